@@ -1,0 +1,50 @@
+# How every target here is built: language level, warnings, sanitizers, linker, cache.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Dev)
+endif()
+# Dev: optimised, so that tests are quick, with assertions and little debug information.
+set(CMAKE_CXX_FLAGS_DEV "-O2 -g1" CACHE STRING "Flags of build type Dev")
+set(CMAKE_EXE_LINKER_FLAGS_DEV "" CACHE STRING "")
+set(CMAKE_SHARED_LINKER_FLAGS_DEV "" CACHE STRING "")
+set(CMAKE_MODULE_LINKER_FLAGS_DEV "" CACHE STRING "")
+mark_as_advanced(CMAKE_CXX_FLAGS_DEV CMAKE_EXE_LINKER_FLAGS_DEV CMAKE_SHARED_LINKER_FLAGS_DEV
+                 CMAKE_MODULE_LINKER_FLAGS_DEV)
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${CCACHE_PROGRAM})
+endif()
+find_program(MOLD_PROGRAM mold)
+if(MOLD_PROGRAM)
+  add_link_options(-fuse-ld=mold)
+endif()
+if(LOCKSTEP_SANITIZE)
+  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
+endif()
+
+add_library(lockstep_warnings INTERFACE)
+target_compile_options(lockstep_warnings INTERFACE -Wall -Wextra -Wpedantic -Werror
+                       -Wnon-virtual-dtor -Wno-missing-field-initializers)
+
+# lockstep_module(NAME SOURCES file… [DEPS target…] [PRIVATE_DEPS target…])
+# One static library per module, target lockstep::NAME; includes are written from the tree's root.
+function(lockstep_module name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  string(REPLACE "/" "_" target "lockstep_${name}")
+  add_library(${target} STATIC ${arg_SOURCES})
+  add_library(lockstep::${name} ALIAS ${target})
+  target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${target} PUBLIC ${arg_DEPS} PRIVATE ${arg_PRIVATE_DEPS}
+                        $<BUILD_INTERFACE:lockstep_warnings>)
+endfunction()

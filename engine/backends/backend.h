@@ -1,0 +1,56 @@
+// Backend: memory and kernels of one device kind. Backends know kernels and nothing of strategies.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/ir/ops.h"
+
+namespace lockstep::backends {
+
+struct Operand {
+  void* data = nullptr;  // aligned to 64 bytes, except views into flat groups (element alignment)
+  ir::TensorType type;
+};
+
+// One op on fixed memory. In-place rows of the op table may have an output on an input's memory.
+struct KernelSpec {
+  ir::Op op{};
+  std::string_view name;  // of the plan's step, for messages
+  const ir::Attrs* attrs = nullptr;
+  std::vector<Operand> inputs;
+  std::vector<Operand> outputs;
+  double predictedSeconds = 0;  // what the plan predicts; `timed` takes exactly this
+};
+
+// A bound kernel: run() allocates nothing, looks nothing up and cannot fail.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual void run() = 0;
+  virtual std::int64_t workspaceBytes() const = 0;  // its own memory, for bound beside predicted
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;  // "reference", "timed", "onednn"
+  virtual bool supports(ir::Op op, DType dtype) const = 0;
+  virtual Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) = 0;
+};
+
+struct BackendOptions {
+  int threads = 1;  // of the compute thread and its helpers together
+};
+// The one list of what is built in: "reference", "timed", "onednn".
+std::vector<std::string> backendNames();
+// Errors: kInvalidArgument for an unknown name, listing the known; kFailedPrecondition where the
+// device is absent.
+Result<std::unique_ptr<Backend>> makeBackend(std::string_view name, const BackendOptions& options);
+
+}  // namespace lockstep::backends

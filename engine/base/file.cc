@@ -1,0 +1,72 @@
+#include "engine/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+namespace lockstep {
+namespace {
+
+struct Descriptor {
+  int fd = -1;
+  ~Descriptor() {
+    if (fd >= 0) close(fd);
+  }
+};
+
+Status writeAll(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t count = write(fd, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return systemError(errno, "cannot write " + path);
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> readFile(const std::string& path, std::size_t limit) {
+  Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) return systemError(errno, "cannot open " + path);
+  std::string out;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t count = read(file.fd, buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return systemError(errno, "cannot read " + path);
+    if (count == 0) return out;
+    out.append(buffer, static_cast<std::size_t>(count));
+    if (out.size() > limit)
+      return makeError(Code::kResourceExhausted, "{} is larger than {} bytes", path, limit);
+  }
+}
+
+Status writeFileAtomically(const std::string& path, std::string_view bytes, int mode) {
+  const std::string temporary = fmt::format("{}.tmp{}", path, getpid());
+  {
+    Descriptor file{open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)};
+    if (file.fd < 0) return systemError(errno, "cannot create " + temporary);
+    Status status = writeAll(file.fd, bytes, temporary);
+    if (status.ok() && fsync(file.fd) != 0) status = systemError(errno, "cannot sync " + temporary);
+    if (!status.ok()) {
+      unlink(temporary.c_str());
+      return status;
+    }
+  }
+  if (rename(temporary.c_str(), path.c_str()) != 0) {
+    Error error = systemError(errno, "cannot rename to " + path);
+    unlink(temporary.c_str());
+    return error;
+  }
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  Descriptor parent{open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (parent.fd >= 0) fsync(parent.fd);
+  return {};
+}
+
+}  // namespace lockstep

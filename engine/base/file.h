@@ -1,0 +1,18 @@
+// Small files, whole and durable. Errors: systemError with the path in `what`.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+
+namespace lockstep {
+
+// Refuses files past `limit` bytes (kResourceExhausted).
+Result<std::string> readFile(const std::string& path, std::size_t limit = std::size_t{1} << 30);
+// Temporary name in the same folder, fsync, rename, fsync of the folder.
+Status writeFileAtomically(const std::string& path, std::string_view bytes, int mode = 0644);
+
+}  // namespace lockstep

@@ -1,0 +1,70 @@
+#include "engine/base/hash.h"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <vector>
+
+#include "engine/base/random.h"
+
+namespace lockstep {
+
+struct Sha256::State {
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  ~State() { EVP_MD_CTX_free(context); }
+};
+
+Sha256::Sha256() : state_(std::make_unique<State>()) {
+  LOCKSTEP_CHECK(EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) == 1);
+}
+Sha256::~Sha256() = default;
+
+void Sha256::update(std::span<const std::byte> bytes) {
+  LOCKSTEP_CHECK(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
+}
+void Sha256::update(std::string_view text) { update(std::as_bytes(std::span(text))); }
+
+std::string Sha256::hex() {
+  std::array<unsigned char, 32> digest{};
+  LOCKSTEP_CHECK(EVP_DigestFinal_ex(state_->context, digest.data(), nullptr) == 1);
+  std::string out;
+  for (unsigned char byte : digest) out += fmt::format("{:02x}", byte);
+  return out;
+}
+
+std::string sha256Hex(std::string_view text) {
+  Sha256 hash;
+  hash.update(text);
+  return hash.hex();
+}
+
+Result<std::string> sha256File(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return systemError(errno, "cannot open " + path);
+  Sha256 hash;
+  std::vector<std::byte> buffer(1 << 18);
+  for (;;) {
+    const ssize_t count = read(fd, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      Error error = systemError(errno, "cannot read " + path);
+      close(fd);
+      return error;
+    }
+    if (count == 0) break;
+    hash.update(std::span(buffer.data(), static_cast<std::size_t>(count)));
+  }
+  close(fd);
+  return hash.hex();
+}
+
+std::uint64_t stableHash(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
+  return mix64(hash);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,124 @@
+// Errors as values. Inside the engine nothing throws across a module's border: an operation that
+// can fail returns Status or Result<T>; a broken invariant aborts with a message (LOCKSTEP_CHECK).
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace lockstep {
+
+// What the receiver can do about an error.
+enum class Code : std::uint8_t {
+  kOk,
+  kInvalidArgument,     // the input is wrong: mend it
+  kNotFound,            // a named thing is absent
+  kAlreadyExists,       // a named thing is there already
+  kFailedPrecondition,  // a prerequisite is missing on this machine or node
+  kPermissionDenied,    // identity or rights: key, host key, file mode
+  kUnavailable,         // not reachable now: try again
+  kDeadlineExceeded,    // no answer in time
+  kResourceExhausted,   // disk, memory, descriptors
+  kDataLoss,            // what was read is corrupt
+  kAborted,             // a peer failed, the group must be formed anew
+  kCancelled,           // stopped on request
+  kInternal,            // a defect of ours
+};
+std::string_view codeName(Code code);  // "invalid-argument", as in protocols and logs
+std::optional<Code> codeFromName(std::string_view name);
+
+// One error: what failed, why, and what to do next; where, as far as it is known.
+struct Error {
+  Code code = Code::kInternal;
+  std::string what;
+  std::string why;
+  std::string next;
+  std::string node;
+  int rank = -1;
+  std::int64_t step = -1;
+
+  // "node n2, rank 1, step 40: what: why (next)", leaving out what is not known.
+  std::string text() const;
+};
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Error error) : error_(std::move(error)) {}  // NOLINT: an Error is a Status
+  bool ok() const { return !error_.has_value(); }
+  explicit operator bool() const { return ok(); }
+  const Error& error() const { return *error_; }
+  Error& error() { return *error_; }
+  Code code() const { return error_ ? error_->code : Code::kOk; }
+
+ private:
+  std::optional<Error> error_;
+};
+
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::move(value)) {}  // NOLINT: a value is a Result
+  Result(Error error) : state_(std::move(error)) {}  // NOLINT: an Error is a Result
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+  T& value() & { return std::get<0>(state_); }
+  const T& value() const& { return std::get<0>(state_); }
+  T&& value() && { return std::get<0>(std::move(state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  const Error& error() const { return std::get<1>(state_); }
+  Error& error() { return std::get<1>(state_); }
+  Status status() const { return ok() ? Status() : Status(error()); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+template <typename... Args>
+Error makeError(Code code, fmt::format_string<Args...> what, Args&&... args) {
+  Error error;
+  error.code = code;
+  error.what = fmt::format(what, std::forward<Args>(args)...);
+  return error;
+}
+template <typename... Args>
+Error invalidArgument(fmt::format_string<Args...> what, Args&&... args) {
+  return makeError(Code::kInvalidArgument, what, std::forward<Args>(args)...);
+}
+Error systemError(int errnum, std::string what);  // code and `why` from errno
+
+[[noreturn]] void checkFailed(const char* file, int line, const char* condition,
+                              const std::string& message);
+
+}  // namespace lockstep
+
+#define LOCKSTEP_CHECK(condition, ...)                                             \
+  do {                                                                             \
+    if (!(condition)) [[unlikely]]                                                 \
+      ::lockstep::checkFailed(__FILE__, __LINE__, #condition,                      \
+                              ::fmt::format("" __VA_ARGS__));                      \
+  } while (false)
+
+#define LOCKSTEP_CONCAT_IMPL(a, b) a##b
+#define LOCKSTEP_CONCAT(a, b) LOCKSTEP_CONCAT_IMPL(a, b)
+// LOCKSTEP_TRY(expression): returns the error of a Status from the enclosing function.
+#define LOCKSTEP_TRY(expression)                                     \
+  do {                                                               \
+    if (auto lockstepStatus = (expression); !lockstepStatus.ok())    \
+      return std::move(lockstepStatus.error());                      \
+  } while (false)
+// LOCKSTEP_ASSIGN(declaration, expression): the value of a Result, or returns its error.
+#define LOCKSTEP_ASSIGN_IMPL(temporary, declaration, expression)     \
+  auto temporary = (expression);                                     \
+  if (!temporary.ok()) return std::move(temporary.error());          \
+  declaration = std::move(temporary).value()
+#define LOCKSTEP_ASSIGN(declaration, expression) \
+  LOCKSTEP_ASSIGN_IMPL(LOCKSTEP_CONCAT(lockstepResult, __LINE__), declaration, expression)

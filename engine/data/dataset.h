@@ -1,0 +1,93 @@
+// Datasets: samples by index, and which sample is at which place of which step.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/ir/graph.h"
+
+namespace lockstep::data {
+
+struct Field {
+  std::string name;      // "x", "label"
+  DType dtype;
+  Shape shape;           // of one sample: 28x28x1; empty for a scalar
+  std::int64_t bytes() const { return elementCount(shape) * static_cast<std::int64_t>(sizeOf(dtype)); }
+};
+
+// Threads: reading is const and may happen on several threads.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::int64_t size() const = 0;
+  virtual const std::vector<Field>& fields() const = 0;
+  // Writes sample `index`'s field to `out` (Field::bytes() bytes).
+  virtual void read(std::int64_t index, std::size_t field, std::byte* out) const = 0;
+};
+
+// Where a data set's files are on this node. IDX: images u8[N×H×W] and labels u8[N], plain or gzip.
+struct IdxFiles {
+  std::string images;
+  std::string labels;
+  std::string imagesSha256;  // "" is not checked
+  std::string labelsSha256;
+};
+// Fields "x" u8[H×W×1] and "label" i32[]. Errors name the file: kNotFound, kDataLoss (truncated or
+// corrupt gzip, wrong magic, counts that differ, label ≥ classes with its record), and
+// kFailedPrecondition for a wrong hash with both hashes.
+Result<std::unique_ptr<Dataset>> openIdx(const IdxFiles& files, int classes);
+
+// The order of an epoch: position → sample, a permutation π(seed, epoch) that is the same whatever
+// the world size; the identity where shuffle is false.
+std::vector<std::int64_t> epochOrder(std::int64_t size, std::uint64_t seed, std::int64_t epoch,
+                                     bool shuffle);
+
+// Where step k of a run lies: step k's batch is slice k mod stepsPerEpoch of its epoch's order; the
+// last slice of an epoch may be short.
+struct BatchPosition {
+  std::int64_t epoch = 0;
+  std::int64_t first = 0;   // position in the epoch's order
+  std::int64_t count = 0;   // real samples in the global batch
+};
+std::int64_t stepsPerEpoch(std::int64_t size, std::int64_t globalBatch);
+BatchPosition batchPosition(std::int64_t size, std::int64_t globalBatch, std::int64_t step);
+
+// One rank's share of one step, filled ahead of time.
+struct Batch {
+  std::int64_t step = 0;
+  BatchPosition position;
+  std::vector<std::vector<std::byte>> fields;  // in Dataset::fields() order, `share` samples each
+  std::vector<float> weights;                  // 1 for a sample, 0 for padding
+};
+
+// Prefetches a rank's batches on a thread of its own, `depth` ahead. The share is samples
+// [begin, end) of each global slice; those past the slice's count are padding: sample 0, weight 0.
+class Loader {
+ public:
+  struct Options {
+    std::int64_t globalBatch = 0;
+    std::int64_t begin = 0, end = 0;
+    std::uint64_t seed = 0;
+    bool shuffle = true;
+    std::int64_t firstStep = 0;
+    std::int64_t lastStep = 0;   // exclusive
+    int depth = 3;
+  };
+  Loader(const Dataset& dataset, const Options& options);
+  ~Loader();  // ends the thread
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // The next batch in order, null after lastStep. Valid until the next call; allocates nothing.
+  const Batch* next();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep::data

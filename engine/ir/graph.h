@@ -1,0 +1,99 @@
+// Graph: one logical, single-device computation as a DAG of typed ops in SSA form.
+//
+// Conventions (those of TensorFlow): images are NHWC, convolution weights HWIO, dense weights
+// [in, out]; batch is dimension 0. Shapes are static. State (parameters, optimizer moments) enters
+// by a `state` node and leaves by a `store` node of the same name; everything else is pure.
+// Losses and metrics are sums over samples, Σ w·x, never means (the global Σ w is a value too).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "engine/base/dtype.h"
+#include "engine/base/status.h"
+#include "engine/ir/placement.h"
+
+namespace lockstep::ir {
+
+enum class Op : std::uint8_t;  // engine/ir/ops.h
+
+using ValueId = std::int32_t;
+using NodeId = std::int32_t;
+
+struct TensorType {
+  DType dtype = DType::kF32;
+  Shape shape;
+  std::int64_t count() const { return elementCount(shape); }
+  std::int64_t bytes() const { return count() * static_cast<std::int64_t>(sizeOf(dtype)); }
+  std::string text() const;  // "f32[64x784]"
+  bool operator==(const TensorType&) const = default;
+};
+
+using Attr = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>;
+using Attrs = std::map<std::string, Attr, std::less<>>;  // ordered: the text is canonical
+
+// What a node is for; the step breakdown adds up by it.
+enum class Phase : std::uint8_t { kInit, kData, kForward, kBackward, kOptimizer };
+std::string_view phaseName(Phase phase);
+std::optional<Phase> phaseFromName(std::string_view name);
+
+struct Value {
+  TensorType type;
+  NodeId producer = -1;
+  int index = 0;                       // which output of the producer
+  std::optional<Placement> placement;  // set by placement propagation
+};
+
+struct Node {
+  Op op{};
+  std::string name;               // unique in the graph, e.g. "dense1.matmul"
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  std::vector<NodeId> after;      // control edges: runs after these
+  Attrs attrs;
+  Phase phase = Phase::kForward;
+};
+
+// Nodes are stored in a topological order: every node comes after the producers of its inputs and
+// its control predecessors. Ids are indices; passes build new graphs rather than erase.
+class Graph {
+ public:
+  explicit Graph(std::string name = "graph") : name_(std::move(name)) {}
+
+  const std::string& name() const { return name_; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<Value>& values() const { return values_; }
+  const Node& node(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
+  const Value& value(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
+  Value& value(ValueId id) { return values_[static_cast<std::size_t>(id)]; }
+
+  // Appends a node; output types come from the op's shape rule. Errors: kInvalidArgument naming
+  // the node, the operand and what was expected.
+  Result<NodeId> add(Op op, std::string name, std::vector<ValueId> inputs, Attrs attrs = {},
+                     Phase phase = Phase::kForward, std::vector<NodeId> after = {});
+  // The single output of a node just added.
+  ValueId output(NodeId id, int index = 0) const {
+    return node(id).outputs[static_cast<std::size_t>(index)];
+  }
+  const Node* find(std::string_view name) const;  // by node name; null where absent
+
+ private:
+  std::string name_;
+  std::vector<Node> nodes_;
+  std::vector<Value> values_;
+};
+
+// Text form, canonical: parse(text(g)) == g and text(parse(t)) == t for text written by text().
+std::string text(const Graph& graph);
+Result<Graph> parse(std::string_view text, std::string_view file = "graph");
+
+// Every invariant above, every type against its op's shape rule, state names read and stored
+// consistently. Run round every pass; the pass that broke it is named by the caller.
+Status verify(const Graph& graph);
+
+}  // namespace lockstep::ir

@@ -1,0 +1,119 @@
+// The op table: everything about an op that is not a kernel, one row each. A new op is one
+// enumerator, one row in ops.cc and one kernel in each backend.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/ir/graph.h"
+
+namespace lockstep::ir {
+
+// B batch, N rows, I in, O out, C channels; Σ over samples. `f` is f32 or f64.
+enum class Op : std::uint8_t {
+  // Sources and sinks.
+  kInput,    // () {name, dtype, shape} -> any. Fed by the trainer before every play: x, label, weight, lr, t, stop
+  kState,    // () {state, dtype, shape} -> f. The named state as it was before this play
+  kStore,    // (f) {state} -> (). The named state after this play
+  kResult,   // (f) {name} -> (). Read by the trainer after the play: "metrics", …
+  // Initial values (rule: keyed by parameter name and seed).
+  kFill,     // () {dtype, shape, value} -> f
+  kRandom,   // () {dtype, shape, key, kind: "uniform"|"normal", scale} -> f, element i from stream `key`
+  // Shape only: no kernel, the Plan makes them views.
+  kReshape,  // (any) {shape} -> any, same count
+  kSlice1,   // (f[N]) {offset, shape} -> f[shape]: a view into a flat group
+  kPack,     // (f …) -> f[Σ counts]: members laid one after another in one flat group
+  // Elementwise.
+  kCast,     // (any) {dtype, scale} -> float: x·scale
+  kAdd,      // (f, f) same shape
+  kScale,    // (f) {factor}
+  kRelu,     // (f)
+  kReluGrad, // (dy, y) -> dx: dy where y > 0
+  kGelu,     // (f), tanh form as in GPT-2
+  kGeluGrad, // (dy, x)
+  kTanh,     // (f)
+  kTanhGrad, // (dy, y)
+  // Dense.
+  kMatmul,   // (a, b [, bias[O]]) {ta, tb, act: ""|"relu"} -> f[N×O]; 2-D, optional transposes, fused epilogue
+  kBiasAdd,  // (x[…×C], b[C])
+  kReduceRows,  // (x[…×C]) -> f[C]: the gradient of kBiasAdd
+  // Images, NHWC.
+  kConv2d,            // (x[B×H×W×C], w[kh×kw×C×O] [, bias[O]]) {stride, pad, act} -> [B×H'×W'×O]
+  kConv2dInputGrad,   // (dy, w) {stride, pad, shape} -> dx
+  kConv2dWeightGrad,  // (x, dy) {stride, pad, shape} -> dw
+  kMaxPool2d,         // (x) {size, stride} -> y
+  kMaxPool2dGrad,     // (x, y, dy) {size, stride} -> dx; the first maximum in row-major order takes all
+  // Losses and metrics: sums over samples, weighted.
+  kSoftmaxXent,       // (logits[B×K], label i32[B], w[B]) -> loss f[1], probs f[B×K]: Σ w·−log p_label
+  kSoftmaxXentGrad,   // (probs, label, w, dloss f[1]) -> dlogits
+  kMseLoss,           // (y[B×K], target[B×K], w[B]) -> f[1]: Σ w·½‖y−t‖²
+  kMseLossGrad,       // (y, target, w, dloss) -> dy
+  kCountCorrect,      // (logits, label, w) -> f[1]: Σ w·[argmax = label]; the first maximum counts
+  kSumAll,            // (f) -> f[1]
+  // Optimizers, elementwise over any shape; `norm` f[1] is Σ w: the gradient used is g / norm.
+  kSgd,    // (p, g, v, norm, lr f[1]) {momentum, weight_decay} -> p', v': v' = μv + g/norm + λp; p' = p − lr·v'
+  kAdam,   // (p, g, m, v, norm, lr f[1], t f[1]) {beta1, beta2, eps, weight_decay} -> p', m', v'; t counts from 1
+  // Collectives: inserted by partition only. {axis}
+  kAllReduce,      // (f) {axis, op: "sum"|"max"} -> f
+  kReduceScatter,  // (f[N]) {axis, cuts} -> f[local]
+  kAllGather,      // (f[local]) {axis, cuts} -> f[N]
+  kBroadcast,      // (f) {axis, root} -> f
+  kCount_,
+};
+inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kCount_);
+
+// What one execution costs, before calibration.
+struct OpCost {
+  double flops = 0;        // multiply and add count as two
+  std::int64_t bytes = 0;  // read plus written, each operand once
+};
+
+// Given by autodiff to a gradient rule: emits nodes into the graph under construction.
+class GradBuilder {
+ public:
+  virtual ~GradBuilder() = default;
+  virtual Result<ValueId> emit(Op op, std::string_view suffix, std::vector<ValueId> inputs,
+                               Attrs attrs) = 0;
+  virtual const TensorType& type(ValueId value) const = 0;
+};
+
+struct OpInfo {
+  Op op;
+  std::string_view name;       // as in text: "matmul"
+  int minInputs, maxInputs;    // maxInputs < 0: any number
+  int outputs;
+  bool isView;                 // no kernel: the output is the memory of input 0 (kPack: of the group)
+  bool isCollective;
+  // In-place: output i may share the memory of input inPlace[i]; -1 none.
+  std::vector<int> inPlace;
+  // Shape rule. Errors say what was expected.
+  Result<std::vector<TensorType>> (*infer)(std::span<const TensorType> inputs, const Attrs& attrs);
+  // Gradient rule: for each input the value of its gradient or -1 where it has none. Input and
+  // weight gradients are separate nodes. Null: not differentiable.
+  Result<std::vector<ValueId>> (*gradient)(GradBuilder& build, const Node& node,
+                                           std::span<const ValueId> outputGrads);
+  // Placement rule on one axis, given the inputs' placements there: the outputs' placements, or an
+  // error naming the input that would first have to be made replicated (kFailedPrecondition with
+  // `next` = "input i").
+  Result<std::vector<AxisPlacement>> (*place)(const Node& node,
+                                              std::span<const AxisPlacement> inputs,
+                                              std::span<const TensorType> inputTypes,
+                                              std::span<const TensorType> outputTypes);
+  OpCost (*cost)(const Node& node, std::span<const TensorType> inputs,
+                 std::span<const TensorType> outputs);
+};
+
+const OpInfo& info(Op op);
+std::optional<Op> opFromName(std::string_view name);
+
+// Attribute access with defaults; a wrong type is a broken invariant (verify has passed).
+std::int64_t intAttr(const Attrs& attrs, std::string_view key, std::int64_t fallback = 0);
+double floatAttr(const Attrs& attrs, std::string_view key, double fallback = 0);
+std::string_view textAttr(const Attrs& attrs, std::string_view key, std::string_view fallback = "");
+std::vector<std::int64_t> listAttr(const Attrs& attrs, std::string_view key);
+
+}  // namespace lockstep::ir

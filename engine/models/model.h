@@ -1,0 +1,63 @@
+// Model builders: a model description → the forward Graph with its loss and metrics.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/ir/graph.h"
+
+namespace lockstep::models {
+
+struct Layer {
+  enum class Kind : std::uint8_t { kDense, kConv2d, kMaxPool2d, kFlatten, kActivation, kAdd };
+  Kind kind = Kind::kDense;
+  std::string name;                  // unique; parameters are "<name>.weight", "<name>.bias"
+  std::vector<std::string> inputs;   // names of layers or "input"; empty: the layer before
+  std::int64_t units = 0;            // dense units, conv filters
+  std::int64_t kernel = 0, stride = 1;  // conv; pool: kernel is the window
+  bool same = false;                 // conv padding: same, else valid
+  bool bias = true;
+  std::string activation;            // "", "relu", "gelu", "tanh"
+};
+
+struct Model {
+  std::string name;
+  Shape input;                       // of one sample, e.g. 28x28x1
+  DType inputDtype = DType::kU8;     // what the data set holds
+  double inputScale = 1.0 / 255;
+  std::vector<Layer> layers;
+  std::string loss = "cross-entropy";  // or "mse"
+  std::int64_t classes = 10;
+};
+
+struct Parameter {
+  std::string name;
+  Shape shape;
+  std::string initializer;           // "glorot-uniform" | "he-uniform" | "zeros"
+  std::int64_t fanIn = 0, fanOut = 0;
+};
+
+struct LayerInfo {                   // for people: shapes, parameters and cost of a layer, one sample
+  std::string name, kind;
+  Shape output;                      // of one sample
+  std::int64_t parameters = 0;
+  double forwardFlops = 0;
+  std::int64_t activationBytes = 0;
+};
+
+// The forward graph of `batch` samples in `compute` precision: inputs "x", "label", "weight";
+// state nodes for the parameters by their names; results of the loss: values below.
+struct ForwardGraph {
+  ir::Graph graph;
+  std::vector<Parameter> parameters; // in the order of the layers
+  ir::ValueId loss = -1;             // f[1]: Σ w·loss
+  ir::ValueId weight = -1;           // f[1]: Σ w
+  ir::ValueId correct = -1;          // f[1]: Σ w·[correct]; -1 for losses without classes
+};
+// Errors name the layer and what was expected (kInvalidArgument; `why` has "layers[i].field").
+Result<ForwardGraph> build(const Model& model, std::int64_t batch, DType compute);
+Result<std::vector<LayerInfo>> describe(const Model& model);
+
+}  // namespace lockstep::models

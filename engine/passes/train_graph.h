@@ -1,0 +1,45 @@
+// Passes: named pure functions over Graphs. buildTrainGraphs is the table of contents of how a
+// model becomes the programs of a run; verify runs round every pass, and the pass that broke the
+// graph is named.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/cluster/mesh.h"
+#include "engine/ir/graph.h"
+#include "engine/models/model.h"
+
+namespace lockstep::passes {
+
+struct Optimizer {
+  std::string kind = "adam";  // "sgd", "adam"
+  double momentum = 0, weightDecay = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+};
+
+struct TrainOptions {
+  Optimizer optimizer;
+  DType compute = DType::kF32;       // kF64 for the f64 reference backend
+  std::int64_t batch = 64;           // global
+  std::uint64_t seed = 1;
+};
+
+// ∂ of the sum `loss` with respect to each named state read by the graph, appended to a copy of the
+// graph (phase backward); `gradients` in the order of `states`. Input gradients and weight
+// gradients are separate nodes; values used several times have their gradients added.
+struct Differentiated {
+  ir::Graph graph;
+  std::vector<ir::ValueId> gradients;
+};
+Result<Differentiated> autodiff(const ir::Graph& forward, ir::ValueId loss,
+                                const std::vector<std::string>& states);
+
+// matmul/conv2d + bias-add + relu with single uses → one node with bias operand and act attribute.
+Result<ir::Graph> fuseEpilogues(const ir::Graph& graph);
+// Nodes that reach neither a store nor a result are left out.
+Result<ir::Graph> removeDead(const ir::Graph& graph);
+
+}  // namespace lockstep::passes

@@ -1,0 +1,133 @@
+// Plan: what every rank will do, in order, on which memory. Device-neutral and portable: the
+// studio makes and simulates it, every worker binds and plays the same one, and its text is what
+// travels (plan_hash is the SHA-256 of that text).
+//
+// A run is several programs over the same named state: "init", "step", "evaluate". A program has
+// one body per role; ranks whose bodies would be equal share one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/cluster/mesh.h"
+#include "engine/ir/graph.h"
+#include "engine/ir/ops.h"
+
+namespace lockstep::plan {
+
+using BufferId = std::int32_t;
+using StepId = std::int32_t;
+
+enum class BufferKind : std::uint8_t {
+  kState,   // lives as long as the run; common to all programs, by name
+  kInput,   // written by the trainer before a play
+  kTemp,    // within one play
+};
+
+struct Buffer {
+  std::string name;
+  ir::TensorType type;       // local shape on this role
+  BufferKind kind = BufferKind::kTemp;
+  BufferId base = -1;        // a view into another buffer, never of a view; else -1
+  std::int64_t offset = 0;   // bytes: in the base for a view; in the arena else (state: state arena)
+};
+
+enum class StepKind : std::uint8_t { kCompute, kCollective };
+
+struct Step {
+  std::string name;                 // of the node it came from
+  StepKind kind = StepKind::kCompute;
+  ir::Op op{};
+  ir::Attrs attrs;
+  ir::Phase phase = ir::Phase::kForward;
+  int stream = 0;                   // 0 compute, 1 communication
+  std::vector<BufferId> inputs;
+  std::vector<BufferId> outputs;
+  std::vector<StepId> after;        // happens-before besides the order within a stream
+  std::string axis;                 // kCollective: the group is the ranks along this mesh axis
+  double flops = 0;
+  std::int64_t bytes = 0;           // compute: memory moved; collective: payload of this rank
+  double seconds = 0;               // predicted by the cost model; 0 before it has run
+};
+
+// A named value the trainer reads after a play.
+struct ResultSlot {
+  std::string name;
+  BufferId buffer = -1;
+};
+
+struct Body {
+  std::string role;                 // "worker", "worker.21": unique within the program
+  std::vector<Buffer> buffers;
+  std::vector<Step> steps;          // the order in which one thread plays them
+  std::vector<ResultSlot> results;
+  std::int64_t arenaBytes = 0;      // inputs and temporaries, after reuse
+};
+
+struct Program {
+  std::string name;                 // "init", "step", "evaluate"
+  std::vector<Body> bodies;
+  std::vector<int> bodyOfRank;      // world size entries
+};
+
+struct StateSlot {
+  std::string name;                 // "params.0", "adam.m.0": a flat group
+  ir::TensorType type;              // local
+  std::int64_t offset = 0;          // in the state arena
+  // How the logical tensors lie in it: checkpoints and exported models hold these.
+  struct Member {
+    std::string name;               // "dense1.weight"
+    Shape shape;
+    std::int64_t element = 0;       // first element in the slot
+    bool operator==(const Member&) const = default;
+  };
+  std::vector<Member> members;
+};
+
+struct Plan {
+  static constexpr int kVersion = 1;
+  std::string name;                 // of the model
+  std::string strategy;             // "multi-worker-mirrored"
+  cluster::Mesh mesh;
+  std::string precision = "fp32";   // "fp32", "fp64"
+  std::int64_t globalBatch = 0;
+  // Cut-points of the global batch over the data axis: rank at coordinate c takes samples
+  // [cuts[c], cuts[c+1]) of each step's slice.
+  std::vector<std::int64_t> batchCuts;
+  std::vector<std::int64_t> evaluateCuts;  // the same for program "evaluate"
+  std::vector<StateSlot> state;            // equal on all ranks in replicated strategies
+  std::int64_t stateBytes = 0;
+  std::vector<Program> programs;
+
+  const Program* find(std::string_view program) const;
+};
+
+// Canonical text; parse(text(p)) == p and text(parse(t)) == t.
+std::string text(const Plan& plan);
+Result<Plan> parse(std::string_view text, std::string_view file = "plan");
+std::string hash(const Plan& plan);  // SHA-256 of the text with predicted seconds left out
+
+// Buffers in range; every overlap of two buffers in use has a happens-before; collectives of all
+// ranks in equal order along each axis, so that none waits for ever; views within their base.
+Status verify(const Plan& plan);
+
+// ---- Events: what both players, the executor in real time and the simulator in virtual time,
+// say of a play. Readers never ask which player it was.
+enum class EventKind : std::uint8_t { kCompute, kWaiting, kTransfer, kData };
+std::string_view eventKindName(EventKind kind);
+
+struct Event {
+  std::int32_t rank = 0;
+  std::int64_t step = 0;             // training step
+  StepId planStep = -1;              // index in the body's steps; -1 for data
+  EventKind kind = EventKind::kCompute;
+  ir::Phase phase = ir::Phase::kForward;
+  std::int64_t begin = 0, end = 0;   // ns: the node's monotonic clock, or virtual time
+  std::int64_t bytes = 0;            // of a transfer
+  std::int32_t peer = -1;            // kWaiting: the rank waited for, where known
+};
+
+}  // namespace lockstep::plan

@@ -1,0 +1,68 @@
+// Planner: model × training × strategy × cluster → Plan with its prediction.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/cluster/mesh.h"
+#include "engine/passes/train_graph.h"
+#include "engine/plan/plan.h"
+
+namespace lockstep::planner {
+
+// What a device and a link cost. Measured entries come first; what was not measured falls back to
+// the roofline max(flops/flopsPerSecond, bytes/bytesPerSecond) + launch.
+struct CostModel {
+  std::map<std::string, double> stepSeconds;     // by signature(step): one rank alone on its core
+  struct CollectiveCost { std::string kind; int ranks; std::int64_t bytes; double seconds; };
+  std::vector<CollectiveCost> collectives;       // measured; interpolated linearly in bytes
+  double flopsPerSecond = 5e10;
+  double bytesPerSecond = 1.5e10;
+  double launchSeconds = 5e-7;
+  double stepOverheadSeconds = 5e-6;             // trainer and data hand-over a training step
+};
+// Op, types and attributes, so that equal work has equal text: "matmul f32[22x784] f32[784x128] …".
+std::string signature(const plan::Body& body, const plan::Step& step);
+
+struct PlanRequest {
+  models::Model model;
+  passes::TrainOptions training;     // optimizer, precision, batch, seed
+  std::string strategy;              // "mirrored", "multi-worker-mirrored"
+  std::int64_t bucketBytes = 0;      // 0: chosen by the cost model
+  std::int64_t evaluateBatch = 0;    // 0: chosen
+};
+// Programs "init", "step", "evaluate". Errors: kInvalidArgument saying which number to change.
+Result<plan::Plan> makePlan(const PlanRequest& request, const cluster::Cluster& cluster,
+                            const CostModel& cost);
+// Writes Step::seconds of every body from the cost model.
+void predict(plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost);
+
+struct RankMemory {
+  std::int64_t parameters = 0, optimizer = 0, gradients = 0, activations = 0, workspace = 0;
+  std::int64_t total() const {
+    return parameters + optimizer + gradients + activations + workspace;
+  }
+};
+RankMemory memory(const plan::Plan& plan, int rank);
+
+// Plays a program in virtual time: ranks on one host share its cores (processor sharing), a
+// collective starts when its last rank arrives. Emits events in each rank's plan order.
+struct Simulation {
+  std::vector<plan::Event> events;   // sorted by (rank, step, planStep order)
+  double stepSeconds = 0;            // steady state: mean distance of step ends
+  struct Breakdown {
+    double data = 0, forward = 0, backward = 0, waiting = 0, transfer = 0, optimizer = 0;
+  };
+  std::vector<Breakdown> ranks;      // seconds a step
+};
+struct SimulateOptions {
+  std::string program = "step";
+  int steps = 4;
+  std::vector<double> slowdown;      // per rank factor on compute; empty: none
+};
+Simulation simulate(const plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost,
+                    const SimulateOptions& options = {});
+
+}  // namespace lockstep::planner

@@ -1,0 +1,73 @@
+// Trainer: the loop round the programs of a Plan, on one rank: init or load, step, evaluate after
+// each epoch, checkpoint, stop.
+//
+// Inputs it feeds by name, where a program has them: the data set's fields ("x", "label"),
+// "weight" f[B], "lr" f[1], "t" f[1] (update count from 1), "stop" f[1] (1 where this rank was asked
+// to stop). The result "metrics" holds f[4]: Σ w·loss, Σ w, Σ w·[correct], number of ranks asked to
+// stop; reduced over the data axis, so all ranks stop after the same step.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/data/dataset.h"
+#include "engine/runtime/executor.h"
+
+namespace lockstep::runtime {
+
+struct TrainerOptions {
+  std::int64_t epochs = 1;
+  std::int64_t maxSteps = 0;          // 0: no limit besides epochs
+  std::uint64_t seed = 1;
+  bool shuffle = true;
+  double learningRate = 1e-3;         // constant; schedules are a function of the step
+  std::string checkpointFolder;       // "": none. One after each epoch and at the end
+  int keepCheckpoints = 2;
+  std::string resumeFrom;             // "": start anew; a checkpoint folder (…/step-000938)
+  std::int64_t eventsEvery = 0;       // full events of every n-th step; 0: none
+};
+
+struct StepRecord {                   // one a step; plain data, fits a ring
+  std::int64_t step = 0;              // from 1: the number of updates done
+  std::int64_t epoch = 0;             // from 1
+  Nanoseconds begin = 0, end = 0;
+  double loss = 0;                    // mean over the global batch
+  double correct = 0;                 // fraction
+  float data = 0, forward = 0, backward = 0, communication = 0, optimizer = 0;  // seconds
+  Nanoseconds collectiveBegin = 0;    // when this rank arrived at the first collective
+  std::int64_t samples = 0;           // of the global batch
+};
+
+struct EpochRecord {
+  std::int64_t epoch = 0, step = 0;
+  double trainLoss = 0, evalLoss = 0, evalAccuracy = 0;
+};
+
+struct TrainerSummary {
+  std::string status;                 // "succeeded" or "stopped"
+  std::int64_t steps = 0, epochs = 0;
+  double trainLoss = 0, evalLoss = 0, evalAccuracy = 0;
+  double samplesPerSecond = 0;        // over training steps, without evaluation and start-up
+  std::string weightsSha256;          // over the model's parameters, by name; "" off rank 0
+};
+
+// Called on the trainer's thread; must not block or allocate in onStep.
+class TrainerObserver {
+ public:
+  virtual ~TrainerObserver() = default;
+  virtual void onReady(std::int64_t boundBytes) = 0;   // bound, loaded, before the first step
+  virtual void onStep(const StepRecord& record) = 0;
+  virtual void onEvents(const std::vector<plan::Event>& events) = 0;
+  virtual void onEpoch(const EpochRecord& record) = 0;
+  virtual void onCheckpoint(std::int64_t step, const std::string& folder) = 0;
+};
+
+// `stop` is read once a step. Errors carry rank and step.
+Result<TrainerSummary> train(const plan::Plan& plan, int rank, const TrainerOptions& options,
+                             const data::Dataset& trainData, const data::Dataset& evalData,
+                             backends::Backend& backend, comm::Communicator* group,
+                             const std::atomic<bool>& stop, TrainerObserver& observer);
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,29 @@
+// Spec doors: protobuf spec messages → what the engine works on. Defaults are filled in here, once.
+// Errors: kInvalidArgument with `why` = the field's path ("model.layers[2].conv2d.kernel").
+#pragma once
+
+#include "engine/base/status.h"
+#include "engine/cluster/mesh.h"
+#include "engine/models/model.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::specs {
+
+Result<models::Model> toModel(const spec::v1::ModelSpec& spec);
+
+// One rank a device of every worker node, in the order of the spec. `hosts` says on which physical
+// host each node is and its cores (from the agents' inventories); where a node is missing it is a
+// host of its own with as many cores as ranks. The communicator kind is spec.comm or, chosen: "shm"
+// on one node, else "gloo".
+struct NodeHost {
+  std::string node;
+  std::string host;
+  int cores = 1;
+};
+Result<cluster::Cluster> toCluster(const spec::v1::ClusterSpec& spec,
+                                   const std::vector<NodeHost>& hosts);
+
+// Ranges, kinds and combinations of training and strategy; fills every default in place.
+Status checkAndFill(spec::v1::RunSpec& spec);
+
+}  // namespace lockstep::specs
