@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/ir/graph.h"
+#include "engine/ir/model_graph.h"
 
 namespace lockstep::models {
 
@@ -32,13 +32,6 @@ struct Model {
   std::int64_t classes = 10;
 };
 
-struct Parameter {
-  std::string name;
-  Shape shape;
-  std::string initializer;           // "glorot-uniform" | "he-uniform" | "zeros"
-  std::int64_t fanIn = 0, fanOut = 0;
-};
-
 struct LayerInfo {                   // for people: shapes, parameters and cost of a layer, one sample
   std::string name, kind;
   Shape output;                      // of one sample
@@ -47,17 +40,9 @@ struct LayerInfo {                   // for people: shapes, parameters and cost 
   std::int64_t activationBytes = 0;
 };
 
-// The forward graph of `batch` samples in `compute` precision: inputs "x", "label", "weight";
-// state nodes for the parameters by their names; results of the loss: values below.
-struct ForwardGraph {
-  ir::Graph graph;
-  std::vector<Parameter> parameters; // in the order of the layers
-  ir::ValueId loss = -1;             // f[1]: Σ w·loss
-  ir::ValueId weight = -1;           // f[1]: Σ w
-  ir::ValueId correct = -1;          // f[1]: Σ w·[correct]; -1 for losses without classes
-};
 // Errors name the layer and what was expected (kInvalidArgument; `why` has "layers[i].field").
-Result<ForwardGraph> build(const Model& model, std::int64_t batch, DType compute);
+// `batch` samples in `compute` precision.
+Result<ir::ModelGraph> build(const Model& model, std::int64_t batch, DType compute);
 Result<std::vector<LayerInfo>> describe(const Model& model);
 
 }  // namespace lockstep::models

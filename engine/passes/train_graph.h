@@ -1,17 +1,13 @@
-// Passes: named pure functions over Graphs. buildTrainGraphs is the table of contents of how a
-// model becomes the programs of a run; verify runs round every pass, and the pass that broke the
-// graph is named.
+// Passes: named pure functions over Graphs. ir::verify runs round every pass, and the pass that
+// broke the graph is named.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/cluster/mesh.h"
 #include "engine/ir/graph.h"
-#include "engine/models/model.h"
 
 namespace lockstep::passes {
 
@@ -22,8 +18,6 @@ struct Optimizer {
 
 struct TrainOptions {
   Optimizer optimizer;
-  DType compute = DType::kF32;       // kF64 for the f64 reference backend
-  std::int64_t batch = 64;           // global
   std::uint64_t seed = 1;
 };
 

@@ -27,11 +27,11 @@ struct CostModel {
 std::string signature(const plan::Body& body, const plan::Step& step);
 
 struct PlanRequest {
-  models::Model model;
-  passes::TrainOptions training;     // optimizer, precision, batch, seed
+  ir::ModelGraph step;               // of the global batch
+  ir::ModelGraph evaluate;           // of the global evaluation batch; same parameters
+  passes::TrainOptions training;
   std::string strategy;              // "mirrored", "multi-worker-mirrored"
   std::int64_t bucketBytes = 0;      // 0: chosen by the cost model
-  std::int64_t evaluateBatch = 0;    // 0: chosen
 };
 // Programs "init", "step", "evaluate". Errors: kInvalidArgument saying which number to change.
 Result<plan::Plan> makePlan(const PlanRequest& request, const cluster::Cluster& cluster,

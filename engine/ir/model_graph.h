@@ -1,0 +1,30 @@
+// ModelGraph: a forward Graph with the roles its values play in training.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/ir/graph.h"
+
+namespace lockstep::ir {
+
+struct Parameter {
+  std::string name;                  // of the state, "dense1.weight"
+  Shape shape;
+  std::string initializer;           // "glorot-uniform", "he-uniform", "zeros"
+  std::int64_t fanIn = 0, fanOut = 0;
+};
+
+// The forward graph of a whole batch. Inputs "x", "label", "weight"; a state node per parameter.
+struct ModelGraph {
+  Graph graph;
+  std::int64_t batch = 0;
+  DType compute = DType::kF32;
+  std::vector<Parameter> parameters; // in the order of the layers
+  ValueId loss = -1;                 // f[1]: Σ w·loss
+  ValueId weight = -1;               // f[1]: Σ w
+  ValueId correct = -1;              // f[1]: Σ w·[correct]; -1 for losses without classes
+};
+
+}  // namespace lockstep::ir
