@@ -8,45 +8,55 @@
 #include "engine/backends/backend.h"
 #include "engine/comm/communicator.h"
 #include "engine/plan/plan.h"
+#include "engine/runtime/aligned_memory.h"
 
 namespace lockstep::runtime {
 
 // Memory of the state slots, shared by all programs of a rank. Zero-filled, 64-byte aligned.
 class StateArena {
  public:
-  explicit StateArena(const plan::Plan& plan);
-  ~StateArena();
-  StateArena(const StateArena&) = delete;
-  StateArena& operator=(const StateArena&) = delete;
-  std::byte* data() { return data_; }
+  explicit StateArena(const plan::Plan& plan)
+      : memory_(allocateAligned(plan.stateBytes)), bytes_(plan.stateBytes) {}
+  std::byte* data() { return memory_.get(); }
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  std::byte* data_ = nullptr;
-  std::int64_t bytes_ = 0;
+  AlignedMemory memory_;
+  std::int64_t bytes_;
 };
 
 // Seconds of one play by what they were spent on.
 struct Breakdown {
   double forward = 0, backward = 0, optimizer = 0, communication = 0;
+  Nanoseconds firstCollective = 0;  // when this rank arrived at its first collective; 0: none
 };
 
 class Executor {
  public:
-  // `group` may be null where the program has no collectives. Borrowed for the executor's life.
+  // `group` may be null where the program has no collectives. All references are borrowed for the
+  // executor's life. Errors: what the backend says of a step, with the step's name;
+  // kFailedPrecondition where collectives meet no group or one of another size.
   static Result<std::unique_ptr<Executor>> bind(const plan::Plan& plan, std::string_view program,
                                                 int rank, backends::Backend& backend,
                                                 comm::Communicator* group, StateArena& state);
-  virtual ~Executor() = default;
+  ~Executor();
 
-  virtual backends::Operand input(std::string_view name) = 0;   // where the trainer writes
-  virtual backends::Operand result(std::string_view name) = 0;  // valid until the next play
+  // Where the trainer writes before a play, and reads after one. `data` is null for a name the
+  // program does not have.
+  backends::Operand input(std::string_view name);
+  backends::Operand result(std::string_view name);
   // Plays once. Allocates nothing, waits for nothing but its collectives. `events`, where not null,
-  // receives one event a plan step (reserve it once: steps() entries).
-  virtual Status play(std::int64_t step, std::vector<plan::Event>* events) = 0;
-  virtual const Breakdown& last() const = 0;  // of the last play
-  virtual std::int64_t boundBytes() const = 0;  // arena plus kernels' workspaces
-  virtual std::size_t steps() const = 0;
+  // is cleared and receives one event a plan step; its capacity is at least steps().
+  Status play(std::int64_t step, std::vector<plan::Event>* events);
+  const Breakdown& last() const;      // of the last play
+  std::int64_t boundBytes() const;    // arena plus kernels' workspaces
+  std::size_t steps() const;
+  const plan::Body& body() const;
+
+ private:
+  struct Impl;
+  explicit Executor(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace lockstep::runtime

@@ -23,9 +23,10 @@ struct TrainerOptions {
   std::uint64_t seed = 1;
   bool shuffle = true;
   double learningRate = 1e-3;         // constant; schedules are a function of the step
-  std::string checkpointFolder;       // "": none. One after each epoch and at the end
+  std::string checkpointFolder;       // "": none. Rank 0 writes one after each epoch and at the end
   int keepCheckpoints = 2;
-  std::string resumeFrom;             // "": start anew; a checkpoint folder (…/step-000938)
+  std::string resumeFrom;             // "": start anew; a checkpoint read by rank 0 (…/step-000938)
+  std::string modelFile;              // "": none. Rank 0 writes the trained parameters at the end
   std::int64_t eventsEvery = 0;       // full events of every n-th step; 0: none
 };
 

@@ -1,0 +1,222 @@
+#include "engine/runtime/executor.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::runtime {
+namespace {
+
+// One step as it is played: everything resolved to addresses.
+struct BoundStep {
+  backends::Kernel* kernel = nullptr;  // null: a collective
+  ir::Op op{};
+  ir::Phase phase{};
+  void* in = nullptr;
+  void* out = nullptr;
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;
+  DType dtype{};
+  comm::ReduceOp reduce{};
+  int root = 0;
+  std::vector<std::int64_t> cuts;
+  double Breakdown::*account = nullptr;
+};
+
+double Breakdown::*accountOf(const plan::Step& step) {
+  if (step.kind == plan::StepKind::kCollective) return &Breakdown::communication;
+  switch (step.phase) {
+    case ir::Phase::kBackward: return &Breakdown::backward;
+    case ir::Phase::kOptimizer: return &Breakdown::optimizer;
+    default: return &Breakdown::forward;
+  }
+}
+
+}  // namespace
+
+struct Executor::Impl {
+  const plan::Body* body = nullptr;
+  int rank = 0;
+  comm::Communicator* group = nullptr;
+  AlignedMemory arena;
+  StateArena* state = nullptr;
+  std::vector<std::unique_ptr<backends::Kernel>> kernels;
+  std::vector<BoundStep> steps;
+  Breakdown last;
+  std::int64_t workspaceBytes = 0;
+
+  std::byte* address(plan::BufferId id) const {
+    const plan::Buffer& buffer = body->buffers[static_cast<std::size_t>(id)];
+    if (buffer.base >= 0) return address(buffer.base) + buffer.offset;
+    if (buffer.kind == plan::BufferKind::kState) return state->data() + buffer.offset;
+    return arena.get() + buffer.offset;
+  }
+  backends::Operand operand(plan::BufferId id) const {
+    return {address(id), body->buffers[static_cast<std::size_t>(id)].type};
+  }
+  Status bindCompute(const plan::Step& step, backends::Backend& backend);
+  Status bindCollective(const plan::Step& step);
+  Status collective(const BoundStep& step);
+};
+
+Status Executor::Impl::bindCompute(const plan::Step& step, backends::Backend& backend) {
+  backends::KernelSpec spec;
+  spec.op = step.op;
+  spec.name = step.name;
+  spec.attrs = &step.attrs;
+  for (plan::BufferId id : step.inputs) spec.inputs.push_back(operand(id));
+  for (plan::BufferId id : step.outputs) spec.outputs.push_back(operand(id));
+  spec.predictedSeconds = step.seconds;
+  LOCKSTEP_ASSIGN(auto kernel, backend.bind(spec));
+  workspaceBytes += kernel->workspaceBytes();
+  BoundStep bound;
+  bound.kernel = kernel.get();
+  bound.op = step.op;
+  bound.phase = step.phase;
+  bound.account = accountOf(step);
+  kernels.push_back(std::move(kernel));
+  steps.push_back(std::move(bound));
+  return {};
+}
+
+Status Executor::Impl::bindCollective(const plan::Step& step) {
+  if (group == nullptr)
+    return makeError(Code::kFailedPrecondition, "step {} is a collective, and the rank has no group",
+                     step.name);
+  LOCKSTEP_CHECK(step.inputs.size() == 1 && step.outputs.size() == 1);
+  const backends::Operand in = operand(step.inputs[0]), out = operand(step.outputs[0]);
+  BoundStep bound;
+  bound.op = step.op;
+  bound.phase = step.phase;
+  bound.in = in.data;
+  bound.out = out.data;
+  bound.count = in.type.count();
+  bound.bytes = step.bytes;
+  bound.dtype = in.type.dtype;
+  bound.reduce = ir::textAttr(step.attrs, "op", "sum") == "max" ? comm::ReduceOp::kMax
+                                                                 : comm::ReduceOp::kSum;
+  bound.root = static_cast<int>(ir::intAttr(step.attrs, "root"));
+  bound.cuts = ir::listAttr(step.attrs, "cuts");
+  bound.account = accountOf(step);
+  if ((step.op == ir::Op::kAllReduce || step.op == ir::Op::kBroadcast) && in.data != out.data)
+    return makeError(Code::kInternal, "step {}: {} is not in place", step.name,
+                     ir::info(step.op).name);
+  const bool needsCuts = step.op == ir::Op::kReduceScatter || step.op == ir::Op::kAllGather;
+  if (needsCuts && bound.cuts.size() != static_cast<std::size_t>(group->size()) + 1)
+    return makeError(Code::kFailedPrecondition, "step {} has {} cut-points for a group of {} ranks",
+                     step.name, bound.cuts.size(), group->size());
+  steps.push_back(std::move(bound));
+  return {};
+}
+
+Status Executor::Impl::collective(const BoundStep& step) {
+  switch (step.op) {
+    case ir::Op::kAllReduce: return group->allReduce(step.out, step.count, step.dtype, step.reduce);
+    case ir::Op::kReduceScatter:
+      return group->reduceScatter(step.in, step.out, step.cuts, step.dtype, step.reduce);
+    case ir::Op::kAllGather: return group->allGather(step.in, step.out, step.cuts, step.dtype);
+    case ir::Op::kBroadcast:
+      return group->broadcast(step.out,
+                              step.count * static_cast<std::int64_t>(sizeOf(step.dtype)), step.root);
+    default: LOCKSTEP_CHECK(false, "{} is no collective", ir::info(step.op).name);
+  }
+}
+
+Executor::Executor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Executor::~Executor() = default;
+
+Result<std::unique_ptr<Executor>> Executor::bind(const plan::Plan& plan, std::string_view program,
+                                                 int rank, backends::Backend& backend,
+                                                 comm::Communicator* group, StateArena& state) {
+  const plan::Program* found = plan.find(program);
+  if (found == nullptr) return invalidArgument("the plan has no program \"{}\"", program);
+  if (rank < 0 || rank >= static_cast<int>(found->bodyOfRank.size()))
+    return invalidArgument("rank {} is not in a plan for {} ranks", rank, found->bodyOfRank.size());
+  if (group != nullptr && group->size() != plan.mesh.size())
+    return makeError(Code::kFailedPrecondition, "the plan is for {} ranks, the group has {}",
+                     plan.mesh.size(), group->size());
+  auto impl = std::make_unique<Impl>();
+  impl->body = &found->bodies[static_cast<std::size_t>(
+      found->bodyOfRank[static_cast<std::size_t>(rank)])];
+  impl->rank = rank;
+  impl->group = group;
+  impl->arena = allocateAligned(impl->body->arenaBytes);
+  impl->state = &state;
+  impl->steps.reserve(impl->body->steps.size());
+  for (const plan::Step& step : impl->body->steps) {
+    Status bound = step.kind == plan::StepKind::kCollective ? impl->bindCollective(step)
+                                                            : impl->bindCompute(step, backend);
+    if (!bound.ok()) {
+      bound.error().rank = rank;
+      return bound.error();
+    }
+  }
+  return std::unique_ptr<Executor>(new Executor(std::move(impl)));
+}
+
+backends::Operand Executor::input(std::string_view name) {
+  const auto& buffers = impl_->body->buffers;
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    if (buffers[i].kind == plan::BufferKind::kInput && buffers[i].name == name)
+      return impl_->operand(static_cast<plan::BufferId>(i));
+  return {};
+}
+
+backends::Operand Executor::result(std::string_view name) {
+  for (const plan::ResultSlot& slot : impl_->body->results)
+    if (slot.name == name) return impl_->operand(slot.buffer);
+  return {};
+}
+
+Status Executor::play(std::int64_t step, std::vector<plan::Event>* events) {
+  Impl& self = *impl_;
+  Breakdown spent;
+  // The clock is read where the account changes, and round every step when events are wanted.
+  double Breakdown::*account = nullptr;
+  Nanoseconds since = monotonicNow();
+  if (events != nullptr) events->clear();
+  for (std::size_t i = 0; i < self.steps.size(); ++i) {
+    const BoundStep& bound = self.steps[i];
+    const bool isCollective = bound.kernel == nullptr;
+    if (bound.account != account || events != nullptr) {
+      const Nanoseconds now = monotonicNow();
+      if (account != nullptr) spent.*account += static_cast<double>(now - since) * 1e-9;
+      since = now;
+      account = bound.account;
+      if (isCollective && spent.firstCollective == 0) spent.firstCollective = now;
+    }
+    if (isCollective) {
+      Status status = self.collective(bound);
+      if (!status.ok()) {
+        status.error().rank = self.rank;
+        status.error().step = step;
+        return status;
+      }
+    } else {
+      bound.kernel->run();
+    }
+    if (events != nullptr) {
+      plan::Event event;
+      event.rank = self.rank;
+      event.step = step;
+      event.planStep = static_cast<plan::StepId>(i);
+      event.kind = isCollective ? plan::EventKind::kTransfer : plan::EventKind::kCompute;
+      event.phase = bound.phase;
+      event.begin = since;
+      event.end = monotonicNow();
+      event.bytes = bound.bytes;
+      events->push_back(event);
+    }
+  }
+  if (account != nullptr) spent.*account += static_cast<double>(monotonicNow() - since) * 1e-9;
+  self.last = spent;
+  return {};
+}
+
+const Breakdown& Executor::last() const { return impl_->last; }
+std::int64_t Executor::boundBytes() const {
+  return impl_->body->arenaBytes + impl_->workspaceBytes;
+}
+std::size_t Executor::steps() const { return impl_->steps.size(); }
+const plan::Body& Executor::body() const { return *impl_->body; }
+
+}  // namespace lockstep::runtime

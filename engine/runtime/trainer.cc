@@ -1,0 +1,340 @@
+#include "engine/runtime/trainer.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "engine/runtime/checkpoint.h"
+
+namespace lockstep::runtime {
+namespace {
+
+constexpr std::string_view kDataAxis = "data";
+
+// The result "metrics" of a play, in f64 whatever the compute type.
+struct Metrics {
+  double loss = 0, weight = 0, correct = 0, stop = 0;
+};
+
+double readFloat(const backends::Operand& operand, std::size_t index) {
+  if (operand.type.dtype == DType::kF64) return static_cast<const double*>(operand.data)[index];
+  return static_cast<double>(static_cast<const float*>(operand.data)[index]);
+}
+
+void writeFloat(const backends::Operand& operand, std::size_t index, double value) {
+  if (operand.data == nullptr) return;
+  if (operand.type.dtype == DType::kF64)
+    static_cast<double*>(operand.data)[index] = value;
+  else
+    static_cast<float*>(operand.data)[index] = static_cast<float>(value);
+}
+
+// One program with the places its inputs are written to; feeding it is one call.
+class Feed {
+ public:
+  static Result<std::unique_ptr<Feed>> bind(const plan::Plan& plan, std::string_view program,
+                                            int rank, std::span<const std::int64_t> cuts,
+                                            const data::Dataset& dataset,
+                                            backends::Backend& backend, comm::Communicator* group,
+                                            StateArena& state) {
+    auto feed = std::unique_ptr<Feed>(new Feed);
+    LOCKSTEP_ASSIGN(feed->executor_, Executor::bind(plan, program, rank, backend, group, state));
+    const auto coordinate = static_cast<std::size_t>(plan.mesh.coordinate(rank, kDataAxis));
+    if (coordinate + 1 >= cuts.size())
+      return invalidArgument("the plan's cut-points of program \"{}\" do not reach rank {}", program,
+                             rank);
+    feed->begin_ = cuts[coordinate];
+    feed->end_ = cuts[coordinate + 1];
+    for (const data::Field& field : dataset.fields()) {
+      const backends::Operand to = feed->executor_->input(field.name);
+      if (to.data != nullptr) {
+        const std::int64_t expected = (feed->end_ - feed->begin_) * elementCount(field.shape);
+        const bool widened = field.dtype == DType::kU8 && to.type.dtype == DType::kI32;
+        if (to.type.count() != expected || (to.type.dtype != field.dtype && !widened))
+          return invalidArgument(
+              "the data's field \"{}\" ({}[{}] a sample) does not fit the model's input {}",
+              field.name, dtypeName(field.dtype), shapeText(field.shape), to.type.text());
+      }
+      feed->fields_.push_back(to);
+    }
+    feed->weight_ = feed->executor_->input("weight");
+    feed->learningRate_ = feed->executor_->input("lr");
+    feed->updates_ = feed->executor_->input("t");
+    feed->stop_ = feed->executor_->input("stop");
+    feed->metrics_ = feed->executor_->result("metrics");
+    if (feed->metrics_.data == nullptr || feed->metrics_.type.count() != 4)
+      return invalidArgument("program \"{}\" has no result \"metrics\" of four", program);
+    return feed;
+  }
+
+  std::int64_t begin() const { return begin_; }
+  std::int64_t end() const { return end_; }
+  Executor& executor() { return *executor_; }
+
+  void write(const data::Batch& batch) {
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      const backends::Operand& to = fields_[f];
+      if (to.data == nullptr) continue;
+      const std::vector<std::byte>& from = batch.fields[f];
+      if (static_cast<std::int64_t>(from.size()) == to.type.bytes()) {
+        std::memcpy(to.data, from.data(), from.size());
+      } else {  // u8 labels as i32
+        auto* out = static_cast<std::int32_t*>(to.data);
+        for (std::size_t i = 0; i < from.size(); ++i) out[i] = std::to_integer<std::int32_t>(from[i]);
+      }
+    }
+    if (weight_.data != nullptr)
+      for (std::size_t i = 0; i < batch.weights.size(); ++i)
+        writeFloat(weight_, i, static_cast<double>(batch.weights[i]));
+  }
+  void writeScalars(double learningRate, double updates, bool stop) {
+    writeFloat(learningRate_, 0, learningRate);
+    writeFloat(updates_, 0, updates);
+    writeFloat(stop_, 0, stop ? 1 : 0);
+  }
+  Metrics metrics() const {
+    return {readFloat(metrics_, 0), readFloat(metrics_, 1), readFloat(metrics_, 2),
+            readFloat(metrics_, 3)};
+  }
+
+ private:
+  Feed() = default;
+  std::unique_ptr<Executor> executor_;
+  std::int64_t begin_ = 0, end_ = 0;
+  std::vector<backends::Operand> fields_;
+  backends::Operand weight_, learningRate_, updates_, stop_, metrics_;
+};
+
+class Training {
+ public:
+  Training(const plan::Plan& plan, int rank, const TrainerOptions& options,
+           const data::Dataset& trainData, const data::Dataset& evalData,
+           backends::Backend& backend, comm::Communicator* group, const std::atomic<bool>& stop,
+           TrainerObserver& observer)
+      : plan_(plan), rank_(rank), options_(options), trainData_(trainData), evalData_(evalData),
+        backend_(backend), group_(group), stop_(stop), observer_(observer), state_(plan) {}
+
+  Result<TrainerSummary> run();
+
+ private:
+  Status bind();
+  Status startOrResume();
+  Result<bool> trainEpoch();  // true: asked to stop
+  Status evaluate();
+  Status checkpoint();
+  Status finishEpoch();
+  Status step(const data::Batch& batch, double dataSeconds, Nanoseconds begin);
+
+  std::int64_t epochSteps() const {
+    return data::stepsPerEpoch(trainData_.size(), plan_.globalBatch);
+  }
+  std::int64_t lastStep() const {
+    const std::int64_t all = options_.epochs * epochSteps();
+    return options_.maxSteps > 0 ? std::min(all, options_.maxSteps) : all;
+  }
+
+  const plan::Plan& plan_;
+  const int rank_;
+  const TrainerOptions& options_;
+  const data::Dataset& trainData_;
+  const data::Dataset& evalData_;
+  backends::Backend& backend_;
+  comm::Communicator* group_;
+  const std::atomic<bool>& stop_;
+  TrainerObserver& observer_;
+
+  StateArena state_;
+  std::unique_ptr<Feed> stepFeed_, evalFeed_;
+  std::vector<plan::Event> events_;
+  Progress progress_;
+  TrainerSummary summary_;
+  bool stopAgreed_ = false;
+  double trainedSamples_ = 0, trainedSeconds_ = 0;
+};
+
+Status Training::bind() {
+  LOCKSTEP_ASSIGN(stepFeed_, Feed::bind(plan_, "step", rank_, plan_.batchCuts, trainData_, backend_,
+                                        group_, state_));
+  LOCKSTEP_ASSIGN(evalFeed_, Feed::bind(plan_, "evaluate", rank_, plan_.evaluateCuts, evalData_,
+                                        backend_, group_, state_));
+  events_.reserve(stepFeed_->executor().steps());
+  return {};
+}
+
+// Rank 0 reads a checkpoint and the others receive it, so only its node needs the files.
+Status Training::startOrResume() {
+  progress_.seed = options_.seed;
+  if (options_.resumeFrom.empty()) {
+    LOCKSTEP_ASSIGN(const auto init, Executor::bind(plan_, "init", rank_, backend_, group_, state_));
+    return init->play(0, nullptr);
+  }
+  std::array<double, 4> header{};  // read well, step, Σ w·loss, Σ w
+  Status read;
+  if (rank_ == 0) {
+    auto progress = readCheckpoint(options_.resumeFrom, plan_, state_);
+    if (progress.ok() && progress->seed != options_.seed)
+      progress = invalidArgument("the checkpoint was made with seed {}, this run has {}",
+                                 progress->seed, options_.seed);
+    read = progress.status();
+    if (progress.ok())
+      header = {1, static_cast<double>(progress->step), progress->lossSum, progress->weightSum};
+  }
+  if (group_ != nullptr) {
+    LOCKSTEP_TRY(group_->broadcast(header.data(), sizeof header, 0));
+    if (header[0] == 1) LOCKSTEP_TRY(group_->broadcast(state_.data(), state_.bytes(), 0));
+  }
+  LOCKSTEP_TRY(read);
+  if (header[0] != 1) return makeError(Code::kAborted, "rank 0 could not read the checkpoint");
+  progress_.step = static_cast<std::int64_t>(header[1]);
+  progress_.lossSum = header[2];
+  progress_.weightSum = header[3];
+  return {};
+}
+
+Status Training::step(const data::Batch& batch, double dataSeconds, Nanoseconds begin) {
+  const std::int64_t number = progress_.step + 1;
+  const bool withEvents = options_.eventsEvery > 0 && number % options_.eventsEvery == 0;
+  LOCKSTEP_TRY(stepFeed_->executor().play(number, withEvents ? &events_ : nullptr));
+  const Metrics metrics = stepFeed_->metrics();
+  progress_.step = number;
+  progress_.lossSum += metrics.loss;
+  progress_.weightSum += metrics.weight;
+  stopAgreed_ = metrics.stop > 0;
+
+  const Breakdown& spent = stepFeed_->executor().last();
+  StepRecord record;
+  record.step = number;
+  record.epoch = batch.position.epoch + 1;
+  record.begin = begin;
+  record.end = monotonicNow();
+  record.loss = metrics.loss / metrics.weight;
+  record.correct = metrics.correct / metrics.weight;
+  record.data = static_cast<float>(dataSeconds);
+  record.forward = static_cast<float>(spent.forward);
+  record.backward = static_cast<float>(spent.backward);
+  record.communication = static_cast<float>(spent.communication);
+  record.optimizer = static_cast<float>(spent.optimizer);
+  record.collectiveBegin = spent.firstCollective;
+  record.samples = batch.position.count;
+  observer_.onStep(record);
+  if (withEvents) observer_.onEvents(events_);
+  trainedSamples_ += static_cast<double>(record.samples);
+  trainedSeconds_ += static_cast<double>(record.end - record.begin) * 1e-9;
+  return {};
+}
+
+Result<bool> Training::trainEpoch() {
+  const std::int64_t epoch = progress_.step / epochSteps();
+  data::Loader::Options load;
+  load.globalBatch = plan_.globalBatch;
+  load.begin = stepFeed_->begin();
+  load.end = stepFeed_->end();
+  load.seed = options_.seed;
+  load.shuffle = options_.shuffle;
+  load.firstStep = progress_.step;
+  load.lastStep = std::min(lastStep(), (epoch + 1) * epochSteps());
+  data::Loader loader(trainData_, load);
+  for (;;) {
+    const Nanoseconds begin = monotonicNow();
+    const data::Batch* batch = loader.next();
+    if (batch == nullptr) return false;
+    stepFeed_->write(*batch);
+    stepFeed_->writeScalars(options_.learningRate, static_cast<double>(progress_.step + 1),
+                            stop_.load(std::memory_order_relaxed));
+    const double dataSeconds = static_cast<double>(monotonicNow() - begin) * 1e-9;
+    LOCKSTEP_TRY(step(*batch, dataSeconds, begin));
+    if (stopAgreed_) return true;
+  }
+}
+
+Status Training::evaluate() {
+  const std::int64_t batch = plan_.evaluateCuts.back();
+  data::Loader::Options load;
+  load.globalBatch = batch;
+  load.begin = evalFeed_->begin();
+  load.end = evalFeed_->end();
+  load.shuffle = false;
+  load.lastStep = data::stepsPerEpoch(evalData_.size(), batch);
+  data::Loader loader(evalData_, load);
+  Metrics total;
+  while (const data::Batch* share = loader.next()) {
+    evalFeed_->write(*share);
+    evalFeed_->writeScalars(0, 0, false);
+    LOCKSTEP_TRY(evalFeed_->executor().play(progress_.step, nullptr));
+    const Metrics metrics = evalFeed_->metrics();
+    total.loss += metrics.loss;
+    total.weight += metrics.weight;
+    total.correct += metrics.correct;
+  }
+  summary_.evalLoss = total.loss / total.weight;
+  summary_.evalAccuracy = total.correct / total.weight;
+  return {};
+}
+
+Status Training::checkpoint() {
+  if (options_.checkpointFolder.empty() || rank_ != 0) return {};
+  auto folder = writeCheckpoint(options_.checkpointFolder, options_.keepCheckpoints, plan_, state_,
+                                progress_);
+  if (!folder.ok()) {
+    folder.error().rank = rank_;
+    folder.error().step = progress_.step;
+    return folder.error();
+  }
+  observer_.onCheckpoint(progress_.step, *folder);
+  return {};
+}
+
+Status Training::finishEpoch() {
+  LOCKSTEP_TRY(evaluate());
+  EpochRecord record;
+  record.epoch = (progress_.step + epochSteps() - 1) / epochSteps();
+  record.step = progress_.step;
+  record.trainLoss = progress_.lossSum / progress_.weightSum;
+  record.evalLoss = summary_.evalLoss;
+  record.evalAccuracy = summary_.evalAccuracy;
+  observer_.onEpoch(record);
+  summary_.trainLoss = record.trainLoss;
+  summary_.epochs = progress_.step / epochSteps();
+  if (progress_.step % epochSteps() == 0) progress_.lossSum = progress_.weightSum = 0;
+  return checkpoint();
+}
+
+Result<TrainerSummary> Training::run() {
+  LOCKSTEP_TRY(bind());
+  LOCKSTEP_TRY(startOrResume());
+  observer_.onReady(state_.bytes() + stepFeed_->executor().boundBytes() +
+                    evalFeed_->executor().boundBytes());
+  summary_.status = "succeeded";
+  if (progress_.step >= lastStep()) LOCKSTEP_TRY(evaluate());  // resumed at its end
+  while (progress_.step < lastStep()) {
+    LOCKSTEP_ASSIGN(const bool stopped, trainEpoch());
+    if (stopped && progress_.step < lastStep()) {
+      summary_.status = "stopped";
+      summary_.trainLoss = progress_.lossSum / progress_.weightSum;
+      LOCKSTEP_TRY(checkpoint());
+      break;
+    }
+    LOCKSTEP_TRY(finishEpoch());
+  }
+  summary_.steps = progress_.step;
+  summary_.epochs = progress_.step / epochSteps();
+  summary_.samplesPerSecond = trainedSeconds_ > 0 ? trainedSamples_ / trainedSeconds_ : 0;
+  if (rank_ == 0) {
+    summary_.weightsSha256 = weightsSha256(plan_, state_);
+    if (!options_.modelFile.empty()) LOCKSTEP_TRY(writeModel(options_.modelFile, plan_, state_));
+  }
+  return summary_;
+}
+
+}  // namespace
+
+Result<TrainerSummary> train(const plan::Plan& plan, int rank, const TrainerOptions& options,
+                             const data::Dataset& trainData, const data::Dataset& evalData,
+                             backends::Backend& backend, comm::Communicator* group,
+                             const std::atomic<bool>& stop, TrainerObserver& observer) {
+  if (plan.evaluateCuts.empty() || plan.batchCuts.empty())
+    return invalidArgument("the plan does not say how batches are shared out");
+  return Training(plan, rank, options, trainData, evalData, backend, group, stop, observer).run();
+}
+
+}  // namespace lockstep::runtime
