@@ -1,0 +1,58 @@
+// Brings a bundle to a node and starts its agent.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <string>
+
+#include "app/deploy/bundle.h"
+#include "app/ssh/ssh_connection.h"
+#include "engine/base/status.h"
+
+namespace lockstep::app {
+
+struct DeployProgress {
+  std::uint64_t bytesDone = 0;
+  std::uint64_t bytesTotal = 0;  // 0: the version was there already
+};
+
+struct DeployOptions {
+  std::string node;     // for errors
+  std::string workdir;  // on the node; "": $HOME/.lockstep there
+  std::function<void(const DeployProgress&)> onProgress;  // on the calling thread
+  std::stop_token stop;
+};
+
+struct Deployed {
+  std::string workdir;  // absolute, on the node
+  std::string folder;   // <workdir>/versions/<version>
+  bool uploaded = false;
+};
+
+// Checks processor, glibc and free space; uploads to a temporary folder beside its final name,
+// verifies every hash there, renames, and clears old versions (the newest two and those a process
+// runs from stay). A version already there is not copied again; several deploys at once succeed.
+// Errors, with nothing half-made left on the node unless the link is lost (a later deploy clears
+// that): kFailedPrecondition (processor, glibc, a tool missing), kResourceExhausted (what: needed
+// and free bytes), kPermissionDenied, kUnavailable, kDataLoss (hashes), kCancelled.
+Result<Deployed> deploy(SshConnection& connection, const Bundle& bundle,
+                        const DeployOptions& options);
+
+struct AgentInfo {
+  std::string socket;   // unix socket, on the node
+  std::string version;  // as the agent says
+  std::int64_t pid = 0;
+};
+
+// Runs `<folder>/lockstep-agent serve --workdir W --detach`, which prints one JSON line
+// {"socket": "…", "version": "…", "pid": n} for the agent it started or found serving.
+Result<AgentInfo> startAgent(SshConnection& connection, const Deployed& deployed,
+                             const DeployOptions& options);
+// The same on this machine without SSH: `executable` is a lockstep-agent, of a bundle or a build.
+Result<AgentInfo> startLocalAgent(const std::string& executable, const DeployOptions& options);
+
+// The command that joins stdin and stdout to a unix socket on the node.
+std::string bridgeCommand(const Deployed& deployed, const std::string& socket);
+
+}  // namespace lockstep::app

@@ -1,0 +1,125 @@
+// A lasting connection to one host over SSH: it connects through any jump hosts, carries commands,
+// subsystems and forwards at once, notices a dead link, and connects anew.
+//
+// States: idle → connecting → connected ⇄ reconnecting; failed from connecting and reconnecting;
+// closed at the end. The first connect is tried once: its failure is `failed`, with the reason.
+// After a loss it is tried again with growing pauses until it succeeds, or until only a person can
+// help (key refused, host key changed, secret needed): then `failed`. Questions are asked only in
+// an attempt that start() began, never while reconnecting; passphrases and passwords once given are
+// kept in memory for as long as the object lives and serve reconnects.
+//
+// Threads: all functions from any thread, except that the blocking ones (connect, waitConnected,
+// exec, openSubsystem, close, the destructor) must not be called from onState or from a prompter.
+// Errors: of connecting: kUnavailable (unreachable, closed), kDeadlineExceeded, kPermissionDenied
+// (host key or authentication), kInvalidArgument, kFailedPrecondition, kCancelled; `node` is set.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "app/ssh/prompter.h"
+#include "app/ssh/ssh_config.h"
+#include "app/ssh/unique_fd.h"
+#include "engine/base/status.h"
+
+namespace lockstep::app {
+
+enum class LinkState : std::uint8_t {
+  kIdle,
+  kConnecting,
+  kConnected,
+  kReconnecting,
+  kFailed,
+  kClosed,
+};
+std::string_view linkStateName(LinkState state);
+
+struct LinkStatus {
+  LinkState state = LinkState::kIdle;
+  std::optional<Error> reason;           // why reconnecting or failed
+  std::chrono::milliseconds retryIn{0};  // reconnecting: until the next attempt; 0: under way
+  int attempt = 0;                       // since the last time it was connected
+};
+
+struct SshConnectionOptions {
+  std::string node;                       // the node's name, for errors
+  std::string configFile;                 // --ssh-config; "": the user's own
+  std::shared_ptr<SshPrompter> prompter;  // null: nothing is ever asked
+  std::function<void(const LinkStatus&)> onState;  // on the connection's thread; must not block
+  std::string runtimeFolder;  // for the sockets of forwards; "": runtimeFolder()
+  std::chrono::milliseconds connectTimeout{0};  // per hop; 0: ConnectTimeout, or 10 s
+  std::chrono::milliseconds keepaliveInterval{2500};
+  std::chrono::milliseconds keepaliveLimit{8000};  // silence that counts as a dead link
+  std::chrono::milliseconds firstPause{200};       // of reconnecting; doubles, with jitter
+  std::chrono::milliseconds longestPause{10000};
+};
+
+struct ExecOptions {
+  std::string input;  // to its stdin, which then ends
+  std::chrono::milliseconds timeout{30000};
+  std::size_t outputLimit = std::size_t{16} << 20;  // of stdout and of stderr; more is an error
+};
+struct ExecResult {
+  int exitStatus = -1;     // -1: ended by a signal
+  std::string signalName;  // "KILL"
+  std::string output;
+  std::string errorOutput;
+};
+
+class SshConnection {
+ public:
+  SshConnection(SshTarget target, SshConnectionOptions options);
+  ~SshConnection();  // closes
+  SshConnection(const SshConnection&) = delete;
+  SshConnection& operator=(const SshConnection&) = delete;
+
+  // Begins to connect, or to connect again after `failed`; while reconnecting, tries at once.
+  // Questions may be asked in this attempt. Returns at once; does nothing where connected.
+  void start();
+  // Until connected. Failure: the reason of `failed`; kDeadlineExceeded, kCancelled (the
+  // connection itself goes on trying). Call start() first.
+  Status waitConnected(std::chrono::milliseconds timeout, std::stop_token stop = {});
+  // start() and wait for as long as a person needs to answer. kCancelled ends the attempt.
+  Status connect(std::stop_token stop = {});
+  LinkStatus status() const;
+
+  // Runs a command through the user's login shell. A command that ran is a result, whatever its
+  // exit status. Errors: kUnavailable when not connected or lost meanwhile, kDeadlineExceeded and
+  // kCancelled (the channel is closed), kResourceExhausted past outputLimit.
+  Result<ExecResult> exec(const std::string& command, ExecOptions options = {},
+                          std::stop_token stop = {});
+  // Runs a POSIX shell script (sh -s), whatever the login shell; `input` must be empty.
+  Result<ExecResult> script(const std::string& text, ExecOptions options = {},
+                            std::stop_token stop = {});
+  // The local end of a stream socket wired to a subsystem ("sftp"); closed on loss.
+  Result<UniqueFd> openSubsystem(const std::string& name, std::stop_token stop = {});
+
+  // Listens on a new local unix socket (0600, in a 0700 folder, path ≤ 100 bytes) and wires each
+  // connection made to it to the remote unix socket: direct-streamlocal, and where that fails,
+  // `bridgeCommand` ("" for none), run on the host with stdin and stdout as the stream.
+  // The listener stays until stopForward or close, through losses: connections made while the link
+  // is down wait for it in the backlog; in `failed` they are closed. Needs no connection yet.
+  Result<std::string> forward(const std::string& remoteSocket, const std::string& bridgeCommand);
+  void stopForward(const std::string& localSocket);
+
+  // Cancels, disconnects, removes the listeners, joins. Idempotent.
+  void close();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// $XDG_RUNTIME_DIR/lockstep, else /tmp/lockstep-UID: made with mode 0700, ours, and not a link.
+Result<std::string> runtimeFolder();
+
+// 'text' for a POSIX shell.
+std::string shellQuote(std::string_view text);
+
+}  // namespace lockstep::app
