@@ -10,12 +10,8 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Dev)
 endif()
 # Dev: optimised, so that tests are quick, with assertions and little debug information.
-set(CMAKE_CXX_FLAGS_DEV "-O2 -g1" CACHE STRING "Flags of build type Dev")
-set(CMAKE_EXE_LINKER_FLAGS_DEV "" CACHE STRING "")
-set(CMAKE_SHARED_LINKER_FLAGS_DEV "" CACHE STRING "")
-set(CMAKE_MODULE_LINKER_FLAGS_DEV "" CACHE STRING "")
-mark_as_advanced(CMAKE_CXX_FLAGS_DEV CMAKE_EXE_LINKER_FLAGS_DEV CMAKE_SHARED_LINKER_FLAGS_DEV
-                 CMAKE_MODULE_LINKER_FLAGS_DEV)
+# (project() has put an empty entry for it into the cache, so this is a variable of the directory.)
+set(CMAKE_CXX_FLAGS_DEV "-O2 -g1")
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
