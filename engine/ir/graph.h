@@ -51,7 +51,7 @@ struct Value {
 
 struct Node {
   Op op{};
-  std::string name;               // unique in the graph, e.g. "dense1.matmul"
+  std::string name;               // unique in the graph, a name (isName), e.g. "dense1.matmul"
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::vector<NodeId> after;      // control edges: runs after these
@@ -72,8 +72,9 @@ class Graph {
   const Value& value(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
   Value& value(ValueId id) { return values_[static_cast<std::size_t>(id)]; }
 
-  // Appends a node; output types come from the op's shape rule. Errors: kInvalidArgument naming
-  // the node, the operand and what was expected.
+  // Appends a node; output types come from the op's shape rule. Attributes are checked against the
+  // op's row, integers given for numbers become numbers, `after` is sorted and made unique. Errors:
+  // kInvalidArgument naming the node, the operand and what was expected.
   Result<NodeId> add(Op op, std::string name, std::vector<ValueId> inputs, Attrs attrs = {},
                      Phase phase = Phase::kForward, std::vector<NodeId> after = {});
   // The single output of a node just added.
@@ -86,9 +87,24 @@ class Graph {
   std::string name_;
   std::vector<Node> nodes_;
   std::vector<Value> values_;
+  std::map<std::string, NodeId, std::less<>> names_;
 };
 
-// Text form, canonical: parse(text(g)) == g and text(parse(t)) == t for text written by text().
+// Limits of every type: at most kMaxRank dimensions, extents positive, product at most kMaxCount.
+inline constexpr std::size_t kMaxRank = 8;
+inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
+inline constexpr std::size_t kMaxNodes = std::size_t{1} << 20;
+Status checkShape(const Shape& shape);
+// Node, axis, submesh and attribute names: letters, digits and "_./+-", not empty, at most 256.
+bool isName(std::string_view text);
+
+// Text form, one node a line, values numbered in order:
+//
+//   graph "fashion-mlp"
+//   %2, %3 = op(%0, %1) {key="text", n=1, x=0.5, l=[1 2]} : f32[64x10] <data: split 0 [0 32 64]>, f32[1] | name, forward, after other.node
+//
+// The part after `:` is absent without outputs, {…} without attributes, <…> without placement.
+// Canonical: parse(text(g)) == g and text(parse(t)) == t for text written by text().
 std::string text(const Graph& graph);
 Result<Graph> parse(std::string_view text, std::string_view file = "graph");
 

@@ -12,7 +12,7 @@ namespace lockstep::ir {
 struct Parameter {
   std::string name;                  // of the state, "dense1.weight"
   Shape shape;
-  std::string initializer;           // "glorot-uniform", "he-uniform", "zeros"
+  std::string initializer;           // "torch-uniform": U(−1/√fanIn, 1/√fanIn); "zeros"
   std::int64_t fanIn = 0, fanOut = 0;
 };
 

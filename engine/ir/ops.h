@@ -13,7 +13,9 @@
 
 namespace lockstep::ir {
 
-// B batch, N rows, I in, O out, C channels; Σ over samples. `f` is f32 or f64.
+// B batch, N rows, I in, O out, C channels; Σ over samples. `f` is a float type, the same for all
+// float operands and outputs of a node unless said otherwise. Attributes marked ? may be absent,
+// with the default given; all others must be there. Numbers are of type double, the rest int64.
 enum class Op : std::uint8_t {
   // Sources and sinks.
   kInput,    // () {name, dtype, shape} -> any. Fed by the trainer before every play: x, label, weight, lr, t, stop
@@ -21,47 +23,54 @@ enum class Op : std::uint8_t {
   kStore,    // (f) {state} -> (). The named state after this play
   kResult,   // (f) {name} -> (). Read by the trainer after the play: "metrics", …
   // Initial values (rule: keyed by parameter name and seed).
-  kFill,     // () {dtype, shape, value} -> f
-  kRandom,   // () {dtype, shape, key, kind: "uniform"|"normal", scale} -> f, element i from stream `key`
+  kFill,     // () {dtype, shape, value number} -> f
+  kRandom,   // () {dtype, shape, key, kind, scale number} -> f. Element i, row-major, is from stream
+             // `key` (bits of a uint64): "uniform": scale·(2·randomUniform(key, i) − 1);
+             // "normal": scale·randomNormal(key, i); computed in double, then rounded
   // Shape only: no kernel, the Plan makes them views.
   kReshape,  // (any) {shape} -> any, same count
-  kSlice1,   // (f[N]) {offset, shape} -> f[shape]: a view into a flat group
+  kSlice1,   // (f[N]) {offset, shape} -> f[shape]: a view into a flat group, offset in elements
   kPack,     // (f …) -> f[Σ counts]: members laid one after another in one flat group
   // Elementwise.
-  kCast,     // (any) {dtype, scale} -> float: x·scale
+  kCast,     // (any) {dtype, scale number} -> dtype, a float: x·scale, computed in the output's type
   kAdd,      // (f, f) same shape
-  kScale,    // (f) {factor}
-  kRelu,     // (f)
-  kReluGrad, // (dy, y) -> dx: dy where y > 0
+  kScale,    // (f) {factor number}
+  kRelu,     // (f): max(x, 0)
+  kReluGrad, // (dy, y) -> dx: dy where y > 0, else 0
   kGelu,     // (f), tanh form as in GPT-2
   kGeluGrad, // (dy, x)
   kTanh,     // (f)
-  kTanhGrad, // (dy, y)
+  kTanhGrad, // (dy, y): dy·(1 − y²)
   // Dense.
-  kMatmul,   // (a, b [, bias[O]]) {ta, tb, act: ""|"relu"} -> f[N×O]; 2-D, optional transposes, fused epilogue
+  kMatmul,   // (a, b [, bias[O]]) {ta? 0, tb? 0, act? ""|"relu"} -> f[N×O]: act(op(a)·op(b) + bias), where
+             // op transposes: a is [N×K], [K×N] with ta; b is [K×O], [O×K] with tb
   kBiasAdd,  // (x[…×C], b[C])
-  kReduceRows,  // (x[…×C]) -> f[C]: the gradient of kBiasAdd
-  // Images, NHWC.
-  kConv2d,            // (x[B×H×W×C], w[kh×kw×C×O] [, bias[O]]) {stride, pad, act} -> [B×H'×W'×O]
-  kConv2dInputGrad,   // (dy, w) {stride, pad, shape} -> dx
-  kConv2dWeightGrad,  // (x, dy) {stride, pad, shape} -> dw
-  kMaxPool2d,         // (x) {size, stride} -> y
+  kReduceRows,  // (x[…×C]) -> f[C]: sum over all dimensions but the last, the gradient of kBiasAdd
+  // Images, NHWC. `pad` zeros on each of the four sides; H' = ⌊(H + 2·pad − kh) / stride⌋ + 1.
+  kConv2d,            // (x[B×H×W×C], w[kh×kw×C×O] [, bias[O]]) {stride, pad, act? ""|"relu"} -> [B×H'×W'×O]:
+                      // cross-correlation (no flip), act(conv + bias)
+  kConv2dInputGrad,   // (dy, w) {stride, pad, shape of dx} -> dx
+  kConv2dWeightGrad,  // (x, dy) {stride, pad, shape of dw} -> dw
+  kMaxPool2d,         // (x) {size, stride} -> y; no padding, H' = ⌊(H − size) / stride⌋ + 1
   kMaxPool2dGrad,     // (x, y, dy) {size, stride} -> dx; the first maximum in row-major order takes all
-  // Losses and metrics: sums over samples, weighted.
+  // Losses and metrics: sums over samples, weighted. Labels are in [0, K); a row with w = 0 counts
+  // nothing whatever its label, also outside.
   kSoftmaxXent,       // (logits[B×K], label i32[B], w[B]) -> loss f[1], probs f[B×K]: Σ w·−log p_label
-  kSoftmaxXentGrad,   // (probs, label, w, dloss f[1]) -> dlogits
+  kSoftmaxXentGrad,   // (probs, label, w, dloss f[1]) -> dlogits: dloss·w·(p − [k = label])
   kMseLoss,           // (y[B×K], target[B×K], w[B]) -> f[1]: Σ w·½‖y−t‖²
-  kMseLossGrad,       // (y, target, w, dloss) -> dy
+  kMseLossGrad,       // (y, target, w, dloss f[1]) -> dy: dloss·w·(y − t)
   kCountCorrect,      // (logits, label, w) -> f[1]: Σ w·[argmax = label]; the first maximum counts
   kSumAll,            // (f) -> f[1]
   // Optimizers, elementwise over any shape; `norm` f[1] is Σ w: the gradient used is g / norm.
-  kSgd,    // (p, g, v, norm, lr f[1]) {momentum, weight_decay} -> p', v': v' = μv + g/norm + λp; p' = p − lr·v'
-  kAdam,   // (p, g, m, v, norm, lr f[1], t f[1]) {beta1, beta2, eps, weight_decay} -> p', m', v'; t counts from 1
-  // Collectives: inserted by partition only. {axis}
+  kSgd,    // (p, g, v, norm, lr f[1]) {momentum, weight_decay: numbers} -> p', v': v' = μv + g/norm + λp; p' = p − lr·v'
+  kAdam,   // (p, g, m, v, norm, lr f[1], t f[1]) {beta1, beta2, eps, weight_decay: numbers} -> p', m', v'; t counts from 1.
+           // ĝ = g/norm + λp; m' = β₁m + (1−β₁)ĝ; v' = β₂v + (1−β₂)ĝ²;
+           // p' = p − lr·(m'/(1−β₁ᵗ)) / (√(v'/(1−β₂ᵗ)) + ε)
+  // Collectives: inserted by partition only, along mesh axis {axis}. They share the axis's order.
   kAllReduce,      // (f) {axis, op: "sum"|"max"} -> f
-  kReduceScatter,  // (f[N]) {axis, cuts} -> f[local]
-  kAllGather,      // (f[local]) {axis, cuts} -> f[N]
-  kBroadcast,      // (f) {axis, root} -> f
+  kReduceScatter,  // (f[N]) {axis, cuts, size} -> f[size]: the sum's slice of this rank's coordinate
+  kAllGather,      // (f[local]) {axis, cuts} -> f[cuts.back()]
+  kBroadcast,      // (f) {axis, root} -> f: from the rank at coordinate root
   kCount_,
 };
 inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kCount_);
@@ -78,7 +87,16 @@ class GradBuilder {
   virtual ~GradBuilder() = default;
   virtual Result<ValueId> emit(Op op, std::string_view suffix, std::vector<ValueId> inputs,
                                Attrs attrs) = 0;
+  // Whether the gradient of this input is needed: a rule emits nothing for others.
+  virtual bool wants(ValueId value) const = 0;
   virtual const TensorType& type(ValueId value) const = 0;
+};
+
+enum class AttrKind : std::uint8_t { kInt, kNumber, kText, kList, kShape, kDType };
+struct AttrInfo {
+  std::string_view name;
+  AttrKind kind;
+  bool required = true;
 };
 
 struct OpInfo {
@@ -88,17 +106,20 @@ struct OpInfo {
   int outputs;
   bool isView;                 // no kernel: the output is the memory of input 0 (kPack: of the group)
   bool isCollective;
+  std::vector<AttrInfo> attrs; // all there are; others are refused
   // In-place: output i may share the memory of input inPlace[i]; -1 none.
   std::vector<int> inPlace;
   // Shape rule. Errors say what was expected.
   Result<std::vector<TensorType>> (*infer)(std::span<const TensorType> inputs, const Attrs& attrs);
-  // Gradient rule: for each input the value of its gradient or -1 where it has none. Input and
-  // weight gradients are separate nodes. Null: not differentiable.
+  // Gradient rule: for each input the value of its gradient or -1 where it has none or is not
+  // wanted. Of `outputGrads` those without influence on the loss are -1. Input and weight
+  // gradients are separate nodes, the weight's first. Null: not differentiable.
   Result<std::vector<ValueId>> (*gradient)(GradBuilder& build, const Node& node,
                                            std::span<const ValueId> outputGrads);
   // Placement rule on one axis, given the inputs' placements there: the outputs' placements, or an
   // error naming the input that would first have to be made replicated (kFailedPrecondition with
-  // `next` = "input i").
+  // `next` = "input i"). Sources are replicated here: strategies place them. Collectives have none
+  // (null).
   Result<std::vector<AxisPlacement>> (*place)(const Node& node,
                                               std::span<const AxisPlacement> inputs,
                                               std::span<const TensorType> inputTypes,

@@ -1,0 +1,52 @@
+#include "engine/cluster/mesh.h"
+
+namespace lockstep::cluster {
+namespace {
+
+// Distance between ranks whose coordinates differ by one along axis `index`.
+int stride(const std::vector<Axis>& axes, std::size_t index) {
+  int product = 1;
+  for (std::size_t i = index + 1; i < axes.size(); ++i) product *= axes[i].size;
+  return product;
+}
+
+}  // namespace
+
+int Mesh::size() const {
+  int product = 1;
+  for (const Axis& axis : axes_) product *= axis.size;
+  return product;
+}
+
+int Mesh::axisSize(std::string_view axis) const {
+  for (const Axis& candidate : axes_)
+    if (candidate.name == axis) return candidate.size;
+  return 1;
+}
+
+int Mesh::coordinate(int rank, std::string_view axis) const {
+  for (std::size_t i = 0; i < axes_.size(); ++i)
+    if (axes_[i].name == axis) return rank / stride(axes_, i) % axes_[i].size;
+  return 0;
+}
+
+std::vector<int> Mesh::group(int rank, std::string_view axis) const {
+  for (std::size_t i = 0; i < axes_.size(); ++i) {
+    if (axes_[i].name != axis) continue;
+    const int step = stride(axes_, i);
+    const int first = rank - rank / step % axes_[i].size * step;
+    std::vector<int> ranks;
+    for (int c = 0; c < axes_[i].size; ++c) ranks.push_back(first + c * step);
+    return ranks;
+  }
+  return {rank};
+}
+
+std::string Mesh::text() const {
+  std::string out;
+  for (const Axis& axis : axes_)
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", axis.name, axis.size);
+  return out;
+}
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,86 @@
+// Rows: collectives, inserted by partition; types are local ones.
+#include <algorithm>
+
+#include "engine/ir/ops_rules.h"
+
+namespace lockstep::ir::rules {
+namespace {
+
+Inferred inferAllReduce(Types inputs, const Attrs& attrs) {
+  if (const std::string_view op = textAttr(attrs, "op"); op != "sum" && op != "max")
+    return invalidArgument("op is \"{}\", expected \"sum\" or \"max\"", op);
+  return inferSame(inputs, attrs);
+}
+
+Status wantCuts(const std::vector<std::int64_t>& cuts) {
+  bool ascending = cuts.size() >= 2 && cuts.front() == 0 && cuts.back() > 0 &&
+                   cuts.back() <= kMaxCount;
+  for (std::size_t i = 1; ascending && i < cuts.size(); ++i) ascending = cuts[i - 1] <= cuts[i];
+  if (!ascending) return invalidArgument("cuts are not ascending from 0 to the extent");
+  return {};
+}
+
+bool isPart(const std::vector<std::int64_t>& cuts, std::int64_t size) {
+  for (std::size_t i = 1; i < cuts.size(); ++i)
+    if (cuts[i] - cuts[i - 1] == size) return true;
+  return false;
+}
+
+Inferred inferReduceScatter(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  const std::vector<std::int64_t> cuts = listAttr(attrs, "cuts");
+  LOCKSTEP_TRY(wantCuts(cuts));
+  LOCKSTEP_TRY(wantType(inputs, 0, {inputs[0].dtype, {cuts.back()}}));
+  const std::int64_t size = intAttr(attrs, "size");
+  if (size < 1 || !isPart(cuts, size))
+    return invalidArgument("size is {}, expected one of the parts that the cuts make", size);
+  return std::vector<TensorType>{{inputs[0].dtype, {size}}};
+}
+
+Inferred inferAllGather(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension"));
+  const std::vector<std::int64_t> cuts = listAttr(attrs, "cuts");
+  LOCKSTEP_TRY(wantCuts(cuts));
+  if (!isPart(cuts, inputs[0].shape[0]))
+    return wrongInput(inputs, 0, "one of the parts that the cuts make");
+  return std::vector<TensorType>{{inputs[0].dtype, {cuts.back()}}};
+}
+
+Inferred inferBroadcast(Types inputs, const Attrs& attrs) {
+  if (const std::int64_t root = intAttr(attrs, "root"); root < 0)
+    return invalidArgument("root is {}, expected a coordinate", root);
+  return inferSame(inputs, attrs);
+}
+
+// Bytes are the payload of this rank, not what memory moves.
+OpCost costPayload(const Node&, Types inputs, Types outputs) {
+  return {0, std::max(inputs[0].bytes(), outputs[0].bytes())};
+}
+
+constexpr AttrInfo kAxis{"axis", AttrKind::kText};
+constexpr AttrInfo kCuts{"cuts", AttrKind::kList};
+
+}  // namespace
+
+std::vector<OpInfo> collectiveOps() {
+  return {
+      {.op = Op::kAllReduce, .name = "all-reduce", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = false, .isCollective = true, .attrs = {kAxis, {"op", AttrKind::kText}},
+       .inPlace = {0}, .infer = inferAllReduce, .gradient = nullptr, .place = nullptr,
+       .cost = costPayload},
+      {.op = Op::kReduceScatter, .name = "reduce-scatter", .minInputs = 1, .maxInputs = 1,
+       .outputs = 1, .isView = false, .isCollective = true,
+       .attrs = {kAxis, kCuts, {"size", AttrKind::kInt}}, .inPlace = {-1},
+       .infer = inferReduceScatter, .gradient = nullptr, .place = nullptr, .cost = costPayload},
+      {.op = Op::kAllGather, .name = "all-gather", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = false, .isCollective = true, .attrs = {kAxis, kCuts}, .inPlace = {-1},
+       .infer = inferAllGather, .gradient = nullptr, .place = nullptr, .cost = costPayload},
+      {.op = Op::kBroadcast, .name = "broadcast", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = false, .isCollective = true, .attrs = {kAxis, {"root", AttrKind::kInt}},
+       .inPlace = {0}, .infer = inferBroadcast, .gradient = nullptr, .place = nullptr,
+       .cost = costPayload},
+  };
+}
+
+}  // namespace lockstep::ir::rules

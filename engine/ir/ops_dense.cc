@@ -1,0 +1,161 @@
+// Rows: matrix products and what goes with them.
+#include "engine/ir/ops_rules.h"
+
+namespace lockstep::ir::rules {
+namespace {
+
+struct Product {
+  std::int64_t n, k, o;
+};
+
+bool transposed(const Attrs& attrs, std::string_view key) { return intAttr(attrs, key) != 0; }
+
+Product product(Types inputs, const Attrs& attrs) {
+  const Shape& a = inputs[0].shape;
+  const Shape& b = inputs[1].shape;
+  const bool ta = transposed(attrs, "ta");
+  return {a[ta ? 1 : 0], a[ta ? 0 : 1], b[transposed(attrs, "tb") ? 0 : 1]};
+}
+
+Inferred inferMatmul(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 2, "two dimensions"));
+  LOCKSTEP_TRY(wantRank(inputs, 1, 2, "two dimensions"));
+  for (std::string_view key : {"ta", "tb"})
+    if (const std::int64_t value = intAttr(attrs, key); value != 0 && value != 1)
+      return invalidArgument("{} is {}, expected 0 or 1", key, value);
+  if (const std::string_view act = textAttr(attrs, "act"); !act.empty() && act != "relu")
+    return invalidArgument("act is \"{}\", expected \"\" or \"relu\"", act);
+  const Product size = product(inputs, attrs);
+  const Shape b = transposed(attrs, "tb") ? Shape{size.o, size.k} : Shape{size.k, size.o};
+  LOCKSTEP_TRY(wantType(inputs, 1, {inputs[0].dtype, b}));
+  if (inputs.size() == 3) LOCKSTEP_TRY(wantType(inputs, 2, {inputs[0].dtype, {size.o}}));
+  return std::vector<TensorType>{{inputs[0].dtype, {size.n, size.o}}};
+}
+
+Grads gradMatmul(GradBuilder& build, const Node& node, std::span<const ValueId> outputGrads) {
+  LOCKSTEP_ASSIGN(const ValueId dy, throughActivation(build, node, outputGrads[0]));
+  const ValueId a = node.inputs[0], b = node.inputs[1];
+  const bool ta = transposed(node.attrs, "ta"), tb = transposed(node.attrs, "tb");
+  auto matmul = [&](std::string_view suffix, ValueId left, ValueId right, bool leftT, bool rightT) {
+    Attrs attrs;
+    if (leftT) attrs["ta"] = std::int64_t{1};
+    if (rightT) attrs["tb"] = std::int64_t{1};
+    return build.emit(Op::kMatmul, suffix, {left, right}, std::move(attrs));
+  };
+  std::vector<ValueId> grads(node.inputs.size(), -1);
+  if (build.wants(b)) {
+    LOCKSTEP_ASSIGN(grads[1], tb ? matmul("w", dy, a, true, ta) : matmul("w", a, dy, !ta, false));
+  }
+  if (node.inputs.size() == 3 && build.wants(node.inputs[2])) {
+    LOCKSTEP_ASSIGN(grads[2], build.emit(Op::kReduceRows, "b", {dy}, {}));
+  }
+  if (build.wants(a)) {
+    LOCKSTEP_ASSIGN(grads[0], ta ? matmul("x", b, dy, tb, true) : matmul("x", dy, b, false, !tb));
+  }
+  return grads;
+}
+
+Placed placeMatmul(const Node& node, Places inputs, Types, Types) {
+  const AxisPlacement &a = inputs[0], &b = inputs[1];
+  const bool plain = inputs.size() == 2 && textAttr(node.attrs, "act").empty();
+  const bool biasWhole = inputs.size() == 2 || isReplicated(inputs[2]);
+  const int aRows = transposed(node.attrs, "ta") ? 1 : 0;  // the dimension of a that is N
+  const int bColumns = transposed(node.attrs, "tb") ? 0 : 1;
+  using Out = std::vector<AxisPlacement>;
+  if (isReplicated(a) && isReplicated(b) && biasWhole) return Out{{}};
+  if (isSplit(a, aRows) && isReplicated(b) && biasWhole) return Out{splitAt(0, a)};
+  if (isReplicated(a) && isSplit(b, bColumns) &&
+      (inputs.size() == 2 || inputs[2] == splitAt(0, b)))
+    return Out{splitAt(1, b)};
+  const bool contracted =
+      isSplit(a, 1 - aRows) && isSplit(b, 1 - bColumns) && a.cuts == b.cuts;
+  const bool linear = (isSum(a) && isReplicated(b)) || (isReplicated(a) && isSum(b));
+  if (plain && (contracted || linear)) return Out{partialSum()};
+  // What stands in the way: first what is neither whole nor a split of the rows, then the rest.
+  if (!isReplicated(a) && !isSplit(a, aRows)) return mustReplicate(node, inputs, 0);
+  if (!isReplicated(b)) return mustReplicate(node, inputs, 1);
+  return mustReplicate(node, inputs, biasWhole ? 0 : 2);
+}
+
+OpCost costMatmul(const Node& node, Types inputs, Types outputs) {
+  const Product size = product(inputs, node.attrs);
+  return {2.0 * static_cast<double>(size.n) * static_cast<double>(size.k) *
+              static_cast<double>(size.o),
+          movedBytes(inputs, outputs)};
+}
+
+Inferred inferBiasAdd(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  if (inputs[0].shape.empty()) return wrongInput(inputs, 0, "at least one dimension");
+  LOCKSTEP_TRY(wantType(inputs, 1, {inputs[0].dtype, {inputs[0].shape.back()}}));
+  return std::vector<TensorType>{inputs[0]};
+}
+
+Grads gradBiasAdd(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  std::vector<ValueId> grads(2, -1);
+  if (build.wants(node.inputs[1])) {
+    LOCKSTEP_ASSIGN(grads[1], build.emit(Op::kReduceRows, "b", {dy[0]}, {}));
+  }
+  if (build.wants(node.inputs[0])) grads[0] = dy[0];
+  return grads;
+}
+
+Placed placeBiasAdd(const Node& node, Places inputs, Types inputTypes, Types) {
+  const AxisPlacement &x = inputs[0], &b = inputs[1];
+  const int last = static_cast<int>(inputTypes[0].shape.size()) - 1;
+  const bool whole = isReplicated(x) && isReplicated(b);
+  const bool rows = isSplit(x) && x.dim != last && isReplicated(b);
+  const bool columns = isSplit(x, last) && b == splitAt(0, x);
+  if (whole || rows || columns) return std::vector<AxisPlacement>{x};
+  return mustReplicate(node, inputs, isReplicated(b) ? 0 : 1);
+}
+
+Inferred inferReduceRows(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  if (inputs[0].shape.empty()) return wrongInput(inputs, 0, "at least one dimension");
+  return std::vector<TensorType>{{inputs[0].dtype, {inputs[0].shape.back()}}};
+}
+
+Grads gradReduceRows(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  const TensorType type = build.type(node.inputs[0]);
+  LOCKSTEP_ASSIGN(ValueId zeros, build.emit(Op::kFill, "zeros", {},
+                                            {{"dtype", std::string(dtypeName(type.dtype))},
+                                             {"shape", type.shape},
+                                             {"value", 0.0}}));
+  LOCKSTEP_ASSIGN(ValueId dx, build.emit(Op::kBiasAdd, "x", {zeros, dy[0]}, {}));
+  return std::vector<ValueId>{dx};
+}
+
+Placed placeReduceRows(const Node& node, Places inputs, Types inputTypes, Types) {
+  const AxisPlacement& x = inputs[0];
+  const int last = static_cast<int>(inputTypes[0].shape.size()) - 1;
+  using Out = std::vector<AxisPlacement>;
+  if (isReplicated(x)) return Out{x};
+  if (isSplit(x, last)) return Out{splitAt(0, x)};
+  if (isSplit(x) || isSum(x)) return Out{partialSum()};
+  return mustReplicate(node, inputs, 0);
+}
+
+}  // namespace
+
+std::vector<OpInfo> denseOps() {
+  return {
+      {.op = Op::kMatmul, .name = "matmul", .minInputs = 2, .maxInputs = 3, .outputs = 1,
+       .isView = false, .isCollective = false,
+       .attrs = {{"ta", AttrKind::kInt, false}, {"tb", AttrKind::kInt, false},
+                 {"act", AttrKind::kText, false}},
+       .inPlace = {-1}, .infer = inferMatmul, .gradient = gradMatmul, .place = placeMatmul,
+       .cost = costMatmul},
+      {.op = Op::kBiasAdd, .name = "bias-add", .minInputs = 2, .maxInputs = 2, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0},
+       .infer = inferBiasAdd, .gradient = gradBiasAdd, .place = placeBiasAdd,
+       .cost = costElementwise},
+      {.op = Op::kReduceRows, .name = "reduce-rows", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1},
+       .infer = inferReduceRows, .gradient = gradReduceRows, .place = placeReduceRows,
+       .cost = costElementwise},
+  };
+}
+
+}  // namespace lockstep::ir::rules

@@ -1,0 +1,226 @@
+// Rows: images, NHWC; convolution weights HWIO.
+#include "engine/ir/ops_rules.h"
+
+namespace lockstep::ir::rules {
+namespace {
+
+constexpr std::string_view kImage = "four dimensions, NHWC";
+constexpr std::string_view kFilter = "four dimensions, HWIO";
+
+Status wantWindow(const Attrs& attrs) {
+  const std::int64_t stride = intAttr(attrs, "stride"), pad = intAttr(attrs, "pad");
+  if (stride < 1 || stride > kMaxCount)
+    return invalidArgument("stride is {}, expected at least 1", stride);
+  if (pad < 0 || pad > kMaxCount) return invalidArgument("pad is {}, expected at least 0", pad);
+  return {};
+}
+
+// The type of y for x and w, or what is wrong with w or x.
+Result<TensorType> convolved(const TensorType& x, const TensorType& w, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantWindow(attrs));
+  const std::int64_t stride = intAttr(attrs, "stride"), pad = intAttr(attrs, "pad");
+  TensorType y{x.dtype, {x.shape[0], 0, 0, w.shape[3]}};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t room = x.shape[1 + i] + 2 * pad - w.shape[i];
+    if (room < 0)
+      return invalidArgument("the kernel, {} long, does not fit in the input's {} with padding {}",
+                             w.shape[i], x.shape[1 + i], pad);
+    y.shape[1 + i] = room / stride + 1;
+  }
+  if (x.shape[3] != w.shape[2])
+    return invalidArgument("the weights take {} channels, the input has {}", w.shape[2],
+                           x.shape[3]);
+  return y;
+}
+
+Inferred inferConv2d(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 4, kImage));
+  LOCKSTEP_TRY(wantRank(inputs, 1, 4, kFilter));
+  if (const std::string_view act = textAttr(attrs, "act"); !act.empty() && act != "relu")
+    return invalidArgument("act is \"{}\", expected \"\" or \"relu\"", act);
+  LOCKSTEP_TRY(wantType(inputs, 1, {inputs[0].dtype, inputs[1].shape}));
+  LOCKSTEP_ASSIGN(TensorType y, convolved(inputs[0], inputs[1], attrs));
+  if (inputs.size() == 3) LOCKSTEP_TRY(wantType(inputs, 2, {y.dtype, {y.shape[3]}}));
+  return std::vector<TensorType>{std::move(y)};
+}
+
+Inferred inferConv2dInputGrad(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 4, kImage));
+  LOCKSTEP_TRY(wantRank(inputs, 1, 4, kFilter));
+  TensorType dx{inputs[0].dtype, shapeAttr(attrs)};
+  if (dx.shape.size() != 4)
+    return invalidArgument("shape is [{}], expected {}", shapeText(dx.shape), kImage);
+  LOCKSTEP_TRY(wantType(inputs, 1, {inputs[0].dtype, inputs[1].shape}));
+  LOCKSTEP_ASSIGN(const TensorType y, convolved(dx, inputs[1], attrs));
+  LOCKSTEP_TRY(wantType(inputs, 0, y));
+  return std::vector<TensorType>{std::move(dx)};
+}
+
+Inferred inferConv2dWeightGrad(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 4, kImage));
+  LOCKSTEP_TRY(wantRank(inputs, 1, 4, kImage));
+  TensorType dw{inputs[0].dtype, shapeAttr(attrs)};
+  if (dw.shape.size() != 4)
+    return invalidArgument("shape is [{}], expected {}", shapeText(dw.shape), kFilter);
+  LOCKSTEP_ASSIGN(const TensorType y, convolved(inputs[0], dw, attrs));
+  LOCKSTEP_TRY(wantType(inputs, 1, y));
+  return std::vector<TensorType>{std::move(dw)};
+}
+
+Result<TensorType> pooled(const TensorType& x, const Attrs& attrs) {
+  const std::int64_t size = intAttr(attrs, "size"), stride = intAttr(attrs, "stride");
+  if (size < 1) return invalidArgument("size is {}, expected at least 1", size);
+  if (stride < 1) return invalidArgument("stride is {}, expected at least 1", stride);
+  TensorType y = x;
+  for (std::size_t i = 1; i < 3; ++i) {
+    if (x.shape[i] < size)
+      return invalidArgument("the window, {} long, does not fit in the input's {}", size,
+                             x.shape[i]);
+    y.shape[i] = (x.shape[i] - size) / stride + 1;
+  }
+  return y;
+}
+
+Inferred inferMaxPool2d(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 4, kImage));
+  LOCKSTEP_ASSIGN(TensorType y, pooled(inputs[0], attrs));
+  return std::vector<TensorType>{std::move(y)};
+}
+
+Inferred inferMaxPool2dGrad(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 4, kImage));
+  LOCKSTEP_ASSIGN(const TensorType y, pooled(inputs[0], attrs));
+  LOCKSTEP_TRY(wantType(inputs, 1, y));
+  LOCKSTEP_TRY(wantType(inputs, 2, y));
+  return std::vector<TensorType>{inputs[0]};
+}
+
+Grads gradConv2d(GradBuilder& build, const Node& node, std::span<const ValueId> outputGrads) {
+  LOCKSTEP_ASSIGN(const ValueId dy, throughActivation(build, node, outputGrads[0]));
+  const ValueId x = node.inputs[0], w = node.inputs[1];
+  const std::int64_t stride = intAttr(node.attrs, "stride"), pad = intAttr(node.attrs, "pad");
+  auto attrs = [&](ValueId of) {
+    return Attrs{{"stride", stride}, {"pad", pad}, {"shape", build.type(of).shape}};
+  };
+  std::vector<ValueId> grads(node.inputs.size(), -1);
+  if (build.wants(w)) {
+    LOCKSTEP_ASSIGN(grads[1], build.emit(Op::kConv2dWeightGrad, "w", {x, dy}, attrs(w)));
+  }
+  if (node.inputs.size() == 3 && build.wants(node.inputs[2])) {
+    LOCKSTEP_ASSIGN(grads[2], build.emit(Op::kReduceRows, "b", {dy}, {}));
+  }
+  if (build.wants(x)) {
+    LOCKSTEP_ASSIGN(grads[0], build.emit(Op::kConv2dInputGrad, "x", {dy, w}, attrs(x)));
+  }
+  return grads;
+}
+
+Grads gradMaxPool2d(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  LOCKSTEP_ASSIGN(ValueId dx, build.emit(Op::kMaxPool2dGrad, "x",
+                                         {node.inputs[0], node.outputs[0], dy[0]}, node.attrs));
+  return std::vector<ValueId>{dx};
+}
+
+// One product of two operands: which splits it takes. Dimension numbers: `keep*` of an operand
+// becomes `to*` of the output; `sum*` is contracted.
+struct Bilinear {
+  int keep0, to0;
+  int keep1, to1;
+  std::vector<std::pair<int, int>> sums;
+};
+
+Placed placeBilinear(const Node& node, Places inputs, const Bilinear& rule) {
+  using Out = std::vector<AxisPlacement>;
+  const AxisPlacement &a = inputs[0], &b = inputs[1];
+  const bool hasBias = inputs.size() == 3;
+  const bool biasWhole = !hasBias || isReplicated(inputs[2]);
+  const bool plain = !hasBias && textAttr(node.attrs, "act").empty();
+  if (isReplicated(a) && isReplicated(b) && biasWhole) return Out{{}};
+  if (rule.keep0 >= 0 && isSplit(a, rule.keep0) && isReplicated(b) && biasWhole)
+    return Out{splitAt(rule.to0, a)};
+  if (rule.keep1 >= 0 && isReplicated(a) && isSplit(b, rule.keep1) &&
+      (!hasBias || inputs[2] == splitAt(0, b)))
+    return Out{splitAt(rule.to1, b)};
+  bool contracted = false;
+  for (const auto& [first, second] : rule.sums)
+    contracted = contracted || (isSplit(a, first) && isSplit(b, second) && a.cuts == b.cuts);
+  const bool linear = (isSum(a) && isReplicated(b)) || (isReplicated(a) && isSum(b));
+  if (plain && (contracted || linear)) return Out{partialSum()};
+  if (!isReplicated(a) && !isSplit(a, rule.keep0)) return mustReplicate(node, inputs, 0);
+  if (!isReplicated(b)) return mustReplicate(node, inputs, 1);
+  return mustReplicate(node, inputs, biasWhole ? 0 : 2);
+}
+
+Placed placeConv2d(const Node& node, Places inputs, Types, Types) {
+  return placeBilinear(node, inputs, {0, 0, 3, 3, {{3, 2}}});
+}
+Placed placeConv2dInputGrad(const Node& node, Places inputs, Types, Types) {
+  return placeBilinear(node, inputs, {0, 0, 2, 3, {{3, 3}}});
+}
+Placed placeConv2dWeightGrad(const Node& node, Places inputs, Types, Types) {
+  return placeBilinear(node, inputs, {3, 2, 3, 3, {{0, 0}}});
+}
+
+Placed placePool(const Node& node, Places inputs, Types inputTypes, Types outputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (isSplit(inputs[i], 1) || isSplit(inputs[i], 2)) return mustReplicate(node, inputs, i);
+  return placeElementwise(node, inputs, inputTypes, outputs);
+}
+
+// y and w decide: each element of y is a product over kh·kw·C.
+OpCost convCost(const TensorType& y, const Shape& w, Types inputs, Types outputs) {
+  return {2.0 * static_cast<double>(y.count()) * static_cast<double>(w[0] * w[1] * w[2]),
+          movedBytes(inputs, outputs)};
+}
+OpCost costConv2d(const Node&, Types inputs, Types outputs) {
+  return convCost(outputs[0], inputs[1].shape, inputs, outputs);
+}
+OpCost costConv2dInputGrad(const Node&, Types inputs, Types outputs) {
+  return convCost(inputs[0], inputs[1].shape, inputs, outputs);
+}
+OpCost costConv2dWeightGrad(const Node&, Types inputs, Types outputs) {
+  return convCost(inputs[1], outputs[0].shape, inputs, outputs);
+}
+OpCost costMaxPool2d(const Node& node, Types inputs, Types outputs) {
+  const auto size = static_cast<double>(intAttr(node.attrs, "size"));
+  return {size * size * static_cast<double>(outputs[0].count()), movedBytes(inputs, outputs)};
+}
+
+constexpr AttrInfo kStride{"stride", AttrKind::kInt};
+constexpr AttrInfo kPad{"pad", AttrKind::kInt};
+constexpr AttrInfo kSize{"size", AttrKind::kInt};
+constexpr AttrInfo kShape{"shape", AttrKind::kShape};
+
+}  // namespace
+
+std::vector<OpInfo> imageOps() {
+  return {
+      {.op = Op::kConv2d, .name = "conv2d", .minInputs = 2, .maxInputs = 3, .outputs = 1,
+       .isView = false, .isCollective = false,
+       .attrs = {kStride, kPad, {"act", AttrKind::kText, false}}, .inPlace = {-1},
+       .infer = inferConv2d, .gradient = gradConv2d, .place = placeConv2d, .cost = costConv2d},
+      {.op = Op::kConv2dInputGrad, .name = "conv2d-input-grad", .minInputs = 2, .maxInputs = 2,
+       .outputs = 1, .isView = false, .isCollective = false, .attrs = {kStride, kPad, kShape},
+       .inPlace = {-1}, .infer = inferConv2dInputGrad, .gradient = nullptr,
+       .place = placeConv2dInputGrad, .cost = costConv2dInputGrad},
+      {.op = Op::kConv2dWeightGrad, .name = "conv2d-weight-grad", .minInputs = 2, .maxInputs = 2,
+       .outputs = 1, .isView = false, .isCollective = false, .attrs = {kStride, kPad, kShape},
+       .inPlace = {-1}, .infer = inferConv2dWeightGrad, .gradient = nullptr,
+       .place = placeConv2dWeightGrad, .cost = costConv2dWeightGrad},
+      {.op = Op::kMaxPool2d, .name = "max-pool2d", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {kSize, kStride}, .inPlace = {-1},
+       .infer = inferMaxPool2d, .gradient = gradMaxPool2d, .place = placePool,
+       .cost = costMaxPool2d},
+      {.op = Op::kMaxPool2dGrad, .name = "max-pool2d-grad", .minInputs = 3, .maxInputs = 3,
+       .outputs = 1, .isView = false, .isCollective = false, .attrs = {kSize, kStride},
+       .inPlace = {-1}, .infer = inferMaxPool2dGrad, .gradient = nullptr, .place = placePool,
+       .cost = costElementwise},
+  };
+}
+
+}  // namespace lockstep::ir::rules

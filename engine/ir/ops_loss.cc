@@ -1,0 +1,168 @@
+// Rows: losses and metrics, sums over samples.
+#include <algorithm>
+
+#include "engine/ir/ops_rules.h"
+
+namespace lockstep::ir::rules {
+namespace {
+
+// (scores[B×K], label i32[B], w[B])
+Status wantClassified(Types inputs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 2, "two dimensions, batch and classes"));
+  const Shape batch{inputs[0].shape[0]};
+  LOCKSTEP_TRY(wantType(inputs, 1, {DType::kI32, batch}));
+  return wantType(inputs, 2, {inputs[0].dtype, batch});
+}
+
+// (y[B×K], target[B×K], w[B])
+Status wantRegressed(Types inputs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 2, "two dimensions, batch and outputs"));
+  LOCKSTEP_TRY(wantType(inputs, 1, inputs[0]));
+  return wantType(inputs, 2, {inputs[0].dtype, {inputs[0].shape[0]}});
+}
+
+TensorType one(const TensorType& like) { return {like.dtype, {1}}; }
+
+Inferred inferSoftmaxXent(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantClassified(inputs));
+  return std::vector<TensorType>{one(inputs[0]), inputs[0]};
+}
+Inferred inferSoftmaxXentGrad(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantClassified(inputs));
+  LOCKSTEP_TRY(wantType(inputs, 3, one(inputs[0])));
+  return std::vector<TensorType>{inputs[0]};
+}
+Inferred inferMseLoss(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantRegressed(inputs));
+  return std::vector<TensorType>{one(inputs[0])};
+}
+Inferred inferMseLossGrad(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantRegressed(inputs));
+  LOCKSTEP_TRY(wantType(inputs, 3, one(inputs[0])));
+  return std::vector<TensorType>{inputs[0]};
+}
+Inferred inferCountCorrect(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantClassified(inputs));
+  return std::vector<TensorType>{one(inputs[0])};
+}
+Inferred inferSumAll(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  return std::vector<TensorType>{one(inputs[0])};
+}
+
+Grads gradSoftmaxXent(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  if (dy[1] >= 0)
+    return invalidArgument("the probabilities of {} take part in the loss; only its sum can be "
+                           "differentiated",
+                           node.name);
+  if (build.wants(node.inputs[2]))
+    return invalidArgument("the sample weights of {} depend on a state; they must be data",
+                           node.name);
+  std::vector<ValueId> grads(3, -1);
+  if (build.wants(node.inputs[0])) {
+    LOCKSTEP_ASSIGN(grads[0], build.emit(Op::kSoftmaxXentGrad, "x",
+                                         {node.outputs[1], node.inputs[1], node.inputs[2], dy[0]},
+                                         {}));
+  }
+  return grads;
+}
+
+Grads gradMseLoss(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  if (build.wants(node.inputs[2]))
+    return invalidArgument("the sample weights of {} depend on a state; they must be data",
+                           node.name);
+  LOCKSTEP_ASSIGN(const ValueId grad,
+                  build.emit(Op::kMseLossGrad, "x",
+                             {node.inputs[0], node.inputs[1], node.inputs[2], dy[0]}, {}));
+  std::vector<ValueId> grads(3, -1);
+  if (build.wants(node.inputs[0])) grads[0] = grad;
+  if (build.wants(node.inputs[1])) {
+    LOCKSTEP_ASSIGN(grads[1], build.emit(Op::kScale, "target", {grad}, {{"factor", -1.0}}));
+  }
+  return grads;
+}
+
+// dx is dy in every element: a column of ones times dy.
+Grads gradSumAll(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  const TensorType type = build.type(node.inputs[0]);
+  LOCKSTEP_ASSIGN(ValueId ones, build.emit(Op::kFill, "ones", {},
+                                           {{"dtype", std::string(dtypeName(type.dtype))},
+                                            {"shape", Shape{type.count(), 1}},
+                                            {"value", 1.0}}));
+  LOCKSTEP_ASSIGN(ValueId scalar, build.emit(Op::kReshape, "dy", {dy[0]}, {{"shape", Shape{1, 1}}}));
+  LOCKSTEP_ASSIGN(ValueId column, build.emit(Op::kMatmul, "column", {ones, scalar}, {}));
+  LOCKSTEP_ASSIGN(ValueId dx, build.emit(Op::kReshape, "x", {column}, {{"shape", type.shape}}));
+  return std::vector<ValueId>{dx};
+}
+
+// Per-sample inputs all split along the batch, or all whole.
+Result<bool> batchSplit(const Node& node, Places inputs, std::size_t count) {
+  if (std::all_of(inputs.begin(), inputs.end(), isReplicated)) return false;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool fits = i < count ? isSplit(inputs[i], 0) && inputs[i] == inputs[0]
+                                : isReplicated(inputs[i]);
+    if (!fits && !isReplicated(inputs[i])) return mustReplicate(node, inputs, i);
+  }
+  for (std::size_t i = 0; i < count; ++i)
+    if (isReplicated(inputs[i]))
+      return mustReplicate(node, inputs, isReplicated(inputs[0]) ? (i == 0 ? 1 : i) : 0);
+  return true;
+}
+
+Placed placeSoftmaxXent(const Node& node, Places inputs, Types, Types) {
+  LOCKSTEP_ASSIGN(const bool split, batchSplit(node, inputs, 3));
+  if (!split) return std::vector<AxisPlacement>(2);
+  return std::vector<AxisPlacement>{partialSum(), inputs[0]};
+}
+Placed placeLossSum(const Node& node, Places inputs, Types, Types) {
+  LOCKSTEP_ASSIGN(const bool split, batchSplit(node, inputs, 3));
+  return std::vector<AxisPlacement>{split ? partialSum() : AxisPlacement{}};
+}
+Placed placeLossGrad(const Node& node, Places inputs, Types, Types) {
+  LOCKSTEP_TRY(batchSplit(node, inputs, 3).status());
+  return std::vector<AxisPlacement>{inputs[0]};
+}
+Placed placeSumAll(const Node& node, Places inputs, Types, Types) {
+  if (isReplicated(inputs[0])) return std::vector<AxisPlacement>{inputs[0]};
+  if (isSplit(inputs[0]) || isSum(inputs[0])) return std::vector<AxisPlacement>{partialSum()};
+  return mustReplicate(node, inputs, 0);
+}
+
+OpCost costSoftmax(const Node&, Types inputs, Types outputs) {
+  return {25.0 * static_cast<double>(inputs[0].count()), movedBytes(inputs, outputs)};
+}
+OpCost costTriple(const Node&, Types inputs, Types outputs) {
+  return {3.0 * static_cast<double>(inputs[0].count()), movedBytes(inputs, outputs)};
+}
+
+}  // namespace
+
+std::vector<OpInfo> lossOps() {
+  return {
+      {.op = Op::kSoftmaxXent, .name = "softmax-xent", .minInputs = 3, .maxInputs = 3, .outputs = 2,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1, -1},
+       .infer = inferSoftmaxXent, .gradient = gradSoftmaxXent, .place = placeSoftmaxXent,
+       .cost = costSoftmax},
+      {.op = Op::kSoftmaxXentGrad, .name = "softmax-xent-grad", .minInputs = 4, .maxInputs = 4,
+       .outputs = 1, .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0},
+       .infer = inferSoftmaxXentGrad, .gradient = nullptr, .place = placeLossGrad,
+       .cost = costTriple},
+      {.op = Op::kMseLoss, .name = "mse-loss", .minInputs = 3, .maxInputs = 3, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1},
+       .infer = inferMseLoss, .gradient = gradMseLoss, .place = placeLossSum, .cost = costTriple},
+      {.op = Op::kMseLossGrad, .name = "mse-loss-grad", .minInputs = 4, .maxInputs = 4,
+       .outputs = 1, .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0},
+       .infer = inferMseLossGrad, .gradient = nullptr, .place = placeLossGrad, .cost = costTriple},
+      {.op = Op::kCountCorrect, .name = "count-correct", .minInputs = 3, .maxInputs = 3,
+       .outputs = 1, .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1},
+       .infer = inferCountCorrect, .gradient = nullptr, .place = placeLossSum,
+       .cost = costElementwise},
+      {.op = Op::kSumAll, .name = "sum-all", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1}, .infer = inferSumAll,
+       .gradient = gradSumAll, .place = placeSumAll, .cost = costElementwise},
+  };
+}
+
+}  // namespace lockstep::ir::rules

@@ -1,0 +1,61 @@
+// What the rows of the op table share; the table is put together in ops.cc from one list a family.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/ir/ops.h"
+
+namespace lockstep::ir::rules {
+
+using Types = std::span<const TensorType>;
+using Inferred = Result<std::vector<TensorType>>;
+using Places = std::span<const AxisPlacement>;
+using Placed = Result<std::vector<AxisPlacement>>;
+using Grads = Result<std::vector<ValueId>>;
+
+std::vector<OpInfo> sourceOps();       // sources, sinks, initial values, shapes
+std::vector<OpInfo> elementwiseOps();
+std::vector<OpInfo> denseOps();
+std::vector<OpInfo> imageOps();
+std::vector<OpInfo> lossOps();
+std::vector<OpInfo> optimizerOps();
+std::vector<OpInfo> collectiveOps();
+
+// ---- Shape rules. "input 1 is f32[3], expected …"
+Error wrongInput(Types inputs, std::size_t index, std::string_view expected);
+Status wantFloat(Types inputs, std::size_t index);
+Status wantRank(Types inputs, std::size_t index, std::size_t rank, std::string_view expected);
+Status wantType(Types inputs, std::size_t index, const TensorType& type);
+Shape shapeAttr(const Attrs& attrs, std::string_view key = "shape");
+DType dtypeAttr(const Attrs& attrs, std::string_view key = "dtype");
+// Every input of one float type and shape, which is the output's.
+Inferred inferSame(Types inputs, const Attrs& attrs);
+
+// ---- Placement rules.
+using Kind = AxisPlacement::Kind;
+inline bool isReplicated(const AxisPlacement& p) { return p.kind == Kind::kReplicated; }
+inline bool isSplit(const AxisPlacement& p) { return p.kind == Kind::kSplit; }
+inline bool isSplit(const AxisPlacement& p, int dim) { return isSplit(p) && p.dim == dim; }
+inline bool isSum(const AxisPlacement& p) { return p.kind == Kind::kPartialSum; }
+AxisPlacement splitAt(int dim, const AxisPlacement& like);  // the cut-points of `like`
+AxisPlacement partialSum();
+Error mustReplicate(const Node& node, Places inputs, std::size_t index);
+Placed placeSource(const Node&, Places, Types, Types);
+// All inputs replicated, or all split alike: so are the outputs.
+Placed placeElementwise(const Node&, Places, Types, Types);
+// The same, and all partial sums give a partial sum.
+Placed placeLinear(const Node&, Places, Types, Types);
+
+// ---- Costs.
+std::int64_t movedBytes(Types inputs, Types outputs);
+OpCost costNothing(const Node&, Types, Types);
+OpCost costMove(const Node&, Types, Types);         // no arithmetic
+OpCost costElementwise(const Node&, Types, Types);  // one operation an element of input 0
+
+// ---- Gradients.
+// The gradient before the fused activation of a node with attribute `act`.
+Result<ValueId> throughActivation(GradBuilder& build, const Node& node, ValueId dy);
+
+}  // namespace lockstep::ir::rules

@@ -1,0 +1,161 @@
+// Rows: sources and sinks, initial values, shapes.
+#include <algorithm>
+
+#include "engine/ir/ops_rules.h"
+
+namespace lockstep::ir::rules {
+namespace {
+
+Inferred inferDeclared(Types, const Attrs& attrs) {
+  return std::vector<TensorType>{{dtypeAttr(attrs), shapeAttr(attrs)}};
+}
+
+Inferred inferDeclaredFloat(Types, const Attrs& attrs) {
+  if (!isFloat(dtypeAttr(attrs)))
+    return invalidArgument("dtype is {}, expected a float type", textAttr(attrs, "dtype"));
+  return std::vector<TensorType>{{dtypeAttr(attrs), shapeAttr(attrs)}};
+}
+
+Inferred inferRandom(Types inputs, const Attrs& attrs) {
+  const std::string_view kind = textAttr(attrs, "kind");
+  if (kind != "uniform" && kind != "normal")
+    return invalidArgument("kind is \"{}\", expected \"uniform\" or \"normal\"", kind);
+  return inferDeclaredFloat(inputs, attrs);
+}
+
+Inferred inferSink(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  return std::vector<TensorType>{};
+}
+
+Inferred inferReshape(Types inputs, const Attrs& attrs) {
+  Shape shape = shapeAttr(attrs);
+  if (elementCount(shape) != inputs[0].count())
+    return wrongInput(inputs, 0, fmt::format("{} elements for shape [{}]", elementCount(shape),
+                                             shapeText(shape)));
+  return std::vector<TensorType>{{inputs[0].dtype, std::move(shape)}};
+}
+
+Inferred inferSlice1(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension, a flat group"));
+  Shape shape = shapeAttr(attrs);
+  const std::int64_t offset = intAttr(attrs, "offset");
+  const std::int64_t count = elementCount(shape);
+  if (offset < 0 || offset > inputs[0].count() - count)
+    return invalidArgument("elements {} to {} lie outside input 0, {}", offset,
+                           offset < kMaxCount ? offset + count : offset, inputs[0].text());
+  return std::vector<TensorType>{{inputs[0].dtype, std::move(shape)}};
+}
+
+Inferred inferPack(Types inputs, const Attrs&) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    LOCKSTEP_TRY(wantFloat(inputs, i));
+    if (inputs[i].dtype != inputs[0].dtype)
+      return wrongInput(inputs, i, fmt::format("the type of input 0, {}", dtypeName(inputs[0].dtype)));
+    count += inputs[i].count();
+    if (count > kMaxCount) return invalidArgument("the group has more than {} elements", kMaxCount);
+  }
+  return std::vector<TensorType>{{inputs[0].dtype, {count}}};
+}
+
+// A split dimension survives where the dimensions before it have the same product and its extent
+// is kept: the elements of a rank stay the same ones.
+Placed placeReshape(const Node& node, Places inputs, Types inputTypes, Types outputs) {
+  if (!isSplit(inputs[0])) return std::vector<AxisPlacement>{inputs[0]};
+  const Shape& from = inputTypes[0].shape;
+  const Shape& to = outputs[0].shape;
+  const auto dim = static_cast<std::size_t>(inputs[0].dim);
+  std::int64_t before = 1;
+  for (std::size_t i = 0; i < dim; ++i) before *= from[i];
+  std::int64_t product = 1;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    if (product == before && to[i] == from[dim])
+      return std::vector<AxisPlacement>{splitAt(static_cast<int>(i), inputs[0])};
+    product *= to[i];
+  }
+  return mustReplicate(node, inputs, 0);
+}
+
+// Views of a flat group: the group is whole on each rank, or partial as a whole.
+Placed placeGroup(const Node& node, Places inputs, Types, Types outputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (isSplit(inputs[i])) return mustReplicate(node, inputs, i);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i] != inputs[0]) return mustReplicate(node, inputs, isReplicated(inputs[i]) ? 0 : i);
+  return std::vector<AxisPlacement>(outputs.size(), inputs[0]);
+}
+
+Placed placeSink(const Node& node, Places inputs, Types, Types) {
+  if (!isReplicated(inputs[0]) && !isSplit(inputs[0])) return mustReplicate(node, inputs, 0);
+  return std::vector<AxisPlacement>{};
+}
+
+Grads gradReshape(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  LOCKSTEP_ASSIGN(ValueId dx, build.emit(Op::kReshape, "x", {dy[0]},
+                                         {{"shape", build.type(node.inputs[0]).shape}}));
+  return std::vector<ValueId>{dx};
+}
+
+Grads gradPack(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  std::vector<ValueId> grads;
+  std::int64_t offset = 0;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const TensorType type = build.type(node.inputs[i]);
+    ValueId grad = -1;
+    if (build.wants(node.inputs[i])) {
+      LOCKSTEP_ASSIGN(grad, build.emit(Op::kSlice1, fmt::format("member{}", i), {dy[0]},
+                                       {{"offset", offset}, {"shape", type.shape}}));
+    }
+    grads.push_back(grad);
+    offset += type.count();
+  }
+  return grads;
+}
+
+constexpr AttrInfo kDTypeAttr{"dtype", AttrKind::kDType};
+constexpr AttrInfo kShapeAttr{"shape", AttrKind::kShape};
+
+}  // namespace
+
+std::vector<OpInfo> sourceOps() {
+  return {
+      {.op = Op::kInput, .name = "input", .minInputs = 0, .maxInputs = 0, .outputs = 1,
+       .isView = false, .isCollective = false,
+       .attrs = {{"name", AttrKind::kText}, kDTypeAttr, kShapeAttr}, .inPlace = {-1},
+       .infer = inferDeclared, .gradient = nullptr, .place = placeSource, .cost = costNothing},
+      {.op = Op::kState, .name = "state", .minInputs = 0, .maxInputs = 0, .outputs = 1,
+       .isView = false, .isCollective = false,
+       .attrs = {{"state", AttrKind::kText}, kDTypeAttr, kShapeAttr}, .inPlace = {-1},
+       .infer = inferDeclaredFloat, .gradient = nullptr, .place = placeSource, .cost = costNothing},
+      {.op = Op::kStore, .name = "store", .minInputs = 1, .maxInputs = 1, .outputs = 0,
+       .isView = false, .isCollective = false, .attrs = {{"state", AttrKind::kText}}, .inPlace = {},
+       .infer = inferSink, .gradient = nullptr, .place = placeSink, .cost = costNothing},
+      {.op = Op::kResult, .name = "result", .minInputs = 1, .maxInputs = 1, .outputs = 0,
+       .isView = false, .isCollective = false, .attrs = {{"name", AttrKind::kText}}, .inPlace = {},
+       .infer = inferSink, .gradient = nullptr, .place = placeSink, .cost = costNothing},
+      {.op = Op::kFill, .name = "fill", .minInputs = 0, .maxInputs = 0, .outputs = 1,
+       .isView = false, .isCollective = false,
+       .attrs = {kDTypeAttr, kShapeAttr, {"value", AttrKind::kNumber}}, .inPlace = {-1},
+       .infer = inferDeclaredFloat, .gradient = nullptr, .place = placeSource, .cost = costMove},
+      {.op = Op::kRandom, .name = "random", .minInputs = 0, .maxInputs = 0, .outputs = 1,
+       .isView = false, .isCollective = false,
+       .attrs = {kDTypeAttr, kShapeAttr, {"key", AttrKind::kInt}, {"kind", AttrKind::kText},
+                 {"scale", AttrKind::kNumber}},
+       .inPlace = {-1}, .infer = inferRandom, .gradient = nullptr, .place = placeSource,
+       .cost = costMove},
+      {.op = Op::kReshape, .name = "reshape", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = true, .isCollective = false, .attrs = {kShapeAttr}, .inPlace = {0},
+       .infer = inferReshape, .gradient = gradReshape, .place = placeReshape, .cost = costNothing},
+      {.op = Op::kSlice1, .name = "slice1", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = true, .isCollective = false,
+       .attrs = {{"offset", AttrKind::kInt}, kShapeAttr}, .inPlace = {0},
+       .infer = inferSlice1, .gradient = nullptr, .place = placeGroup, .cost = costNothing},
+      {.op = Op::kPack, .name = "pack", .minInputs = 1, .maxInputs = -1, .outputs = 1,
+       .isView = true, .isCollective = false, .attrs = {}, .inPlace = {0},
+       .infer = inferPack, .gradient = gradPack, .place = placeGroup, .cost = costNothing},
+  };
+}
+
+}  // namespace lockstep::ir::rules
