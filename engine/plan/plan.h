@@ -33,6 +33,7 @@ struct Buffer {
   BufferKind kind = BufferKind::kTemp;
   BufferId base = -1;        // a view into another buffer, never of a view; else -1
   std::int64_t offset = 0;   // bytes: in the base for a view; in the arena else (state: state arena)
+  bool operator==(const Buffer&) const = default;
 };
 
 enum class StepKind : std::uint8_t { kCompute, kCollective };
@@ -51,12 +52,14 @@ struct Step {
   double flops = 0;
   std::int64_t bytes = 0;           // compute: memory moved; collective: payload of this rank
   double seconds = 0;               // predicted by the cost model; 0 before it has run
+  bool operator==(const Step&) const = default;
 };
 
 // A named value the trainer reads after a play.
 struct ResultSlot {
   std::string name;
   BufferId buffer = -1;
+  bool operator==(const ResultSlot&) const = default;
 };
 
 struct Body {
@@ -65,16 +68,20 @@ struct Body {
   std::vector<Step> steps;          // the order in which one thread plays them
   std::vector<ResultSlot> results;
   std::int64_t arenaBytes = 0;      // inputs and temporaries, after reuse
+  bool operator==(const Body&) const = default;
 };
 
 struct Program {
   std::string name;                 // "init", "step", "evaluate"
   std::vector<Body> bodies;
   std::vector<int> bodyOfRank;      // world size entries
+  bool operator==(const Program&) const = default;
 };
 
 struct StateSlot {
-  std::string name;                 // "params.0", "adam.m.0": a flat group
+  // A flat group, "KIND.K": "params.0" holds model parameters, any other kind is optimizer state,
+  // "adam.m.0". Members have the parameters' names in all of them, unique within a kind.
+  std::string name;
   ir::TensorType type;              // local
   std::int64_t offset = 0;          // in the state arena
   // How the logical tensors lie in it: checkpoints and exported models hold these.
@@ -85,6 +92,7 @@ struct StateSlot {
     bool operator==(const Member&) const = default;
   };
   std::vector<Member> members;
+  bool operator==(const StateSlot&) const = default;
 };
 
 struct Plan {
@@ -103,21 +111,25 @@ struct Plan {
   std::vector<Program> programs;
 
   const Program* find(std::string_view program) const;
+  bool operator==(const Plan& other) const;
 };
 
-// Canonical text; parse(text(p)) == p and text(parse(t)) == t.
+// Canonical text; parse(text(p)) == p for a plan that verifies, and text(parse(t)) == t for text
+// written by text(). parse() takes any bytes: errors are kInvalidArgument "file:line:column: what,
+// and what was expected", and nothing larger than the text itself is allocated.
 std::string text(const Plan& plan);
 Result<Plan> parse(std::string_view text, std::string_view file = "plan");
 std::string hash(const Plan& plan);  // SHA-256 of the text with predicted seconds left out
 
-// Buffers in range; every overlap of two buffers in use has a happens-before; collectives of all
-// ranks in equal order along each axis, so that none waits for ever; views within their base.
+// Buffers in range; every overlap of two buffers in use has a happens-before (inputs overlap
+// nothing, results live to the end); what a step reads was written; collectives of all ranks in
+// equal order along each axis, so that none waits for ever; views within their base.
 Status verify(const Plan& plan);
 
 // ---- Events: what both players, the executor in real time and the simulator in virtual time,
 // say of a play. Readers never ask which player it was.
 enum class EventKind : std::uint8_t { kCompute, kWaiting, kTransfer, kData };
-std::string_view eventKindName(EventKind kind);
+std::string_view eventKindName(EventKind kind);  // "compute", "waiting", "transfer", "data"
 
 struct Event {
   std::int32_t rank = 0;

@@ -1,0 +1,35 @@
+// From a logical graph to the graphs of the ranks. place() derives where every value lives along
+// one mesh axis and inserts what the differences demand; localise() cuts the result to one rank.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/cluster/mesh.h"
+#include "engine/ir/graph.h"
+
+namespace lockstep::passes {
+
+// Cut-points of `extent` over `shares`, as even as possible, larger shares first: 64 over 3 is
+// 0, 22, 43, 64.
+std::vector<std::int64_t> evenCuts(std::int64_t extent, int shares);
+
+// The strategy's part: where the values without operands (inputs, states, constants) live on the
+// axis, by node name; replicated where not named.
+using Sources = std::map<std::string, ir::AxisPlacement, std::less<>>;
+
+// Every value placed along `axis` by the op table's rules. Where an op, a store or a result needs a
+// partial value whole, an all-reduce follows its producer; of a view, the producer of what it
+// views: a flat group is reduced once and whole.
+// Errors: kInvalidArgument naming the node for a placement nothing can turn into what is needed.
+Result<ir::Graph> place(const ir::Graph& graph, std::string_view axis, const Sources& sources);
+
+// Ranks whose local graphs would be equal: the class of each rank, from 0 in rank order.
+std::vector<int> localClasses(const ir::Graph& placed, const cluster::Mesh& mesh);
+// The graph of one rank: shapes, and attributes that hold shapes, cut to its share.
+Result<ir::Graph> localise(const ir::Graph& placed, const cluster::Mesh& mesh, int rank);
+
+}  // namespace lockstep::passes

@@ -1,0 +1,29 @@
+#include "engine/passes/group.h"
+
+#include <algorithm>
+
+namespace lockstep::passes {
+
+std::vector<Group> formGroups(const std::vector<ir::Parameter>& parameters, DType dtype,
+                              std::int64_t bucketBytes) {
+  const auto size = static_cast<std::int64_t>(sizeOf(dtype));
+  const std::int64_t line = 64 / size;
+  std::vector<Group> groups;
+  for (const ir::Parameter& parameter : parameters) {
+    if (groups.empty() || groups.back().count * size >= bucketBytes) groups.emplace_back();
+    Group& group = groups.back();
+    Group::Member member{parameter.name, parameter.shape, group.count, 0};
+    const std::int64_t count = elementCount(parameter.shape);
+    member.padding = (line - count % line) % line;
+    group.count += count + member.padding;
+    group.members.push_back(std::move(member));
+  }
+  return groups;
+}
+
+std::int64_t chooseBucketBytes(double latencySeconds, double bytesPerSecond) {
+  constexpr double kMiB = 1 << 20;
+  return static_cast<std::int64_t>(std::clamp(64 * latencySeconds * bytesPerSecond, kMiB, 4 * kMiB));
+}
+
+}  // namespace lockstep::passes

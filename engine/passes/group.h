@@ -1,0 +1,34 @@
+// Groups: parameters, their gradients and their optimizer state laid out flat, so that one
+// collective and one update serve many of them. Formed before placement; parameters are views.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/dtype.h"
+#include "engine/ir/model_graph.h"
+
+namespace lockstep::passes {
+
+struct Group {
+  struct Member {
+    std::string name;
+    Shape shape;
+    std::int64_t element = 0;  // first element in the group
+    std::int64_t padding = 0;  // zero elements after it, so that the next begins on 64 bytes
+  };
+  std::vector<Member> members;
+  std::int64_t count = 0;      // elements, padding included
+};
+
+// `parameters` in the order in which the backward pass fills their gradients. A group is closed
+// when it has reached `bucketBytes`; one parameter is never divided.
+std::vector<Group> formGroups(const std::vector<ir::Parameter>& parameters, DType dtype,
+                              std::int64_t bucketBytes);
+
+// How many bytes a bucket should have: so many that the latency of its collective is below 1/64 of
+// its time, from 1 to 4 MiB. Fewer gradients than that make one bucket.
+std::int64_t chooseBucketBytes(double latencySeconds, double bytesPerSecond);
+
+}  // namespace lockstep::passes

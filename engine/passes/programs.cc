@@ -1,0 +1,313 @@
+#include "engine/passes/programs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "engine/base/hash.h"
+#include "engine/base/random.h"
+#include "engine/ir/ops.h"
+#include "engine/passes/rewrite.h"
+
+namespace lockstep::passes {
+namespace {
+
+using ir::Attrs;
+using ir::Op;
+using ir::Phase;
+using ir::ValueId;
+
+struct Builder {
+  ir::Graph& graph;
+  DType dtype;
+  Phase phase;
+
+  Result<ValueId> add(Op op, std::string name, std::vector<ValueId> inputs, Attrs attrs) {
+    LOCKSTEP_ASSIGN(const ir::NodeId node, graph.add(op, std::move(name), std::move(inputs),
+                                                     std::move(attrs), phase));
+    return graph.node(node).outputs.empty() ? ValueId{-1} : graph.output(node);
+  }
+  Attrs typed(const Shape& shape) const {
+    return {{"dtype", std::string(dtypeName(dtype))}, {"shape", shape}};
+  }
+  Result<ValueId> input(const std::string& name) {
+    Attrs attrs = typed({1});
+    attrs["name"] = name;
+    return add(Op::kInput, name, {}, std::move(attrs));
+  }
+  Result<ValueId> state(const std::string& name, std::int64_t count) {
+    Attrs attrs = typed({count});
+    attrs["state"] = name;
+    return add(Op::kState, name, {}, std::move(attrs));
+  }
+  Result<ValueId> fill(std::string name, const Shape& shape, double value) {
+    Attrs attrs = typed(shape);
+    attrs["value"] = value;
+    return add(Op::kFill, std::move(name), {}, std::move(attrs));
+  }
+  Result<ValueId> slice(std::string name, ValueId of, std::int64_t offset, const Shape& shape) {
+    return add(Op::kSlice1, std::move(name), {of}, {{"offset", offset}, {"shape", shape}});
+  }
+  Status store(const std::string& state, ValueId value) {
+    return add(Op::kStore, state + ".store", {value}, {{"state", state}}).status();
+  }
+};
+
+std::string indexed(std::string_view prefix, std::size_t index) {
+  return fmt::format("{}.{}", prefix, index);
+}
+
+// The four members of "metrics". The input is copied, since an input may not lie in a group.
+Result<std::vector<ValueId>> metricMembers(Builder& build, const ir::ModelGraph& model,
+                                           const Rewrite& values) {
+  ValueId correct = -1;
+  if (model.correct >= 0) {
+    correct = values(model.correct);
+  } else {
+    LOCKSTEP_ASSIGN(correct, build.fill("metrics.correct", {1}, 0.0));
+  }
+  LOCKSTEP_ASSIGN(const ValueId stop, build.input("stop"));
+  LOCKSTEP_ASSIGN(const ValueId asked,
+                  build.add(Op::kScale, "metrics.stop", {stop}, {{"factor", 1.0}}));
+  return std::vector<ValueId>{values(model.loss), values(model.weight), correct, asked};
+}
+
+// Copies `from`, its parameters becoming slices of the groups' states; `copied` is called after
+// each node.
+template <typename Copied>
+Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
+                                            const std::vector<Group>& groups, Rewrite& rewrite,
+                                            Copied copied) {
+  Builder build{rewrite.to(), dtype, Phase::kForward};
+  struct Place {
+    std::size_t group;
+    const Group::Member* member;
+  };
+  std::map<std::string, Place, std::less<>> places;
+  std::vector<ValueId> states;
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed("params", k), groups[k].count));
+    states.push_back(state);
+    for (const Group::Member& member : groups[k].members) {
+      places.emplace(member.name, Place{k, &member});
+    }
+  }
+  for (std::size_t id = 0; id < from.nodes().size(); ++id) {
+    const ir::Node& node = from.nodes()[id];
+    if (node.op != Op::kState) {
+      LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id)).status());
+      LOCKSTEP_TRY(copied(static_cast<ir::NodeId>(id)));
+      continue;
+    }
+    const auto place = places.find(ir::textAttr(node.attrs, "state"));
+    if (place == places.end()) {
+      return invalidArgument("state {} is no parameter of the model",
+                             ir::textAttr(node.attrs, "state"));
+    }
+    const auto& [group, member] = place->second;
+    LOCKSTEP_ASSIGN(const ValueId view,
+                    build.slice(node.name, states[group], member->element, member->shape));
+    rewrite.replace(node.outputs[0], view);
+  }
+  return states;
+}
+
+Status emitUpdate(Builder& build, const Optimizer& optimizer, std::size_t k, std::int64_t count,
+                  ValueId parameters, ValueId gradients, ValueId norm, ValueId rate,
+                  ValueId updates) {
+  LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
+  std::vector<ValueId> inputs{parameters, gradients};
+  for (const std::string& prefix : prefixes) {
+    LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(prefix, k), count));
+    inputs.push_back(state);
+  }
+  inputs.push_back(norm);
+  inputs.push_back(rate);
+  Attrs attrs{{"weight_decay", optimizer.weightDecay}};
+  Op op = Op::kSgd;
+  if (optimizer.kind == "adam") {
+    op = Op::kAdam;
+    inputs.push_back(updates);
+    attrs["beta1"] = optimizer.beta1;
+    attrs["beta2"] = optimizer.beta2;
+    attrs["eps"] = optimizer.epsilon;
+  } else {
+    attrs["momentum"] = optimizer.momentum;
+  }
+  LOCKSTEP_ASSIGN(const ir::NodeId update,
+                  build.graph.add(op, indexed(optimizer.kind, k), std::move(inputs),
+                                  std::move(attrs), Phase::kOptimizer));
+  LOCKSTEP_TRY(build.store(indexed("params", k), build.graph.output(update)));
+  for (std::size_t i = 0; i < prefixes.size(); ++i) {
+    LOCKSTEP_TRY(build.store(indexed(prefixes[i], k),
+                             build.graph.output(update, static_cast<int>(i) + 1)));
+  }
+  return {};
+}
+
+Result<ValueId> initialValue(Builder& build, const ir::Parameter& parameter, std::uint64_t seed) {
+  const std::string& kind = parameter.initializer;
+  const auto fanIn = static_cast<double>(std::max<std::int64_t>(parameter.fanIn, 1));
+  const auto fanSum =
+      static_cast<double>(std::max<std::int64_t>(parameter.fanIn + parameter.fanOut, 1));
+  if (kind == "zeros" || kind == "ones") {
+    return build.fill(parameter.name, parameter.shape, kind == "ones" ? 1.0 : 0.0);
+  }
+  const bool normal = kind.ends_with("-normal");
+  double scale = 0;
+  if (kind == "glorot-uniform") {
+    scale = std::sqrt(6.0 / fanSum);
+  } else if (kind == "glorot-normal") {
+    scale = std::sqrt(2.0 / fanSum);
+  } else if (kind == "he-uniform") {
+    scale = std::sqrt(6.0 / fanIn);
+  } else if (kind == "he-normal") {
+    scale = std::sqrt(2.0 / fanIn);
+  } else if (kind == "torch-uniform") {
+    scale = std::sqrt(1.0 / fanIn);
+  } else {
+    return invalidArgument("parameter {}: unknown initializer {}; known are zeros, ones, "
+                           "glorot-uniform, glorot-normal, he-uniform, he-normal, torch-uniform",
+                           parameter.name, kind);
+  }
+  Attrs attrs = build.typed(parameter.shape);
+  attrs["key"] = static_cast<std::int64_t>(randomKey(seed, stableHash(parameter.name)));
+  attrs["kind"] = std::string(normal ? "normal" : "uniform");
+  attrs["scale"] = scale;
+  return build.add(Op::kRandom, parameter.name, {}, std::move(attrs));
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> optimizerStates(const Optimizer& optimizer) {
+  if (optimizer.kind == "adam") return std::vector<std::string>{"adam.m", "adam.v"};
+  if (optimizer.kind == "sgd") return std::vector<std::string>{"sgd.v"};
+  return invalidArgument("unknown optimizer {}; known are sgd and adam", optimizer.kind);
+}
+
+Result<TrainProgram> stepProgram(const ir::ModelGraph& model, const TrainOptions& options,
+                                 std::int64_t bucketBytes) {
+  if (model.parameters.empty()) return invalidArgument("the model has no parameters to train");
+  std::vector<std::string> names;
+  for (const ir::Parameter& parameter : model.parameters) names.push_back(parameter.name);
+  LOCKSTEP_ASSIGN(const Differentiated full, autodiff(model.graph, model.loss, names));
+
+  std::vector<std::size_t> filled(names.size());  // parameters, by when their gradient is there
+  std::iota(filled.begin(), filled.end(), std::size_t{0});
+  std::stable_sort(filled.begin(), filled.end(), [&](std::size_t a, std::size_t b) {
+    return full.graph.value(full.gradients[a]).producer <
+           full.graph.value(full.gradients[b]).producer;
+  });
+  std::vector<ir::Parameter> order;
+  std::map<std::string, ValueId, std::less<>> gradients;
+  for (const std::size_t index : filled) {
+    order.push_back(model.parameters[index]);
+    gradients[names[index]] = full.gradients[index];
+  }
+  TrainProgram program;
+  program.groups = formGroups(order, model.compute, bucketBytes);
+
+  // A group is packed right after the node that fills its last gradient.
+  std::vector<ir::NodeId> complete(program.groups.size(), 0);
+  const auto await = [&](std::size_t k, ValueId value) {
+    if (value >= 0) complete[k] = std::max(complete[k], full.graph.value(value).producer);
+  };
+  for (std::size_t k = 0; k < program.groups.size(); ++k) {
+    for (const Group::Member& member : program.groups[k].members) {
+      await(k, gradients.find(member.name)->second);
+    }
+  }
+  for (const ValueId metric : {model.loss, model.weight, model.correct}) await(0, metric);
+
+  Rewrite rewrite(full.graph);
+  Builder build{rewrite.to(), model.compute, Phase::kBackward};
+  std::vector<ValueId> packs(program.groups.size(), -1);
+  const auto packComplete = [&](ir::NodeId node) -> Status {
+    for (std::size_t k = 0; k < packs.size(); ++k) {
+      if (complete[k] != node) continue;
+      std::vector<ValueId> members;
+      for (const Group::Member& member : program.groups[k].members) {
+        members.push_back(rewrite(gradients.find(member.name)->second));
+        if (member.padding == 0) continue;
+        LOCKSTEP_ASSIGN(const ValueId zeros,
+                        build.fill(member.name + ".padding", {member.padding}, 0.0));
+        members.push_back(zeros);
+      }
+      if (k == 0) {
+        LOCKSTEP_ASSIGN(const std::vector<ValueId> metrics, metricMembers(build, model, rewrite));
+        members.insert(members.end(), metrics.begin(), metrics.end());
+      }
+      LOCKSTEP_ASSIGN(packs[k], build.add(Op::kPack, indexed("grads", k), std::move(members), {}));
+    }
+    return {};
+  };
+  LOCKSTEP_ASSIGN(
+      const std::vector<ValueId> states,
+      copyWithGroups(full.graph, model.compute, program.groups, rewrite, packComplete));
+  build.phase = Phase::kOptimizer;
+  const std::int64_t tail = program.groups[0].count;
+  LOCKSTEP_ASSIGN(const ValueId reduced, build.slice("metrics", packs[0], tail, {4}));
+  LOCKSTEP_ASSIGN(const ValueId norm, build.slice("metrics.weight", packs[0], tail + 1, {1}));
+  LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
+  LOCKSTEP_ASSIGN(const ValueId updates, build.input("t"));
+  for (std::size_t k = 0; k < program.groups.size(); ++k) {
+    LOCKSTEP_ASSIGN(const ValueId slice, build.slice(indexed("grads", k) + ".gradients", packs[k],
+                                                     0, {program.groups[k].count}));
+    LOCKSTEP_TRY(emitUpdate(build, options.optimizer, k, program.groups[k].count, states[k], slice,
+                            norm, rate, updates));
+  }
+  LOCKSTEP_TRY(build.add(Op::kResult, "metrics.result", {reduced},
+                         {{"name", std::string("metrics")}}).status());
+  program.graph = rewrite.take();
+  return program;
+}
+
+Result<ir::Graph> evaluateProgram(const ir::ModelGraph& model, const std::vector<Group>& groups) {
+  Rewrite rewrite(model.graph);
+  LOCKSTEP_TRY(copyWithGroups(model.graph, model.compute, groups, rewrite,
+                              [](ir::NodeId) { return Status(); })
+                   .status());
+  Builder build{rewrite.to(), model.compute, Phase::kForward};
+  LOCKSTEP_ASSIGN(std::vector<ValueId> metrics, metricMembers(build, model, rewrite));
+  LOCKSTEP_ASSIGN(const ValueId pack, build.add(Op::kPack, "metrics", std::move(metrics), {}));
+  LOCKSTEP_TRY(build.add(Op::kResult, "metrics.result", {pack},
+                         {{"name", std::string("metrics")}}).status());
+  return rewrite.take();
+}
+
+Result<ir::Graph> initProgram(const ir::ModelGraph& model, const std::vector<Group>& groups,
+                              const TrainOptions& options) {
+  std::map<std::string, const ir::Parameter*, std::less<>> parameters;
+  for (const ir::Parameter& parameter : model.parameters) parameters[parameter.name] = &parameter;
+  LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(options.optimizer));
+  ir::Graph graph("init");
+  Builder build{graph, model.compute, Phase::kInit};
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    std::vector<ValueId> members;
+    for (const Group::Member& member : groups[k].members) {
+      const auto parameter = parameters.find(member.name);
+      if (parameter == parameters.end()) {
+        return invalidArgument("group member {} is no parameter of the model", member.name);
+      }
+      LOCKSTEP_ASSIGN(const ValueId value,
+                      initialValue(build, *parameter->second, options.seed));
+      members.push_back(value);
+      if (member.padding == 0) continue;
+      LOCKSTEP_ASSIGN(const ValueId zeros,
+                      build.fill(member.name + ".padding", {member.padding}, 0.0));
+      members.push_back(zeros);
+    }
+    LOCKSTEP_ASSIGN(const ValueId pack,
+                    build.add(Op::kPack, indexed("params", k), std::move(members), {}));
+    LOCKSTEP_TRY(build.store(indexed("params", k), pack));
+    for (const std::string& prefix : prefixes) {
+      LOCKSTEP_ASSIGN(const ValueId zeros,
+                      build.fill(indexed(prefix, k), {groups[k].count}, 0.0));
+      LOCKSTEP_TRY(build.store(indexed(prefix, k), zeros));
+    }
+  }
+  return graph;
+}
+
+}  // namespace lockstep::passes

@@ -1,0 +1,29 @@
+#include "engine/plan/plan.h"
+
+namespace lockstep::plan {
+
+const Program* Plan::find(std::string_view program) const {
+  for (const Program& candidate : programs) {
+    if (candidate.name == program) return &candidate;
+  }
+  return nullptr;
+}
+
+bool Plan::operator==(const Plan& other) const {
+  return name == other.name && strategy == other.strategy && mesh.text() == other.mesh.text() &&
+         precision == other.precision && globalBatch == other.globalBatch &&
+         batchCuts == other.batchCuts && evaluateCuts == other.evaluateCuts &&
+         state == other.state && stateBytes == other.stateBytes && programs == other.programs;
+}
+
+std::string_view eventKindName(EventKind kind) {
+  switch (kind) {
+    case EventKind::kCompute: return "compute";
+    case EventKind::kWaiting: return "waiting";
+    case EventKind::kTransfer: return "transfer";
+    case EventKind::kData: return "data";
+  }
+  return "unknown";
+}
+
+}  // namespace lockstep::plan

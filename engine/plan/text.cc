@@ -1,0 +1,179 @@
+// The text of a Plan. Grammar (white space separates, its kind and amount do not matter):
+//
+//   plan NAME version 1  strategy NAME  precision NAME  mesh AXIS SIZE, …
+//   batch N cuts [N …]  evaluate cuts [N …]
+//   state N bytes { NAME TYPE at N { NAME [SHAPE] from N  … } … }
+//   program NAME { body NAME ranks RANGE, … { arena N bytes  BUFFER…  STEP…  RESULT… } … }
+//   BUFFER: buffer %I NAME TYPE (state|input|temp) at N  |  buffer %I NAME TYPE view of %I at N
+//   STEP:   step I NAME PHASE [stream N] [over AXIS]: %I, … = OP(%I, …) [{KEY VALUE, …}]
+//           [after [I …]] [flops X] [bytes N] [seconds X]
+//   RESULT: result NAME %I
+//
+// Names are quoted; floats are written shortest and always with a point or an exponent.
+#include <cmath>
+#include <iterator>
+
+#include "engine/base/hash.h"
+#include "engine/plan/plan.h"
+
+namespace lockstep::plan {
+namespace {
+
+using Out = fmt::memory_buffer;
+
+template <typename... Args>
+void put(Out& out, fmt::format_string<Args...> format, Args&&... args) {
+  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
+}
+
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      result += fmt::format("\\x{:02x}", byte);
+    } else {
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
+std::string floatText(double value) {
+  std::string text = fmt::format("{}", value);
+  if (std::isfinite(value) && text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+template <typename T>
+std::string listText(const std::vector<T>& values) {
+  return fmt::format("[{}]", fmt::join(values, " "));
+}
+
+std::string attrText(const ir::Attr& attr) {
+  if (const auto* number = std::get_if<std::int64_t>(&attr)) return fmt::format("{}", *number);
+  if (const auto* number = std::get_if<double>(&attr)) return floatText(*number);
+  if (const auto* string = std::get_if<std::string>(&attr)) return quoted(*string);
+  return listText(std::get<std::vector<std::int64_t>>(attr));
+}
+
+std::string typeText(const ir::TensorType& type) {
+  return fmt::format("{}[{}]", dtypeName(type.dtype), shapeText(type.shape));
+}
+
+std::string_view bufferKindName(BufferKind kind) {
+  switch (kind) {
+    case BufferKind::kState: return "state";
+    case BufferKind::kInput: return "input";
+    case BufferKind::kTemp: return "temp";
+  }
+  return "temp";
+}
+
+// "0, 3-21": the ranks that play body `body`; "none" where there are none.
+std::string ranksText(const std::vector<int>& bodyOfRank, int body) {
+  std::string text;
+  for (std::size_t first = 0; first < bodyOfRank.size(); ++first) {
+    if (bodyOfRank[first] != body) continue;
+    std::size_t last = first;
+    while (last + 1 < bodyOfRank.size() && bodyOfRank[last + 1] == body) ++last;
+    if (!text.empty()) text += ", ";
+    text += first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
+    first = last;
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::string buffersText(const std::vector<BufferId>& buffers) {
+  std::string text;
+  for (const BufferId buffer : buffers) {
+    if (!text.empty()) text += ", ";
+    text += fmt::format("%{}", buffer);
+  }
+  return text;
+}
+
+void putStep(Out& out, std::size_t index, const Step& step, bool withSeconds) {
+  put(out, "    step {} {} {}", index, quoted(step.name), ir::phaseName(step.phase));
+  if (step.stream != 0) put(out, " stream {}", step.stream);
+  if (step.kind == StepKind::kCollective) put(out, " over {}", quoted(step.axis));
+  put(out, ": {} = {}({})", buffersText(step.outputs), ir::info(step.op).name,
+      buffersText(step.inputs));
+  if (!step.attrs.empty()) {
+    put(out, " {{");
+    bool first = true;
+    for (const auto& [key, value] : step.attrs) {
+      put(out, "{}{} {}", first ? "" : ", ", key, attrText(value));
+      first = false;
+    }
+    put(out, "}}");
+  }
+  if (!step.after.empty()) put(out, " after {}", listText(step.after));
+  if (step.flops != 0) put(out, " flops {}", floatText(step.flops));
+  if (step.bytes != 0) put(out, " bytes {}", step.bytes);
+  if (withSeconds && step.seconds != 0) put(out, " seconds {}", floatText(step.seconds));
+  put(out, "\n");
+}
+
+void putBody(Out& out, const Program& program, std::size_t index, bool withSeconds) {
+  const Body& body = program.bodies[index];
+  put(out, "  body {} ranks {} {{\n", quoted(body.role),
+      ranksText(program.bodyOfRank, static_cast<int>(index)));
+  put(out, "    arena {} bytes\n", body.arenaBytes);
+  for (std::size_t i = 0; i < body.buffers.size(); ++i) {
+    const Buffer& buffer = body.buffers[i];
+    put(out, "    buffer %{} {} {} ", i, quoted(buffer.name), typeText(buffer.type));
+    if (buffer.base >= 0) {
+      put(out, "view of %{} at {}\n", buffer.base, buffer.offset);
+    } else {
+      put(out, "{} at {}\n", bufferKindName(buffer.kind), buffer.offset);
+    }
+  }
+  for (std::size_t i = 0; i < body.steps.size(); ++i) putStep(out, i, body.steps[i], withSeconds);
+  for (const ResultSlot& slot : body.results) {
+    put(out, "    result {} %{}\n", quoted(slot.name), slot.buffer);
+  }
+  put(out, "  }}\n");
+}
+
+std::string write(const Plan& plan, bool withSeconds) {
+  Out out;
+  put(out, "plan {} version {}\n", quoted(plan.name), Plan::kVersion);
+  put(out, "strategy {}\n", quoted(plan.strategy));
+  put(out, "precision {}\n", quoted(plan.precision));
+  put(out, "mesh");
+  bool first = true;
+  for (const cluster::Axis& axis : plan.mesh.axes()) {
+    put(out, "{} {} {}", first ? "" : ",", quoted(axis.name), axis.size);
+    first = false;
+  }
+  put(out, "\nbatch {} cuts {}\n", plan.globalBatch, listText(plan.batchCuts));
+  put(out, "evaluate cuts {}\n", listText(plan.evaluateCuts));
+  put(out, "state {} bytes {{\n", plan.stateBytes);
+  for (const StateSlot& slot : plan.state) {
+    put(out, "  {} {} at {} {{\n", quoted(slot.name), typeText(slot.type), slot.offset);
+    for (const StateSlot::Member& member : slot.members) {
+      put(out, "    {} [{}] from {}\n", quoted(member.name), shapeText(member.shape),
+          member.element);
+    }
+    put(out, "  }}\n");
+  }
+  put(out, "}}\n");
+  for (const Program& program : plan.programs) {
+    put(out, "\nprogram {} {{\n", quoted(program.name));
+    for (std::size_t i = 0; i < program.bodies.size(); ++i) putBody(out, program, i, withSeconds);
+    put(out, "}}\n");
+  }
+  return fmt::to_string(out);
+}
+
+}  // namespace
+
+std::string text(const Plan& plan) { return write(plan, true); }
+
+std::string hash(const Plan& plan) { return sha256Hex(write(plan, false)); }
+
+}  // namespace lockstep::plan

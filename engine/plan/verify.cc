@@ -1,0 +1,415 @@
+// The proof obligations of a Plan. Happens-before is tracked by one counter a stream (vector
+// clocks: Fidge 1988, Mattern 1989): clock[step][s] is how many steps of stream s are known to be
+// done when `step` begins.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "engine/plan/plan.h"
+
+namespace lockstep::plan {
+namespace {
+
+constexpr int kMaxStreams = 8;
+constexpr std::int64_t kAlignment = 64;
+
+Error broken(std::string what) {
+  Error error;
+  error.code = Code::kInvalidArgument;
+  error.what = std::move(what);
+  return error;
+}
+
+class BodyVerifier {
+ public:
+  BodyVerifier(const Plan& plan, const Program& program, const Body& body)
+      : plan_(plan), program_(program), body_(body) {}
+
+  Status run() {
+    LOCKSTEP_TRY(buffers());
+    LOCKSTEP_TRY(steps());
+    LOCKSTEP_TRY(results());
+    order();
+    LOCKSTEP_TRY(accesses());
+    return sharing();
+  }
+
+ private:
+  struct Access {
+    int step;                    // order position; steps_.size() is the end of the play
+    std::int64_t begin, end;     // bytes of the root
+    bool write;
+  };
+
+  template <typename... Args>
+  Error fail(fmt::format_string<Args...> format, Args&&... args) const {
+    return broken(fmt::format("program {}, body {}: {}", program_.name, body_.role,
+                              fmt::format(format, std::forward<Args>(args)...)));
+  }
+  const Buffer& at(BufferId id) const { return body_.buffers[static_cast<std::size_t>(id)]; }
+  bool inRange(BufferId id) const {
+    return id >= 0 && static_cast<std::size_t>(id) < body_.buffers.size();
+  }
+  BufferId rootOf(BufferId id) const { return at(id).base >= 0 ? at(id).base : id; }
+
+  Status buffers() const {
+    for (std::size_t i = 0; i < body_.buffers.size(); ++i) {
+      const Buffer& buffer = body_.buffers[i];
+      const std::int64_t bytes = buffer.type.bytes();
+      if (buffer.offset < 0 || bytes < 0) {
+        return fail("buffer %{} {} lies at {}", i, buffer.name, buffer.offset);
+      }
+      if (buffer.base >= 0) {
+        if (!inRange(buffer.base) || at(buffer.base).base >= 0) {
+          return fail("buffer %{} {} is a view of %{}, which is no buffer of its own", i,
+                      buffer.name, buffer.base);
+        }
+        const Buffer& base = at(buffer.base);
+        if (buffer.kind != base.kind) {
+          return fail("buffer %{} {} is of another kind than its base", i, buffer.name);
+        }
+        if (buffer.offset > base.type.bytes() - bytes) {
+          return fail("buffer %{} {} reaches past its base {}", i, buffer.name, base.name);
+        }
+        if (buffer.offset % static_cast<std::int64_t>(sizeOf(buffer.type.dtype)) != 0) {
+          return fail("buffer %{} {} splits an element of its base", i, buffer.name);
+        }
+        continue;
+      }
+      if (buffer.offset % kAlignment != 0) {
+        return fail("buffer %{} {} at {} is not aligned to {} bytes", i, buffer.name,
+                    buffer.offset, kAlignment);
+      }
+      if (buffer.kind == BufferKind::kState) {
+        const auto slot = std::find_if(plan_.state.begin(), plan_.state.end(),
+                                       [&](const StateSlot& s) { return s.name == buffer.name; });
+        if (slot == plan_.state.end() || slot->type != buffer.type ||
+            slot->offset != buffer.offset) {
+          return fail("buffer %{} {} is not the plan's state of that name", i, buffer.name);
+        }
+      } else if (buffer.offset > body_.arenaBytes - bytes) {
+        return fail("buffer %{} {} reaches past the arena's {} bytes", i, buffer.name,
+                    body_.arenaBytes);
+      }
+    }
+    return {};
+  }
+
+  Status steps() const {
+    for (std::size_t i = 0; i < body_.steps.size(); ++i) {
+      const Step& step = body_.steps[i];
+      const ir::OpInfo& info = ir::info(step.op);
+      for (const auto* list : {&step.inputs, &step.outputs}) {
+        for (const BufferId id : *list) {
+          if (!inRange(id)) return fail("step {} {} uses no buffer of the body", i, step.name);
+        }
+      }
+      const bool collective = step.kind == StepKind::kCollective;
+      if (collective != info.isCollective) {
+        return fail("step {} {}: {} is {}a collective", i, step.name, info.name,
+                    info.isCollective ? "" : "not ");
+      }
+      if (info.isView || step.op == ir::Op::kInput || step.op == ir::Op::kState ||
+          step.op == ir::Op::kStore || step.op == ir::Op::kResult) {
+        return fail("step {} {}: {} is no work", i, step.name, info.name);
+      }
+      if (static_cast<int>(step.outputs.size()) != info.outputs ||
+          static_cast<int>(step.inputs.size()) < info.minInputs ||
+          (info.maxInputs >= 0 && static_cast<int>(step.inputs.size()) > info.maxInputs)) {
+        return fail("step {} {}: {} takes other operands", i, step.name, info.name);
+      }
+      if (collective && plan_.mesh.axisSize(step.axis) < 2) {
+        return fail("step {} {} runs over axis {}, which has no two ranks", i, step.name,
+                    step.axis);
+      }
+      if (step.op == ir::Op::kAllReduce &&
+          (rootOf(step.inputs[0]) != rootOf(step.outputs[0]) ||
+           begin(step.inputs[0]) != begin(step.outputs[0]) ||
+           at(step.inputs[0]).type != at(step.outputs[0]).type)) {
+        return fail("step {} {}: an all-reduce works in place", i, step.name);
+      }
+      if (step.stream < 0 || step.stream >= kMaxStreams) {
+        return fail("step {} {}: stream {}", i, step.name, step.stream);
+      }
+      for (const StepId before : step.after) {
+        if (before < 0 || static_cast<std::size_t>(before) >= i) {
+          return fail("step {} {} waits for step {}, which is not before it", i, step.name,
+                      before);
+        }
+      }
+      for (const double figure : {step.flops, step.seconds, static_cast<double>(step.bytes)}) {
+        if (!std::isfinite(figure) || figure < 0) {
+          return fail("step {} {} has a cost that is no amount", i, step.name);
+        }
+      }
+    }
+    return {};
+  }
+
+  Status results() const {
+    std::set<std::string> names;
+    for (const ResultSlot& slot : body_.results) {
+      if (!inRange(slot.buffer)) return fail("result {} is no buffer of the body", slot.name);
+      if (!names.insert(slot.name).second) return fail("result {} is given twice", slot.name);
+    }
+    return {};
+  }
+
+  // Fills clock_ and position_.
+  void order() {
+    std::array<int, kMaxStreams> issued{};
+    std::array<std::array<int, kMaxStreams>, kMaxStreams> last{};  // clock after a stream's last
+    for (std::size_t i = 0; i < body_.steps.size(); ++i) {
+      const Step& step = body_.steps[i];
+      const auto stream = static_cast<std::size_t>(step.stream);
+      std::array<int, kMaxStreams> clock = last[stream];
+      clock[stream] = issued[stream];
+      for (const StepId before : step.after) {
+        const auto b = static_cast<std::size_t>(before);
+        for (std::size_t s = 0; s < kMaxStreams; ++s) clock[s] = std::max(clock[s], clock_[b][s]);
+        const auto bs = static_cast<std::size_t>(body_.steps[b].stream);
+        clock[bs] = std::max(clock[bs], position_[b] + 1);
+      }
+      position_.push_back(issued[stream]++);
+      clock_.push_back(clock);
+      last[stream] = clock;
+    }
+  }
+  // Step a is done before step b begins; the end of the play is after all.
+  bool before(int a, int b) const {
+    const int end = static_cast<int>(body_.steps.size());
+    if (b == end) return a != end;
+    if (a == end) return false;
+    const auto stream = static_cast<std::size_t>(body_.steps[static_cast<std::size_t>(a)].stream);
+    return clock_[static_cast<std::size_t>(b)][stream] > position_[static_cast<std::size_t>(a)];
+  }
+
+  std::int64_t begin(BufferId id) const { return at(id).base >= 0 ? at(id).offset : 0; }
+
+  // Per root buffer: every access; a conflict within one buffer has an order, and what is read of
+  // a temporary was written before.
+  Status accesses() {
+    accesses_.resize(body_.buffers.size());
+    const auto note = [&](BufferId id, int step, bool write) {
+      accesses_[static_cast<std::size_t>(rootOf(id))].push_back(
+          {step, begin(id), begin(id) + at(id).type.bytes(), write});
+    };
+    for (std::size_t i = 0; i < body_.steps.size(); ++i) {
+      for (const BufferId id : body_.steps[i].inputs) note(id, static_cast<int>(i), false);
+      for (const BufferId id : body_.steps[i].outputs) note(id, static_cast<int>(i), true);
+    }
+    for (const ResultSlot& slot : body_.results) {
+      note(slot.buffer, static_cast<int>(body_.steps.size()), false);
+    }
+    for (std::size_t root = 0; root < accesses_.size(); ++root) {
+      const auto& list = accesses_[root];
+      for (std::size_t b = 0; b < list.size(); ++b) {
+        for (std::size_t a = 0; a < b; ++a) {
+          if (!(list[a].write || list[b].write) || list[a].step == list[b].step) continue;
+          if (list[a].end <= list[b].begin || list[b].end <= list[a].begin) continue;
+          if (!before(list[a].step, list[b].step)) {
+            return fail("steps {} and {} use {} without an order between them",
+                        list[a].step, list[b].step, body_.buffers[root].name);
+          }
+        }
+        if (!list[b].write && body_.buffers[root].kind == BufferKind::kTemp) {
+          LOCKSTEP_TRY(written(root, b));
+        }
+      }
+    }
+    return {};
+  }
+
+  // Access `b` of `root` reads bytes that steps before it wrote.
+  Status written(std::size_t root, std::size_t b) const {
+    const auto& list = accesses_[root];
+    std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+    for (const Access& access : list) {
+      if (access.write && before(access.step, list[b].step) && access.end > list[b].begin &&
+          access.begin < list[b].end) {
+        ranges.emplace_back(access.begin, access.end);
+      }
+    }
+    std::sort(ranges.begin(), ranges.end());
+    std::int64_t reached = list[b].begin;
+    for (const auto& [first, last] : ranges) {
+      if (first > reached) break;
+      reached = std::max(reached, last);
+    }
+    if (reached < list[b].end) {
+      return fail("step {} reads {} before all of it was written", list[b].step,
+                  body_.buffers[root].name);
+    }
+    return {};
+  }
+
+  // Two buffers that share memory of the arena are in use one after the other.
+  Status sharing() const {
+    std::vector<std::size_t> roots;
+    for (std::size_t i = 0; i < body_.buffers.size(); ++i) {
+      const Buffer& buffer = body_.buffers[i];
+      if (buffer.base < 0 && buffer.type.bytes() > 0) roots.push_back(i);
+    }
+    const auto isState = [&](std::size_t i) {
+      return body_.buffers[i].kind == BufferKind::kState;
+    };
+    std::sort(roots.begin(), roots.end(), [&](std::size_t a, std::size_t b) {
+      return std::make_tuple(isState(a), body_.buffers[a].offset, a) <
+             std::make_tuple(isState(b), body_.buffers[b].offset, b);
+    });
+    for (std::size_t i = 0; i < roots.size(); ++i) {
+      const Buffer& a = body_.buffers[roots[i]];
+      for (std::size_t j = i + 1; j < roots.size(); ++j) {
+        const Buffer& b = body_.buffers[roots[j]];
+        if (isState(roots[i]) != isState(roots[j]) || b.offset >= a.offset + a.type.bytes()) break;
+        const bool shareable = a.kind == BufferKind::kTemp && b.kind == BufferKind::kTemp &&
+                               (allBefore(roots[i], roots[j]) || allBefore(roots[j], roots[i]));
+        if (!shareable) {
+          return fail("buffers {} and {} share memory while both are in use", a.name, b.name);
+        }
+      }
+    }
+    return {};
+  }
+  bool allBefore(std::size_t a, std::size_t b) const {
+    for (const Access& first : accesses_[a]) {
+      for (const Access& second : accesses_[b]) {
+        if (!before(first.step, second.step)) return false;
+      }
+    }
+    return true;
+  }
+
+  const Plan& plan_;
+  const Program& program_;
+  const Body& body_;
+  std::vector<std::array<int, kMaxStreams>> clock_;
+  std::vector<int> position_;  // within the step's stream
+  std::vector<std::vector<Access>> accesses_;
+};
+
+Status verifyState(const Plan& plan) {
+  std::set<std::string> slots, members;
+  std::int64_t reached = 0;
+  for (const StateSlot& slot : plan.state) {
+    if (!slots.insert(slot.name).second) {
+      return broken(fmt::format("state {} is given twice", slot.name));
+    }
+    if (slot.offset < reached || slot.offset % kAlignment != 0 ||
+        slot.offset + slot.type.bytes() > plan.stateBytes) {
+      return broken(fmt::format("state {} at {} overlaps another, is not aligned to {} bytes or "
+                                "reaches past the {} bytes of state",
+                                slot.name, slot.offset, kAlignment, plan.stateBytes));
+    }
+    reached = slot.offset + slot.type.bytes();
+    std::int64_t element = 0;
+    for (const StateSlot::Member& member : slot.members) {
+      const std::string kind = slot.name.substr(0, slot.name.rfind('.'));
+      if (!members.insert(kind + '/' + member.name).second) {
+        return broken(fmt::format("member {} of state {} is given twice", member.name, kind));
+      }
+      if (member.element < element ||
+          member.element + elementCount(member.shape) > slot.type.count()) {
+        return broken(fmt::format("member {} of state {} overlaps another or reaches past its end",
+                                  member.name, slot.name));
+      }
+      element = member.element + elementCount(member.shape);
+    }
+  }
+  return {};
+}
+
+Status verifyCuts(const std::vector<std::int64_t>& cuts, int shares, std::string_view what) {
+  const bool ascending = std::is_sorted(cuts.begin(), cuts.end());
+  if (cuts.empty()) return {};
+  if (cuts.size() != static_cast<std::size_t>(shares) + 1 || cuts.front() != 0 || !ascending) {
+    return broken(fmt::format("the cut-points of the {} do not ascend from 0 in {} shares", what,
+                              shares));
+  }
+  return {};
+}
+
+using Signature = std::tuple<ir::Op, std::string, std::string, DType, std::int64_t>;
+
+// What a body does along each axis, in order: it must be the same for ranks of one group.
+std::map<std::string, std::vector<Signature>> collectives(const Body& body) {
+  std::map<std::string, std::vector<Signature>> result;
+  for (const Step& step : body.steps) {
+    if (step.kind != StepKind::kCollective) continue;
+    const ir::TensorType& type =
+        body.buffers[static_cast<std::size_t>(step.inputs[0])].type;
+    const bool even = step.op == ir::Op::kAllReduce || step.op == ir::Op::kBroadcast;
+    result[step.axis].emplace_back(step.op, step.name,
+                                   std::string(ir::textAttr(step.attrs, "op", "")), type.dtype,
+                                   even ? type.count() : 0);
+  }
+  return result;
+}
+
+// The order over all axes together: ranks that agree in it cannot wait in a circle.
+std::vector<std::string> axisOrder(const Body& body) {
+  std::vector<std::string> axes;
+  for (const Step& step : body.steps) {
+    if (step.kind == StepKind::kCollective) axes.push_back(step.axis);
+  }
+  return axes;
+}
+
+Status verifyProgram(const Plan& plan, const Program& program) {
+  if (program.bodyOfRank.size() != static_cast<std::size_t>(plan.mesh.size())) {
+    return broken(fmt::format("program {} is for {} ranks, the mesh has {}", program.name,
+                              program.bodyOfRank.size(), plan.mesh.size()));
+  }
+  std::set<int> played;
+  for (const int body : program.bodyOfRank) {
+    if (body < 0 || static_cast<std::size_t>(body) >= program.bodies.size()) {
+      return broken(fmt::format("program {}: a rank has no body", program.name));
+    }
+    played.insert(body);
+  }
+  std::set<std::string> roles;
+  for (const Body& body : program.bodies) {
+    if (!roles.insert(body.role).second) {
+      return broken(fmt::format("program {}: role {} is given twice", program.name, body.role));
+    }
+    LOCKSTEP_TRY(BodyVerifier(plan, program, body).run());
+  }
+  if (played.empty()) return {};
+  const Body& first = program.bodies[static_cast<std::size_t>(*played.begin())];
+  const auto expected = collectives(first);
+  const auto expectedOrder = axisOrder(first);
+  for (const int index : played) {
+    const Body& body = program.bodies[static_cast<std::size_t>(index)];
+    if (collectives(body) != expected || axisOrder(body) != expectedOrder) {
+      return broken(fmt::format("program {}: bodies {} and {} play different collectives, so that "
+                                "ranks would wait for ever",
+                                program.name, first.role, body.role));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status verify(const Plan& plan) {
+  LOCKSTEP_TRY(verifyState(plan));
+  const int shares = plan.mesh.axisSize("data");
+  LOCKSTEP_TRY(verifyCuts(plan.batchCuts, shares, "batch"));
+  LOCKSTEP_TRY(verifyCuts(plan.evaluateCuts, shares, "evaluation batch"));
+  if (!plan.batchCuts.empty() && plan.batchCuts.back() != plan.globalBatch) {
+    return broken("the cut-points of the batch do not end at the batch");
+  }
+  std::set<std::string> names;
+  for (const Program& program : plan.programs) {
+    if (!names.insert(program.name).second) {
+      return broken(fmt::format("program {} is given twice", program.name));
+    }
+    LOCKSTEP_TRY(verifyProgram(plan, program));
+  }
+  return {};
+}
+
+}  // namespace lockstep::plan

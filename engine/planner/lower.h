@@ -1,0 +1,20 @@
+// Lowering: a rank's local graph becomes a Body: steps in the graph's order, values in buffers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/ir/graph.h"
+#include "engine/plan/plan.h"
+
+namespace lockstep::planner {
+
+// Reshapes and slices become views. The members of a pack are written where the group lies; an op
+// whose row allows it works in place; a state is updated where it lies. Where none of that holds,
+// an explicit copy step stands in the body. Happens-before edges and costs are set, the arena is
+// laid out (arena.h).
+Result<plan::Body> lower(const ir::Graph& local, const std::vector<plan::StateSlot>& state,
+                         std::string role);
+
+}  // namespace lockstep::planner

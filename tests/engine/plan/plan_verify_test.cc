@@ -1,0 +1,84 @@
+#include <QTest>
+
+#include "tests/engine/plan/sample_plan.h"
+
+using namespace lockstep;
+using namespace lockstep::plan;
+
+namespace {
+
+// What verify() says of the sample after `change`.
+template <typename Change>
+std::string complaint(Change change) {
+  Plan plan = samplePlan();
+  change(plan, plan.programs[0].bodies[0]);
+  const Status status = verify(plan);
+  return status.ok() ? "" : status.error().what;
+}
+
+}  // namespace
+
+#define EXPECT(words, ...)                                                        \
+  do {                                                                            \
+    const std::string said = complaint([](Plan & plan, Body & body) {             \
+      (void)plan;                                                                 \
+      (void)body;                                                                 \
+      __VA_ARGS__;                                                                \
+    });                                                                           \
+    QVERIFY2(said.find(words) != std::string::npos, said.c_str());                \
+  } while (false)
+
+class PlanVerifyTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void theSampleHolds() {
+    const Status status = verify(samplePlan());
+    QVERIFY2(status.ok(), status.ok() ? "" : status.error().text().c_str());
+  }
+  void buffersLieInRange() {
+    EXPECT("reaches past the arena", body.arenaBytes = 8192);
+    EXPECT("reaches past its base", body.buffers[4].offset = 68);
+    EXPECT("splits an element", body.buffers[4].offset = 30);
+    EXPECT("no buffer of its own", body.buffers[4].base = 3);
+    EXPECT("not aligned", body.buffers[5].offset = 8196);
+    EXPECT("not the plan's state", body.buffers[1].name = "params.1");
+    EXPECT("uses no buffer", body.steps[0].inputs[0] = 77);
+  }
+  void overlapsHaveAnOrder() {
+    EXPECT("share memory", body.buffers[5].offset = 4096);
+    EXPECT("share memory", body.buffers[5].offset = 0);  // an input overlaps nothing
+    EXPECT("without an order", body.steps[3].after.clear());
+    EXPECT("without an order", body.steps[4].after.clear());
+    EXPECT("before all of it was written", body.steps[2].outputs = {5});
+    EXPECT("before all of it was written", body.steps[1].inputs = {2});
+  }
+  // The same memory one after the other is allowed.
+  void memoryIsReused() {
+    const std::string said = complaint([](Plan&, Body& body) {
+      body.buffers.push_back({"late", f32({8}), BufferKind::kTemp, -1, 8192});
+      Step late = body.steps[2];
+      late.name = "late";
+      late.outputs = {6};
+      body.steps.push_back(late);
+    });
+    QVERIFY2(said.empty(), said.c_str());
+  }
+  void ranksPlayTheSameCollectives() {
+    EXPECT("different collectives", body.steps.erase(body.steps.begin() + 3);
+           body.steps[3].after.clear());
+    EXPECT("different collectives", body.steps[3].attrs["op"] = std::string("max"));
+    EXPECT("no two ranks", body.steps[3].axis = "model");
+    EXPECT("works in place", body.steps[3].outputs = {4});
+  }
+  void stateAndCuts() {
+    EXPECT("overlaps another", plan.state[0].members[1].element = 5);
+    EXPECT("given twice", plan.state.push_back(plan.state[0]));
+    EXPECT("do not ascend", plan.batchCuts = {0, 7, 4, 10});
+    EXPECT("do not end at the batch", plan.batchCuts = {0, 4, 7, 9});
+    EXPECT("a rank has no body", plan.programs[0].bodyOfRank[1] = -1);
+  }
+};
+
+QTEST_GUILESS_MAIN(PlanVerifyTest)
+#include "plan_verify_test.moc"
