@@ -1,0 +1,118 @@
+// ClusterSession: the nodes of one cluster as they are now. Connects each on a thread of its own
+// (local agent or SSH, deploy, handshake), watches its load, and connects again after a loss.
+//
+// Threads: all functions and the observer on the inbox's thread, unless said otherwise.
+// Destruction cancels what is under way and joins; nothing is called afterwards.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "app/core/home.h"
+#include "app/core/inbox.h"
+#include "app/ssh/prompter.h"
+#include "engine/base/status.h"
+
+namespace lockstep::spec::v1 {
+class ClusterSpec;
+}
+
+namespace lockstep::app {
+
+class NodeAccess;
+
+enum class NodePhase : std::uint8_t {
+  kIdle, kConnecting, kDeploying, kStarting, kConnected, kReconnecting, kFailed,
+};
+std::string_view nodePhaseName(NodePhase phase);  // "connected"
+
+struct NodeInventory {
+  std::string hostname, bootId, cpu, kernel, os, workdir, agentVersion;
+  std::vector<std::string> cpuFlags, addresses, gpus;
+  int cores = 0;
+  std::int64_t memoryBytes = 0, diskFreeBytes = 0;
+  int agentPid = 0;
+};
+
+struct NodeLoad {  // the latest of WatchNode; rates in bytes/s
+  std::int64_t receivedNs = 0;  // this machine's monotonic clock
+  double cpu = 0;               // 0…1 of all cores
+  std::vector<double> core;
+  double memoryUsed = 0, memoryTotal = 0;
+  double networkIn = 0, networkOut = 0, loopback = 0;
+  double diskRead = 0, diskWrite = 0, diskFree = 0, load1 = 0;
+};
+
+// What a person is asked, once; the node waits for the answer without a limit.
+struct NodeQuestion {
+  std::uint64_t id = 0;
+  enum class Kind : std::uint8_t { kHostKey, kSecret } kind = Kind::kHostKey;
+  std::string node;
+  HostKeyQuestion hostKey;
+  SecretQuestion secret;
+};
+
+struct NodeStatus {
+  std::string name;
+  bool local = true;
+  std::string target;        // "user@host:port", "this machine"
+  std::vector<std::string> roles;
+  int ranks = 1;             // devices it brings
+  NodePhase phase = NodePhase::kIdle;
+  std::string detail;        // "uploading 12 of 40 MB", "again in 2 s"
+  std::optional<Error> error;
+  NodeInventory inventory;   // once connected
+  NodeLoad load;
+};
+
+struct ClusterSessionOptions {
+  Home home;
+  std::string sshConfig;                        // --ssh-config
+  std::vector<std::string> acceptedHostKeys;    // --accept-host-key
+  bool ask = true;                              // false: unknown keys and secrets are refused
+  double sampleHertz = 4;                       // of node loads; 0: none
+};
+
+struct ClusterObserver {
+  std::function<void(int node)> onNode;         // status(node) changed, but for its load
+  std::function<void(int node)> onLoad;
+  std::function<void(const NodeQuestion&)> onQuestion;
+};
+
+class ClusterSession {
+ public:
+  ClusterSession(std::shared_ptr<const spec::v1::ClusterSpec> cluster,
+                 ClusterSessionOptions options, Inbox& inbox, ClusterObserver observer = {});
+  ~ClusterSession();
+  ClusterSession(const ClusterSession&) = delete;
+  ClusterSession& operator=(const ClusterSession&) = delete;
+
+  const std::shared_ptr<const spec::v1::ClusterSpec>& cluster() const;
+  int size() const;
+  const NodeStatus& status(int node) const;
+  int find(const std::string& name) const;      // -1: no such node
+  bool allConnected() const;
+
+  void connect();                // all that are not connected
+  void connect(int node);        // deploys and starts the agent where needed
+  void disconnect(int node);
+  void disconnect();
+
+  std::vector<NodeQuestion> questions() const;  // open ones
+  void answer(std::uint64_t question, bool accept);
+  void answer(std::uint64_t question, std::optional<Secret> secret);
+
+  // Any thread, for as long as the session lives; used by launches and recorders.
+  NodeAccess& access(int node) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep::app

@@ -1,0 +1,22 @@
+// The folder in which the studio and the command line keep what is theirs.
+#pragma once
+
+#include <string>
+
+#include "engine/base/status.h"
+
+namespace lockstep::app {
+
+struct Home {
+  std::string root;  // absolute
+  std::string historyFolder() const { return root + "/history"; }
+  std::string modelsFolder() const { return root + "/models"; }
+  // Work folder of the i-th local agent, from 1.
+  std::string localFolder(int index) const { return root + "/local/" + std::to_string(index); }
+};
+
+// `flag` (--home), else $LOCKSTEP_HOME, else $XDG_DATA_HOME/lockstep, else ~/.local/share/lockstep.
+// Made (0700) where absent.
+Result<Home> openHome(const std::string& flag = {});
+
+}  // namespace lockstep::app

@@ -1,0 +1,51 @@
+// Launch: from a request to a running run, in the background: connects what is not connected,
+// measures (cached in the history's folder), plans, prepares every node, commits at the first.
+// Nothing half-started stays: on failure or cancel what was prepared expires or is removed.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "app/cluster/cluster_session.h"
+#include "app/history/history.h"
+#include "app/runs/preview.h"
+#include "engine/base/status.h"
+
+namespace lockstep::app {
+
+struct LaunchObserver {
+  std::function<void(const std::string& text)> onProgress;       // "preparing 3 nodes"
+  std::function<void(Result<std::string>)> onDone;                // run id, or why not. Once.
+};
+
+// Threads: the inbox's. The session must outlive it. Destruction cancels and joins.
+class Launch {
+ public:
+  Launch(LaunchRequest request, ClusterSession& session, const Home& home, Inbox& inbox,
+         LaunchObserver observer);
+  ~Launch();
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+  void cancel();
+  const std::string& run() const;  // the id, known from the start
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Preview with costs measured on the session's connected nodes (cached), in the background.
+class MeasuredPreview {
+ public:
+  MeasuredPreview(LaunchRequest request, ClusterSession& session, const Home& home, Inbox& inbox,
+                  std::function<void(Result<Preview>)> onDone);
+  ~MeasuredPreview();
+  void cancel();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep::app

@@ -1,0 +1,57 @@
+// RunUpdate: what has become known of a run since the update before. Recorders hand one out per
+// batch, at most about thirty a second, after it has been written to the history.
+//
+// Series over steps (x = step, from 1): "loss" (mean over the global batch), "accuracy" (training),
+// "samples_per_second", and per rank "rank/<r>/step" (seconds), "rank/<r>/data", "…/forward",
+// "…/backward", "…/waiting", "…/transfer", "…/optimizer".
+// Series over time (x = wall clock, seconds): "node/<n>/cpu" (0…1), "…/memory" (bytes), "…/net_in",
+// "…/net_out", "…/loopback", "…/disk_read", "…/disk_write" (bytes/s), "rank/<r>/cpu" (cores),
+// "rank/<r>/memory", "node/<n>/clock_offset" (seconds). Series over epochs: "epoch/train_loss",
+// "epoch/eval_loss", "epoch/eval_accuracy".
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/history/history.h"
+#include "engine/base/status.h"
+
+namespace lockstep::app {
+
+struct SlowRank {
+  int rank = 0;
+  std::string node;
+  double factor = 1;          // its work against the median rank's
+  double withoutSeconds = 0;  // predicted step time without it
+  std::int64_t sinceStep = 0;
+  std::string phase;          // "backward"
+  std::string evidence;       // "stopped 40 % of the time", "its cores are 98 % busy"
+};
+
+struct StepBreakdown {        // mean over the last steps, seconds a step
+  int rank = 0;
+  double data = 0, forward = 0, backward = 0, waiting = 0, transfer = 0, optimizer = 0, step = 0;
+};
+
+struct RunUpdate {
+  std::string run;
+  std::vector<RunBatch::Series> series;
+  std::vector<LogRow> logs;
+  std::vector<EpochRow> epochs;
+  std::vector<Error> errors;
+  std::optional<RunRow> row;                        // where it changed: phase, figures
+  bool started = false;                             // the run's first record came
+  std::vector<StepBreakdown> breakdown;             // of all ranks; empty: as before
+  bool slowChanged = false;
+  std::optional<SlowRank> slow;                     // valid where slowChanged
+  struct Node { std::string name; bool reachable = true; bool live = false; std::string detail; };
+  std::vector<Node> nodes;                          // where it changed; live: back-fill has ended
+  bool finished = false;                            // last update of the run; row has the figures
+};
+
+using RunObserver = std::function<void(const RunUpdate&)>;
+
+}  // namespace lockstep::app

@@ -1,0 +1,156 @@
+// SpecText: the YAML of a spec, what it means, and where each part of it stands. The text is the
+// truth: edits are small replacements in it, so comments and layout survive.
+//
+// Paths name the fields of proto/lockstep/spec/v1/spec.proto: "training.optimizer.learning_rate",
+// "model.layers[1].conv2d.kernel", "nodes[0].ssh.host", "nodes[0].data[train/x.gz]" (map entry).
+//
+// The YAML has the fields' names, with layers in a compact form:  - conv2d: {filters: 32, kernel: 3}
+// No anchors, aliases, tags, second documents or duplicate keys; at most 1 MiB and 32 levels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace lockstep::spec::v1 {
+class RunSpec;
+class ClusterSpec;
+class ModelSpec;
+}  // namespace lockstep::spec::v1
+
+namespace lockstep::app {
+
+enum class SpecKind : std::uint8_t { kRun, kCluster, kModel };
+
+struct SpecProblem {
+  std::string file;
+  int line = 0, column = 0;  // from 1; 0: of the whole file
+  std::string what;          // "unknown field 'optimiser' in training"
+  std::string expected;      // "did you mean 'optimizer'?", "a whole number"
+  std::string path;          // of the field, as far as it is known
+  std::string text() const;  // "file:line:column: what, expected"
+  Error error() const;       // kInvalidArgument; what = text()
+};
+
+struct TextMark {
+  int line = 0, column = 0;  // from 1
+  std::size_t offset = 0, length = 0;  // bytes in the text
+};
+
+struct TextEdit {
+  std::size_t offset = 0, length = 0;  // bytes replaced
+  std::string replacement;
+  std::string applied(std::string_view text) const;
+};
+
+enum class FieldType : std::uint8_t {
+  kText, kInteger, kNumber, kBoolean, kMessage, kTextList, kIntegerList, kMessageList, kMap,
+};
+struct FieldInfo {
+  std::string name;
+  FieldType type = FieldType::kText;
+  std::vector<std::string> choices;  // of a text field with a closed set; empty: free
+  std::string help;                  // one line of English, the key for translation
+};
+
+class SpecText {
+ public:
+  // Never fails: what is wrong is in problems(). The empty text is an empty spec.
+  static SpecText parse(std::string text, std::string file, SpecKind kind);
+
+  const std::string& text() const;
+  const std::string& file() const;
+  SpecKind kind() const;
+  bool readable() const;  // YAML that parses: values, marks and edits work even if fields are wrong
+  bool ok() const;        // readable, and no problem
+  // YAML and field problems, in order of place; where there are none, what checkAndFill, the
+  // model builder and the cluster's rules say, placed at the field they name.
+  const std::vector<SpecProblem>& problems() const;
+
+  // What was written, defaults not filled in; null of another kind or where not ok() because of
+  // field problems. A run's model that is a path is read and put in its place by loadRunSpec only.
+  std::shared_ptr<const spec::v1::RunSpec> run() const;
+  std::shared_ptr<const spec::v1::ClusterSpec> cluster() const;
+  std::shared_ptr<const spec::v1::ModelSpec> model() const;  // kModel, or a run's inline model
+
+  std::optional<TextMark> mark(std::string_view path) const;    // of the value
+  // Of the longest beginning of the path that stands in the text.
+  TextMark nearestMark(std::string_view path) const;
+  std::optional<std::string> value(std::string_view path) const;  // scalars, unquoted
+  int count(std::string_view path) const;                         // items of a list, keys of a map
+  std::vector<std::string> keys(std::string_view path) const;     // of a map as written, in order
+  // The kind of a layer as written: "conv2d" of "model.layers[1]"; "" where there is none.
+  std::string layerKind(std::string_view path) const;
+
+  // Edits: pure, to be applied to text() by the caller. `value` is text without quotes; quoted
+  // where YAML needs it. A field not there yet is added to its (perhaps new) parent; an empty
+  // value removes the field. Errors: kFailedPrecondition (not readable), kInvalidArgument (path).
+  Result<TextEdit> edit(std::string_view path, std::string_view value) const;
+  // `yaml` is one item in one line: "conv2d: {filters: 32, kernel: 3}", "name: n4". index = count
+  // appends.
+  Result<TextEdit> insertItem(std::string_view listPath, int index, std::string_view yaml) const;
+  Result<TextEdit> removeItem(std::string_view listPath, int index) const;
+  Result<TextEdit> moveItem(std::string_view listPath, int from, int to) const;
+
+  // The fields below a message: "training", "model.layers[].conv2d", "nodes[]"; "" is the whole.
+  // Indices in brackets are ignored. Empty for what is no message.
+  static std::vector<FieldInfo> fields(SpecKind kind, std::string_view path);
+  // The place in this text of an error whose `why` is a path.
+  SpecProblem locate(const Error& error) const;
+
+ private:
+  struct State;
+  std::shared_ptr<const State> state_;
+};
+
+// Reads, parses, puts a model given by path in its place, makes relative data paths absolute (from
+// the folder of the spec's file), and checks. Errors: the first problem; kNotFound. Defaults are
+// filled in (specs::checkAndFill).
+struct RunSpecFile {
+  std::shared_ptr<const spec::v1::RunSpec> spec;
+  std::string yaml;  // as written
+  std::string file;
+};
+struct ClusterSpecFile {
+  std::shared_ptr<const spec::v1::ClusterSpec> spec;
+  std::string yaml;
+  std::string file;
+};
+// `sets` are "path=value" (value in YAML), applied before the checks.
+Result<RunSpecFile> loadRunSpec(const std::string& path, const std::vector<std::string>& sets = {});
+Result<ClusterSpecFile> loadClusterSpec(const std::string& path);
+// The same for a text not saved yet; `file` gives the folder for relative paths.
+Result<RunSpecFile> completeRunSpec(const std::string& yaml, const std::string& file,
+                                    const std::vector<std::string>& sets = {});
+Result<ClusterSpecFile> completeClusterSpec(const std::string& yaml, const std::string& file);
+// "path=value" on a spec: paths start at model, training, strategy, data.
+Status applySet(spec::v1::RunSpec& spec, std::string_view assignment);
+
+std::string toYaml(const spec::v1::RunSpec& spec);
+std::string toYaml(const spec::v1::ClusterSpec& spec);
+
+// YAML of a cluster from what other tools use. TF_CONFIG is its JSON; a hostfile has lines
+// "host slots=4" (MPI, DeepSpeed), '#' begins a comment. Errors: kInvalidArgument with the line.
+Result<std::string> importTfConfig(std::string_view json, std::string_view name);
+Result<std::string> importHostfile(std::string_view text, std::string_view name);
+// N agents on this machine; `home` gives each its work folder. comm "shm": one node of N ranks,
+// since two nodes cannot share memory.
+ClusterSpecFile localCluster(int nodes, const std::string& localFolder, const std::string& comm);
+
+// What a model looks like, layer by layer, for one sample.
+struct LayerRow {
+  std::string name, kind;
+  std::string output;        // "26x26x32"
+  std::int64_t parameters = 0;
+  double forwardFlops = 0;
+  std::int64_t activationBytes = 0;
+};
+Result<std::vector<LayerRow>> describeModel(const spec::v1::ModelSpec& model);
+
+}  // namespace lockstep::app
