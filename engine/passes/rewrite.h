@@ -25,6 +25,14 @@ class Rewrite {
   void replace(ir::ValueId old, ir::ValueId value) {
     values_[static_cast<std::size_t>(old)] = value;
   }
+  // From here on control edges from `old` come from `node`.
+  void replaceNode(ir::NodeId old, ir::NodeId node) {
+    nodes_[static_cast<std::size_t>(old)] = node;
+  }
+  // Operands and control edges of an old node in the new graph; edges from nodes that were left out
+  // are dropped.
+  std::vector<ir::ValueId> inputs(const ir::Node& node) const;
+  std::vector<ir::NodeId> after(const ir::Node& node) const;
   ir::ValueId operator()(ir::ValueId old) const { return values_[static_cast<std::size_t>(old)]; }
   ir::Graph& to() { return to_; }
   ir::Graph take() { return std::move(to_); }

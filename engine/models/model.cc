@@ -1,0 +1,366 @@
+#include "engine/models/model.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "engine/base/suggest.h"
+#include "engine/ir/ops.h"
+
+namespace lockstep::models {
+namespace {
+
+using ir::Attrs;
+using ir::Op;
+using ir::Phase;
+using ir::ValueId;
+
+std::string_view kindName(Layer::Kind kind) {
+  switch (kind) {
+    case Layer::Kind::kDense: return "dense";
+    case Layer::Kind::kConv2d: return "conv2d";
+    case Layer::Kind::kMaxPool2d: return "max_pool2d";
+    case Layer::Kind::kFlatten: return "flatten";
+    case Layer::Kind::kActivation: return "activation";
+    case Layer::Kind::kAdd: return "add";
+  }
+  return "";
+}
+
+std::string sampleText(const Shape& batched) {
+  return shapeText(Shape(batched.begin() + 1, batched.end()));
+}
+
+class Builder {
+ public:
+  Builder(const Model& model, std::int64_t batch, DType compute) : model_(model) {
+    out_.graph = ir::Graph(model.name.empty() ? "model" : model.name);
+    out_.batch = batch;
+    out_.compute = compute;
+  }
+
+  Result<ir::ModelGraph> build() {
+    LOCKSTEP_TRY(addInput());
+    if (model_.layers.empty()) return fail("layers", "there are no layers; expected at least one");
+    for (index_ = 0; index_ < model_.layers.size(); ++index_) LOCKSTEP_TRY(addLayer());
+    LOCKSTEP_TRY(checkUses());
+    LOCKSTEP_TRY(addLoss());
+    return std::move(out_);
+  }
+
+  // Per layer, after build().
+  std::vector<LayerInfo> takeLayers() { return std::move(layers_); }
+
+ private:
+  static Error fail(std::string path, std::string what) {
+    Error error = invalidArgument("{}", what);
+    error.why = std::move(path);
+    return error;
+  }
+  const Layer& layer() const { return model_.layers[index_]; }
+  Error failLayer(std::string_view field, std::string what) const {
+    return fail(fmt::format("layers[{}].{}", index_, field),
+                fmt::format("layer {}: {}", layer().name, what));
+  }
+  Error failKind(std::string_view field, std::string what) const {
+    return failLayer(field.empty() ? std::string(kindName(layer().kind))
+                                   : fmt::format("{}.{}", kindName(layer().kind), field),
+                     std::move(what));
+  }
+
+  Result<ValueId> add(Op op, std::string name, std::vector<ValueId> inputs, Attrs attrs = {},
+                      Phase phase = Phase::kForward) {
+    LOCKSTEP_ASSIGN(const ir::NodeId id,
+                    out_.graph.add(op, std::move(name), std::move(inputs), std::move(attrs), phase));
+    return out_.graph.output(id);
+  }
+  std::string dtype() const { return std::string(dtypeName(out_.compute)); }
+  const Shape& shape(ValueId value) const { return out_.graph.value(value).type.shape; }
+
+  Result<ValueId> addParameter(std::string_view suffix, Shape shape, std::int64_t fanIn,
+                               std::int64_t fanOut) {
+    const std::string name = fmt::format("{}.{}", layer().name, suffix);
+    if (Status status = ir::checkShape(shape); !status.ok())
+      return failKind("", fmt::format("its parameters [{}] are too large", shapeText(shape)));
+    LOCKSTEP_ASSIGN(const ValueId value, add(Op::kState, name, {},
+                                             {{"state", name}, {"dtype", dtype()}, {"shape", shape}}));
+    info().parameters += elementCount(shape);
+    out_.parameters.push_back({name, std::move(shape), "torch-uniform", fanIn, fanOut});
+    return value;
+  }
+
+  LayerInfo& info() { return layers_.back(); }
+
+  Status addInput() {
+    Shape shape = model_.input;
+    if (shape.empty()) return fail("input.shape", "the input has no shape; expected that of one "
+                                                  "sample, such as [28, 28, 1]");
+    if (out_.batch < 1) return invalidArgument("the batch is {}, expected at least 1", out_.batch);
+    for (std::int64_t extent : shape)
+      if (extent < 1)
+        return fail("input.shape",
+                    fmt::format("the input has extent {}; expected at least 1", extent));
+    shape.insert(shape.begin(), out_.batch);
+    if (Status status = ir::checkShape(shape); !status.ok())
+      return fail("input.shape", status.error().what);
+    LOCKSTEP_ASSIGN(ValueId x, add(Op::kInput, "x", {},
+                                   {{"name", "x"}, {"dtype", std::string(dtypeName(model_.inputDtype))},
+                                    {"shape", shape}}, Phase::kData));
+    if (model_.inputDtype != out_.compute || model_.inputScale != 1) {
+      LOCKSTEP_ASSIGN(x, add(Op::kCast, "x.cast", {x},
+                             {{"dtype", dtype()}, {"scale", model_.inputScale}}, Phase::kData));
+    }
+    values_["input"] = x;
+    last_ = x;
+    return {};
+  }
+
+  Result<std::vector<ValueId>> inputs() {
+    if (layer().inputs.empty()) {
+      if (index_ > 0) used_.insert(model_.layers[index_ - 1].name);
+      return std::vector<ValueId>{last_};
+    }
+    std::vector<ValueId> found;
+    for (std::size_t i = 0; i < layer().inputs.size(); ++i) {
+      const std::string& name = layer().inputs[i];
+      const auto it = values_.find(name);
+      if (it == values_.end()) {
+        std::vector<std::string_view> known;
+        for (const auto& entry : values_) known.push_back(entry.first);
+        const std::string near = nearest(name, known);
+        return failLayer(fmt::format("inputs[{}]", i),
+                         fmt::format("there is no layer {} before it; expected \"input\" or the name "
+                                     "of a layer above{}",
+                                     name, near.empty() ? "" : "; did you mean " + near + "?"));
+      }
+      used_.insert(name);
+      found.push_back(it->second);
+    }
+    return found;
+  }
+
+  Status addLayer() {
+    const Layer& current = layer();
+    if (!ir::isName(current.name))
+      return failLayer("name", "not a name; expected letters, digits and _./+-");
+    if (values_.contains(current.name))
+      return failLayer("name", "another layer or the input has this name; expected a name of its own");
+    LOCKSTEP_ASSIGN(const std::vector<ValueId> in, inputs());
+    const std::size_t expected = current.kind == Layer::Kind::kAdd ? 2 : 1;
+    if (in.size() != expected)
+      return failLayer("inputs", fmt::format("{} input{}; {} expects {}", in.size(),
+                                             in.size() == 1 ? "" : "s", kindName(current.kind),
+                                             expected == 1 ? "one" : "two layers"));
+    layers_.push_back({current.name, std::string(kindName(current.kind)), {}, 0, 0, 0});
+    const std::size_t firstNode = out_.graph.nodes().size();
+    Result<ValueId> value = addOps(in);
+    if (!value.ok()) {
+      Error error = value.error();
+      return error.why.empty() ? failKind("", error.what) : error;
+    }
+    values_[current.name] = last_ = *value;
+
+    const Shape& result = shape(last_);
+    info().output.assign(result.begin() + 1, result.end());
+    info().activationBytes = out_.graph.value(last_).type.bytes() / out_.batch;
+    for (std::size_t i = firstNode; i < out_.graph.nodes().size(); ++i)
+      info().forwardFlops += flops(out_.graph.nodes()[i]) / static_cast<double>(out_.batch);
+    return {};
+  }
+
+  double flops(const ir::Node& node) const {
+    std::vector<ir::TensorType> inputTypes, outputTypes;
+    for (ValueId id : node.inputs) inputTypes.push_back(out_.graph.value(id).type);
+    for (ValueId id : node.outputs) outputTypes.push_back(out_.graph.value(id).type);
+    return ir::info(node.op).cost(node, inputTypes, outputTypes).flops;
+  }
+
+  Result<ValueId> addOps(const std::vector<ValueId>& in) {
+    switch (layer().kind) {
+      case Layer::Kind::kDense: return addDense(in[0]);
+      case Layer::Kind::kConv2d: return addConv2d(in[0]);
+      case Layer::Kind::kMaxPool2d: return addMaxPool2d(in[0]);
+      case Layer::Kind::kFlatten: return addFlatten(in[0]);
+      case Layer::Kind::kActivation:
+        if (layer().activation.empty())
+          return failKind("function", "there is no function; expected relu, gelu or tanh");
+        return addActivation(in[0], "function");
+      case Layer::Kind::kAdd: return addAdd(in[0], in[1]);
+    }
+    return invalidArgument("unknown kind");
+  }
+
+  Result<ValueId> addActivation(ValueId x, std::string_view field) {
+    const std::string& function = layer().activation;
+    if (function.empty()) return x;
+    static const std::map<std::string_view, Op> kFunctions = {
+        {"relu", Op::kRelu}, {"gelu", Op::kGelu}, {"tanh", Op::kTanh}};
+    const auto it = kFunctions.find(function);
+    if (it == kFunctions.end()) {
+      const std::string_view known[] = {"relu", "gelu", "tanh"};
+      return failKind(field, fmt::format("unknown activation {}; expected {}", function,
+                                         expectedOneOf(function, known)));
+    }
+    return add(it->second, layer().name + "." + function, {x});
+  }
+
+  Result<ValueId> addBias(ValueId x, std::int64_t fanIn) {
+    if (!layer().bias) return x;
+    LOCKSTEP_ASSIGN(const ValueId bias,
+                    addParameter("bias", {layer().units}, fanIn, layer().units));
+    return add(Op::kBiasAdd, layer().name + ".bias-add", {x, bias});
+  }
+
+  Result<ValueId> addDense(ValueId x) {
+    const Shape& in = shape(x);
+    if (in.size() != 2)
+      return failKind("", fmt::format("its input is {}, not flat; add a flatten layer before it",
+                                      sampleText(in)));
+    if (layer().units < 1)
+      return failKind("units", fmt::format("units is {}; expected at least 1", layer().units));
+    const std::int64_t inputs = in[1];
+    LOCKSTEP_ASSIGN(const ValueId w, addParameter("weight", {inputs, layer().units}, inputs,
+                                                  layer().units));
+    LOCKSTEP_ASSIGN(ValueId y, add(Op::kMatmul, layer().name + ".matmul", {x, w}));
+    LOCKSTEP_ASSIGN(y, addBias(y, inputs));
+    return addActivation(y, "activation");
+  }
+
+  Status wantImage(const Shape& in) const {
+    if (in.size() != 4)
+      return failKind("", fmt::format("its input is {}; expected an image, height x width x channels",
+                                      sampleText(in)));
+    return {};
+  }
+
+  Result<ValueId> addConv2d(ValueId x) {
+    const Shape in = shape(x);
+    const Layer& l = layer();
+    LOCKSTEP_TRY(wantImage(in));
+    if (l.units < 1) return failKind("filters", fmt::format("filters is {}; expected at least 1", l.units));
+    if (l.kernel < 1) return failKind("kernel", fmt::format("kernel is {}; expected at least 1", l.kernel));
+    if (l.stride < 1) return failKind("stride", fmt::format("stride is {}; expected at least 1", l.stride));
+    if (l.same && l.kernel % 2 == 0)
+      return failKind("kernel", fmt::format("kernel is {} with padding same; expected an odd number",
+                                            l.kernel));
+    if (!l.same && l.kernel > std::min(in[1], in[2]))
+      return failKind("kernel",
+                      fmt::format("kernel is {} but its input is {}; expected at most {}, or padding "
+                                  "same",
+                                  l.kernel, sampleText(in), std::min(in[1], in[2])));
+    if (l.kernel > ir::kMaxCount) return failKind("kernel", "kernel is too large");
+    const Shape weights{l.kernel, l.kernel, in[3], l.units};
+    if (Status status = ir::checkShape(weights); !status.ok())
+      return failKind("kernel", fmt::format("its weights [{}] are too large", shapeText(weights)));
+    const std::int64_t window = l.kernel * l.kernel;
+    LOCKSTEP_ASSIGN(const ValueId w,
+                    addParameter("weight", weights, window * in[3], window * l.units));
+    LOCKSTEP_ASSIGN(ValueId y, add(Op::kConv2d, l.name + ".conv2d", {x, w},
+                                   {{"stride", l.stride}, {"pad", l.same ? (l.kernel - 1) / 2 : 0}}));
+    LOCKSTEP_ASSIGN(y, addBias(y, window * in[3]));
+    return addActivation(y, "activation");
+  }
+
+  Result<ValueId> addMaxPool2d(ValueId x) {
+    const Shape& in = shape(x);
+    const Layer& l = layer();
+    LOCKSTEP_TRY(wantImage(in));
+    if (l.kernel < 1 || l.kernel > std::min(in[1], in[2]))
+      return failKind("size", fmt::format("size is {} but its input is {}; expected 1 to {}", l.kernel,
+                                          sampleText(in), std::min(in[1], in[2])));
+    if (l.stride < 1) return failKind("stride", fmt::format("stride is {}; expected at least 1", l.stride));
+    return add(Op::kMaxPool2d, l.name + ".max-pool2d", {x},
+               {{"size", l.kernel}, {"stride", l.stride}});
+  }
+
+  Result<ValueId> addFlatten(ValueId x) {
+    const Shape& in = shape(x);
+    return add(Op::kReshape, layer().name + ".flatten", {x},
+               {{"shape", Shape{in[0], elementCount(in) / in[0]}}});
+  }
+
+  Result<ValueId> addAdd(ValueId a, ValueId b) {
+    if (shape(a) != shape(b))
+      return failLayer("inputs", fmt::format("its inputs are {} and {}; expected equal shapes",
+                                             sampleText(shape(a)), sampleText(shape(b))));
+    return add(Op::kAdd, layer().name + ".add", {a, b});
+  }
+
+  Status checkUses() {
+    for (index_ = 0; index_ + 1 < model_.layers.size(); ++index_)
+      if (!used_.contains(layer().name))
+        return failLayer("name", "no later layer takes its output; expected it among the inputs of "
+                                 "one, or the layer left out");
+    index_ = model_.layers.size() - 1;
+    return {};
+  }
+
+  Status addLoss() {
+    const Shape& y = shape(last_);
+    const std::int64_t batch = out_.batch;
+    LOCKSTEP_ASSIGN(const ValueId weight,
+                    add(Op::kInput, "weight", {},
+                        {{"name", "weight"}, {"dtype", dtype()}, {"shape", Shape{batch}}}, Phase::kData));
+    if (y.size() != 2)
+      return failKind("", fmt::format("the last layer gives {}, not flat; expected a flatten or dense "
+                                      "layer at the end",
+                                      sampleText(y)));
+    if (model_.loss == "cross-entropy") {
+      LOCKSTEP_TRY(addCrossEntropy(weight));
+    } else if (model_.loss == "mse") {
+      LOCKSTEP_ASSIGN(const ValueId target, add(Op::kInput, "label", {},
+                                                {{"name", "label"}, {"dtype", dtype()}, {"shape", y}},
+                                                Phase::kData));
+      LOCKSTEP_ASSIGN(out_.loss, add(Op::kMseLoss, "loss", {last_, target, weight}));
+    } else {
+      const std::string_view known[] = {"cross-entropy", "mse"};
+      return fail("loss", fmt::format("unknown loss {}; expected {}", model_.loss,
+                                      expectedOneOf(model_.loss, known)));
+    }
+    LOCKSTEP_ASSIGN(out_.weight, add(Op::kSumAll, "weight.sum", {weight}));
+    return {};
+  }
+
+  Status addCrossEntropy(ValueId weight) {
+    const Shape& y = shape(last_);
+    if (model_.classes < 2)
+      return fail("classes", fmt::format("classes is {}; expected at least 2", model_.classes));
+    if (y[1] != model_.classes) {
+      Error error = failKind(layer().kind == Layer::Kind::kDense ? "units" : "",
+                             fmt::format("the last layer gives {} values a sample; expected {}, the "
+                                         "number of classes",
+                                         y[1], model_.classes));
+      return error;
+    }
+    LOCKSTEP_ASSIGN(const ValueId label,
+                    add(Op::kInput, "label", {},
+                        {{"name", "label"}, {"dtype", "i32"}, {"shape", Shape{out_.batch}}}, Phase::kData));
+    LOCKSTEP_ASSIGN(out_.loss, add(Op::kSoftmaxXent, "loss", {last_, label, weight}));
+    LOCKSTEP_ASSIGN(out_.correct, add(Op::kCountCorrect, "correct", {last_, label, weight}));
+    return {};
+  }
+
+  const Model& model_;
+  ir::ModelGraph out_;
+  std::size_t index_ = 0;                 // of the layer under construction
+  ValueId last_ = -1;
+  std::map<std::string, ValueId, std::less<>> values_;
+  std::set<std::string> used_;
+  std::vector<LayerInfo> layers_;
+};
+
+}  // namespace
+
+Result<ir::ModelGraph> build(const Model& model, std::int64_t batch, DType compute) {
+  if (compute != DType::kF32 && compute != DType::kF64)
+    return invalidArgument("models compute in f32 or f64, not {}", dtypeName(compute));
+  return Builder(model, batch, compute).build();
+}
+
+Result<std::vector<LayerInfo>> describe(const Model& model) {
+  Builder builder(model, 1, DType::kF32);
+  LOCKSTEP_TRY(builder.build().status());
+  return builder.takeLayers();
+}
+
+}  // namespace lockstep::models
