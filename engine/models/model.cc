@@ -75,7 +75,7 @@ class Builder {
     return out_.graph.output(id);
   }
   std::string dtype() const { return std::string(dtypeName(out_.compute)); }
-  const Shape& shape(ValueId value) const { return out_.graph.value(value).type.shape; }
+  Shape shape(ValueId value) const { return out_.graph.value(value).type.shape; }
 
   Result<ValueId> addParameter(std::string_view suffix, Shape shape, std::int64_t fanIn,
                                std::int64_t fanOut) {
@@ -160,7 +160,7 @@ class Builder {
     }
     values_[current.name] = last_ = *value;
 
-    const Shape& result = shape(last_);
+    const Shape result = shape(last_);
     info().output.assign(result.begin() + 1, result.end());
     info().activationBytes = out_.graph.value(last_).type.bytes() / out_.batch;
     for (std::size_t i = firstNode; i < out_.graph.nodes().size(); ++i)
@@ -212,7 +212,7 @@ class Builder {
   }
 
   Result<ValueId> addDense(ValueId x) {
-    const Shape& in = shape(x);
+    const Shape in = shape(x);
     if (in.size() != 2)
       return failKind("", fmt::format("its input is {}, not flat; add a flatten layer before it",
                                       sampleText(in)));
@@ -262,7 +262,7 @@ class Builder {
   }
 
   Result<ValueId> addMaxPool2d(ValueId x) {
-    const Shape& in = shape(x);
+    const Shape in = shape(x);
     const Layer& l = layer();
     LOCKSTEP_TRY(wantImage(in));
     if (l.kernel < 1 || l.kernel > std::min(in[1], in[2]))
@@ -274,7 +274,7 @@ class Builder {
   }
 
   Result<ValueId> addFlatten(ValueId x) {
-    const Shape& in = shape(x);
+    const Shape in = shape(x);
     return add(Op::kReshape, layer().name + ".flatten", {x},
                {{"shape", Shape{in[0], elementCount(in) / in[0]}}});
   }
@@ -296,7 +296,7 @@ class Builder {
   }
 
   Status addLoss() {
-    const Shape& y = shape(last_);
+    const Shape y = shape(last_);
     const std::int64_t batch = out_.batch;
     LOCKSTEP_ASSIGN(const ValueId weight,
                     add(Op::kInput, "weight", {},
@@ -322,7 +322,7 @@ class Builder {
   }
 
   Status addCrossEntropy(ValueId weight) {
-    const Shape& y = shape(last_);
+    const Shape y = shape(last_);
     if (model_.classes < 2)
       return fail("classes", fmt::format("classes is {}; expected at least 2", model_.classes));
     if (y[1] != model_.classes) {
