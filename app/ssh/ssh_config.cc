@@ -1,0 +1,248 @@
+#include "app/ssh/ssh_config.h"
+
+#include <pwd.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "app/ssh/run_process.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+constexpr int kDeepestRoute = 8;
+
+// ssh looks in the account's home, not in $HOME.
+std::string accountHome() {
+  if (const passwd* entry = ::getpwuid(::getuid())) return entry->pw_dir;
+  const char* home = ::getenv("HOME");
+  return home ? home : "";
+}
+
+std::vector<std::string> words(std::string_view text, char separator = ' ') {
+  std::vector<std::string> out;
+  std::size_t begin = 0;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    if (end > begin) out.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
+}
+
+bool isYes(const std::string& value) { return value == "yes" || value == "true"; }
+
+std::string expand(const std::string& path, const SshConfig& config) {
+  const std::string home = accountHome();
+  std::string text = path;
+  if (text == "~" || text.starts_with("~/")) text = home + text.substr(1);
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%' || i + 1 == text.size()) {
+      out += text[i];
+      continue;
+    }
+    switch (text[++i]) {
+      case '%': out += '%'; break;
+      case 'd': out += home; break;
+      case 'h': out += config.hostname; break;
+      case 'n': out += config.alias; break;
+      case 'p': out += std::to_string(config.port); break;
+      case 'r': out += config.user; break;
+      case 'i': out += std::to_string(::getuid()); break;
+      case 'u':
+        if (const passwd* entry = ::getpwuid(::getuid())) out += entry->pw_name;
+        break;
+      default: out += '%', out += text[i];
+    }
+  }
+  return out;
+}
+
+// "SSH_AUTH_SOCK", "$NAME", "none", or a path; absent: the environment.
+std::string agentSocket(const std::string& value, const SshConfig& config) {
+  const auto variable = [](const std::string& name) {
+    const char* text = ::getenv(name.c_str());
+    return std::string(text ? text : "");
+  };
+  if (value.empty() || value == "SSH_AUTH_SOCK") return variable("SSH_AUTH_SOCK");
+  if (value == "none") return "";
+  if (value.starts_with("${") && value.ends_with("}"))
+    return variable(value.substr(2, value.size() - 3));
+  if (value.starts_with("$")) return variable(value.substr(1));
+  return expand(value, config);
+}
+
+// "user@host:port", "[::1]:22", "ssh://user@host:port".
+Result<SshTarget> parseJump(std::string text) {
+  SshTarget target;
+  const std::string whole = text;
+  if (text.starts_with("ssh://")) text = text.substr(6);
+  if (const auto at = text.rfind('@'); at != std::string::npos) {
+    target.user = text.substr(0, at);
+    text = text.substr(at + 1);
+  }
+  std::string port;
+  if (text.starts_with("[")) {
+    const auto close = text.find(']');
+    if (close == std::string::npos) return invalidArgument("jump host '{}' is not closed", whole);
+    port = text.substr(close + 1);
+    target.host = text.substr(1, close - 1);
+  } else {
+    const auto colon = text.rfind(':');
+    target.host = text.substr(0, colon);
+    if (colon != std::string::npos) port = text.substr(colon);
+  }
+  if (!port.empty()) {
+    const char* end = port.data() + port.size();
+    const auto [rest, fault] = std::from_chars(port.data() + 1, end, target.port);
+    if (port[0] != ':' || fault != std::errc() || rest != end || target.port < 1 ||
+        target.port > 65535)
+      return invalidArgument("jump host '{}' has no usable port", whole);
+  }
+  if (target.host.empty()) return invalidArgument("jump host '{}' has no name", whole);
+  return target;
+}
+
+Status appendRoute(const SshTarget& target, const std::string& configFile, std::stop_token stop,
+                   int depth, std::vector<SshConfig>* route) {
+  if (depth > kDeepestRoute || route->size() > kDeepestRoute) {
+    Error error = invalidArgument("the jump hosts of {} lead in a circle", target.host);
+    error.next = "mend ProxyJump in the SSH configuration";
+    return error;
+  }
+  LOCKSTEP_ASSIGN(SshConfig config, effectiveConfig(target, configFile, stop));
+  bool first = true;
+  for (const std::string& jump : words(config.proxyJump, ',')) {
+    LOCKSTEP_ASSIGN(SshTarget hop, parseJump(jump));
+    if (!first) hop.proxyJump = "none";  // reached through the one before it
+    LOCKSTEP_TRY(appendRoute(hop, configFile, stop, depth + 1, route));
+    first = false;
+  }
+  route->push_back(std::move(config));
+  return {};
+}
+
+}  // namespace
+
+SshTarget targetOf(const spec::v1::SshSpec& spec) {
+  return {spec.host(), spec.user(), spec.port(), spec.identity_file(), spec.proxy_jump()};
+}
+
+std::string SshConfig::knownHostsName() const {
+  std::string name = hostKeyAlias.empty() ? hostname : hostKeyAlias;
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
+  if (!hostKeyAlias.empty() || port == 22) return name;
+  return fmt::format("[{}]:{}", name, port);
+}
+
+Result<SshConfig> parseEffectiveConfig(const std::string& text, const SshTarget& target) {
+  SshConfig config;
+  config.alias = target.host;
+  std::vector<std::string> identityFiles;
+  std::string agent, proxyCommand, known;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto space = line.find(' ');
+    const std::string key = line.substr(0, space);
+    const std::string value = space == std::string::npos ? "" : line.substr(space + 1);
+    const auto number = [&](int* out) {
+      std::from_chars(value.data(), value.data() + value.size(), *out);
+    };
+    if (key == "hostname") config.hostname = value;
+    else if (key == "port") number(&config.port);
+    else if (key == "user") config.user = value;
+    else if (key == "identityfile") identityFiles.push_back(value);
+    else if (key == "identitiesonly") config.identitiesOnly = isYes(value);
+    else if (key == "identityagent") agent = value;
+    else if (key == "proxyjump" && value != "none") config.proxyJump = value;
+    else if (key == "proxycommand" && value != "none") proxyCommand = value;
+    else if (key == "userknownhostsfile") config.userKnownHosts = words(value);
+    else if (key == "globalknownhostsfile") config.globalKnownHosts = words(value);
+    else if (key == "hostkeyalias") config.hostKeyAlias = value;
+    else if (key == "stricthostkeychecking") config.strictHostKeyChecking = value;
+    else if (key == "hashknownhosts") config.hashKnownHosts = isYes(value);
+    else if (key == "connecttimeout") number(&config.connectTimeoutSeconds);
+    else if (key == "pubkeyauthentication") config.publicKey = value != "no" && value != "false";
+    else if (key == "passwordauthentication") config.password = isYes(value);
+    else if (key == "kbdinteractiveauthentication") config.keyboardInteractive = isYes(value);
+    else if (key == "batchmode") config.batchMode = isYes(value);
+    else if (key == "ciphers") config.ciphers = words(value, ',');
+    else if (key == "hostkeyalgorithms") config.hostKeyAlgorithms = words(value, ',');
+  }
+  if (config.hostname.empty() || config.user.empty())
+    return invalidArgument("the SSH configuration of {} names no host or user", target.host);
+  if (!proxyCommand.empty()) {
+    Error error = makeError(Code::kFailedPrecondition, "{} is reached by a ProxyCommand",
+                            target.host);
+    error.why = "ProxyCommand is not supported";
+    error.next = "use ProxyJump in the SSH configuration";
+    return error;
+  }
+  std::string& strict = config.strictHostKeyChecking;
+  if (strict == "true") strict = "yes";
+  if (strict == "false" || strict == "off") strict = "no";
+  config.identityAgent = agentSocket(agent, config);
+  // ssh leaves out a named file that is absent; it is kept here, so that its absence is reported.
+  if (!target.identityFile.empty())
+    identityFiles.insert(identityFiles.begin(), target.identityFile);
+  for (const std::string& file : identityFiles) {
+    std::string path = expand(file, config);
+    if (std::find(config.identityFiles.begin(), config.identityFiles.end(), path) ==
+        config.identityFiles.end())
+      config.identityFiles.push_back(std::move(path));
+  }
+  for (auto* files : {&config.userKnownHosts, &config.globalKnownHosts}) {
+    std::erase(*files, "none");
+    for (std::string& file : *files) file = expand(file, config);
+  }
+  return config;
+}
+
+Result<SshConfig> effectiveConfig(const SshTarget& target, const std::string& configFile,
+                                  std::stop_token stop) {
+  if (target.host.empty() || target.host.starts_with("-"))
+    return invalidArgument("'{}' is not the name of a host", target.host);
+  std::vector<std::string> argv = {"ssh", "-G"};
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) argv.insert(argv.end(), {flag, value});
+  };
+  add("-F", configFile);
+  if (target.port != 0) add("-p", std::to_string(target.port));
+  add("-l", target.user);
+  add("-i", target.identityFile);
+  if (!target.proxyJump.empty()) argv.push_back("-oProxyJump=" + target.proxyJump);
+  argv.insert(argv.end(), {"--", target.host});
+  auto run = runProcess(argv, std::chrono::seconds(20), stop);
+  if (!run.ok()) {
+    Error error = run.error();
+    if (error.code == Code::kNotFound) {
+      error.code = Code::kFailedPrecondition;
+      error.next = "install openssh-client";
+    }
+    return error;
+  }
+  if (run->exitStatus != 0) {
+    Error error = invalidArgument("the SSH configuration of {} cannot be read", target.host);
+    error.why = run->errorOutput;
+    while (error.why.ends_with('\n') || error.why.ends_with('\r')) error.why.pop_back();
+    error.next = configFile.empty() ? "mend ~/.ssh/config" : "mend " + configFile;
+    return error;
+  }
+  return parseEffectiveConfig(run->output, target);
+}
+
+Result<std::vector<SshConfig>> effectiveRoute(const SshTarget& target,
+                                              const std::string& configFile,
+                                              std::stop_token stop) {
+  std::vector<SshConfig> route;
+  LOCKSTEP_TRY(appendRoute(target, configFile, stop, 0, &route));
+  return route;
+}
+
+}  // namespace lockstep::app

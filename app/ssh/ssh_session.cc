@@ -1,0 +1,495 @@
+#include "app/ssh/ssh_session.h"
+
+#include <errno.h>
+#include <libssh/callbacks.h>
+#include <libssh/libssh.h>
+#include <libssh/server.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <list>
+#include <thread>
+#include <vector>
+
+#include "app/ssh/dial.h"
+#include "app/ssh/known_hosts.h"
+#include "app/ssh/ssh_auth.h"
+#include "app/ssh/ssh_stream.h"
+#include "app/ssh/wake.h"
+
+namespace lockstep::app {
+
+std::optional<Secret> SecretStore::find(const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = secrets_.find(key);
+  if (found == secrets_.end()) return std::nullopt;
+  return found->second;
+}
+void SecretStore::put(const std::string& key, Secret secret) {
+  const std::lock_guard lock(mutex_);
+  secrets_.insert_or_assign(key, std::move(secret));
+}
+void SecretStore::drop(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  secrets_.erase(key);
+}
+
+void StreamOutcome::setOpened() {
+  const std::lock_guard lock(mutex_);
+  opened_ = true;
+  changed_.notify_all();
+}
+void StreamOutcome::setEnd(End end) {
+  const std::lock_guard lock(mutex_);
+  if (!end_) end_ = std::move(end);
+  changed_.notify_all();
+}
+std::optional<StreamOutcome::End> StreamOutcome::waitEnd(
+    std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline, [&] { return end_.has_value(); });
+  return end_;
+}
+bool StreamOutcome::opened() const {
+  const std::lock_guard lock(mutex_);
+  return opened_;
+}
+std::optional<StreamOutcome::End> StreamOutcome::end() const {
+  const std::lock_guard lock(mutex_);
+  return end_;
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr int kLongestSleepMs = 500;
+constexpr int kPacketsPerTurn = 256;  // reads of the transport between two turns of the streams
+
+struct SessionDeleter {
+  void operator()(ssh_session session) const { ssh_free(session); }
+};
+using SessionPtr = std::unique_ptr<std::remove_pointer_t<ssh_session>, SessionDeleter>;
+
+// An answer that arrives later, from any thread, once; or never, when its function is dropped.
+template <typename T>
+struct AnswerBox {
+  Wake wake;
+  std::mutex mutex;
+  bool done = false;
+  std::optional<T> value;
+  void set(std::optional<T> given) {
+    const std::lock_guard lock(mutex);
+    if (done) return;
+    done = true;
+    value = std::move(given);
+    wake.notify();
+  }
+};
+template <typename T>
+struct Responder {
+  explicit Responder(std::shared_ptr<AnswerBox<T>> answer) : box(std::move(answer)) {}
+  Responder(const Responder&) = delete;
+  ~Responder() { box->set(std::nullopt); }
+  std::shared_ptr<AnswerBox<T>> box;
+};
+
+// OpenSSH's default list has no preference for what is fastest; among the allowed, AES-GCM is.
+std::string cipherList(const std::vector<std::string>& allowed) {
+  std::string list;
+  for (const char* cipher :
+       {"aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com",
+        "aes256-ctr", "aes192-ctr", "aes128-ctr"}) {
+    if (!allowed.empty() && std::find(allowed.begin(), allowed.end(), cipher) == allowed.end())
+      continue;
+    list += (list.empty() ? "" : ",") + std::string(cipher);
+  }
+  return list;
+}
+
+// Types of keys that are known for the host first, so that a host with several keys shows that one.
+std::string hostKeyList(const std::vector<std::string>& allowed,
+                        const std::vector<std::string>& knownTypes) {
+  const std::vector<std::string> usable = {"ssh-ed25519",         "ecdsa-sha2-nistp256",
+                                           "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521",
+                                           "rsa-sha2-512",        "rsa-sha2-256"};
+  std::string first, rest;
+  for (const std::string& algorithm : allowed.empty() ? usable : allowed) {
+    if (std::find(usable.begin(), usable.end(), algorithm) == usable.end()) continue;
+    const std::string type = algorithm.starts_with("rsa-") ? "ssh-rsa" : algorithm;
+    const bool known = std::find(knownTypes.begin(), knownTypes.end(), type) != knownTypes.end();
+    std::string& list = known ? first : rest;
+    list += (list.empty() ? "" : ",") + algorithm;
+  }
+  return first + (first.empty() || rest.empty() ? "" : ",") + rest;
+}
+
+}  // namespace
+
+class SshSession::Impl {
+ public:
+  explicit Impl(SshSessionParams params) : params_(std::move(params)), config_(params_.config) {
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Impl() {
+    closing_ = true;
+    wake_.notify();
+    thread_.join();
+  }
+
+  std::shared_ptr<StreamOutcome> attach(StreamRequest request, UniqueFd local, UniqueFd error) {
+    auto outcome = std::make_shared<StreamOutcome>();
+    auto stream = std::make_unique<SshStream>(std::move(request), std::move(local),
+                                              std::move(error), outcome);
+    {
+      const std::lock_guard lock(mutex_);
+      if (!ended_) {
+        arrivals_.push_back(std::move(stream));
+        wake_.notify();
+        return outcome;
+      }
+    }
+    stream->fail(*ended_);
+    return outcome;
+  }
+  bool opened() const {
+    const std::lock_guard lock(mutex_);
+    return opened_ && !ended_;
+  }
+  std::optional<Error> ended() const {
+    const std::lock_guard lock(mutex_);
+    return ended_;
+  }
+  bool asked() const { return asked_; }
+
+ private:
+  void run() {
+    Status status = establish();
+    if (status.ok()) {
+      {
+        const std::lock_guard lock(mutex_);
+        opened_ = true;
+      }
+      if (params_.onChange) params_.onChange();
+      status = serve();
+    }
+    Error error = status.error();
+    error.node = params_.node;
+    std::deque<std::unique_ptr<SshStream>> late;
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = error;
+      late.swap(arrivals_);
+    }
+    for (auto& stream : late) stream->fail(error);
+    for (auto& stream : streams_) stream->fail(error);
+    streams_.clear();  // channels before their session
+    if (event_) {
+      ssh_event_remove_session(event_, session_.get());
+      ssh_event_free(event_);
+      event_ = nullptr;
+    }
+    if (session_ && ssh_is_connected(session_.get())) ssh_disconnect(session_.get());
+    session_.reset();
+    if (params_.onChange) params_.onChange();
+  }
+
+  Error lost(Code code, std::string what) const {
+    Error error = makeError(code, "{}", what);
+    if (session_) error.why = ssh_get_error(session_.get());
+    return error;
+  }
+
+  // Repeats a call of libssh until it answers anything but `again`; the limit counts only the
+  // time spent in here. Afterwards limit_ says why it gave up, if it did.
+  int drive(const std::function<int()>& call, int again, int failed) {
+    const auto deadline = Clock::now() + params_.connectTimeout;
+    for (;;) {
+      const int answer = call();
+      if (answer != again) return answer;
+      if (closing_) gaveUp_ = Code::kCancelled;
+      else if (Clock::now() >= deadline) gaveUp_ = Code::kDeadlineExceeded;
+      if (gaveUp_ != Code::kOk) return failed;
+      const int flags = ssh_get_poll_flags(session_.get());
+      pollfd fds[] = {
+          {ssh_get_fd(session_.get()),
+           static_cast<short>(POLLIN | (flags & SSH_WRITE_PENDING ? POLLOUT : 0)), 0},
+          {wake_.fd(), POLLIN, 0}};
+      ::poll(fds, 2, 100);
+      if (fds[1].revents) wake_.clear();
+    }
+  }
+
+  template <typename T>
+  std::optional<T> await(const std::shared_ptr<AnswerBox<T>>& box) {
+    asked_ = true;
+    for (;;) {
+      {
+        const std::lock_guard lock(box->mutex);
+        if (box->done) return box->value;
+      }
+      if (closing_) return std::nullopt;
+      pollfd fds[] = {{box->wake.fd(), POLLIN, 0}, {wake_.fd(), POLLIN, 0}};
+      ::poll(fds, 2, -1);
+      if (fds[1].revents) wake_.clear();
+    }
+  }
+  std::optional<Secret> askSecret(const SecretQuestion& question) {
+    if (!params_.prompter || config_.batchMode) return std::nullopt;
+    auto box = std::make_shared<AnswerBox<Secret>>();
+    auto responder = std::make_shared<Responder<Secret>>(box);
+    params_.prompter->askSecret(question, [responder](std::optional<Secret> secret) {
+      responder->box->set(std::move(secret));
+    });
+    responder.reset();
+    return await(box);
+  }
+  bool askHostKey(const HostKeyQuestion& question) {
+    if (!params_.prompter || config_.batchMode) return false;
+    auto box = std::make_shared<AnswerBox<bool>>();
+    auto responder = std::make_shared<Responder<bool>>(box);
+    params_.prompter->askHostKey(question,
+                                 [responder](bool accept) { responder->box->set(accept); });
+    responder.reset();
+    return await(box).value_or(false);
+  }
+
+  Status establish() {
+    UniqueFd transport = std::move(params_.transport);
+    if (!transport) {
+      LOCKSTEP_ASSIGN(transport, dialTcp(config_.hostname, config_.port,
+                                         Clock::now() + params_.connectTimeout, wake_,
+                                         [this] { return closing_.load(); }));
+    }
+    session_.reset(ssh_new());
+    LOCKSTEP_CHECK(session_ != nullptr, "no memory for a session");
+    LOCKSTEP_TRY(setOptions());
+    const int fd = transport.release();  // libssh closes it from here on
+    ssh_options_set(session_.get(), SSH_OPTIONS_FD, &fd);
+    ssh_set_blocking(session_.get(), 0);
+    ssh_set_counters(session_.get(), &counter_, nullptr);
+    if (drive([&] { return ssh_connect(session_.get()); }, SSH_AGAIN, SSH_ERROR) != SSH_OK) {
+      const std::string where = fmt::format("{} port {}", config_.hostname, config_.port);
+      if (gaveUp_ == Code::kCancelled)
+        return makeError(Code::kCancelled, "connecting to {} was cancelled", where);
+      if (gaveUp_ == Code::kDeadlineExceeded)
+        return makeError(Code::kDeadlineExceeded, "{} answers, but not as an SSH server in time",
+                         where);
+      return lost(Code::kUnavailable, fmt::format("no SSH session with {}", where));
+    }
+    LOCKSTEP_TRY(checkHostKey());
+    const AuthContext context{
+        session_.get(), config_, *params_.secrets,
+        [this](const std::function<int()>& call) {
+          return drive(call, SSH_AUTH_AGAIN, SSH_AUTH_ERROR);
+        },
+        [this](const SecretQuestion& question) { return askSecret(question); }};
+    Status status = authenticate(context);
+    if (closing_) return makeError(Code::kCancelled, "connecting was cancelled");
+    if (!status.ok() && gaveUp_ == Code::kDeadlineExceeded)
+      return makeError(Code::kDeadlineExceeded, "{} does not answer during authentication",
+                       config_.account());
+    return status;
+  }
+
+  Status setOptions() {
+    std::vector<std::string> files = config_.userKnownHosts;
+    files.insert(files.end(), config_.globalKnownHosts.begin(), config_.globalKnownHosts.end());
+    LOCKSTEP_ASSIGN(const std::vector<std::string> types,
+                    knownKeyTypes(files, config_.knownHostsName()));
+    const std::string ciphers = cipherList(config_.ciphers);
+    const std::string hostKeys = hostKeyList(config_.hostKeyAlgorithms, types);
+    const bool off = false;
+    const auto set = [&](ssh_options_e option, const void* value) {
+      return ssh_options_set(session_.get(), option, value) == 0;
+    };
+    // Everything comes from `ssh -G` and our own reading of known_hosts: libssh reads no file.
+    bool ok = set(SSH_OPTIONS_PROCESS_CONFIG, &off) &&
+              set(SSH_OPTIONS_HOST, config_.hostname.c_str()) &&
+              set(SSH_OPTIONS_PORT, &config_.port) && set(SSH_OPTIONS_USER, config_.user.c_str()) &&
+              set(SSH_OPTIONS_KNOWNHOSTS, "/dev/null") &&
+              set(SSH_OPTIONS_GLOBAL_KNOWNHOSTS, "/dev/null");
+    if (!ciphers.empty())
+      ok = ok && set(SSH_OPTIONS_CIPHERS_C_S, ciphers.c_str()) &&
+           set(SSH_OPTIONS_CIPHERS_S_C, ciphers.c_str());
+    if (!hostKeys.empty()) ok = ok && set(SSH_OPTIONS_HOSTKEYS, hostKeys.c_str());
+    if (!config_.identityAgent.empty())
+      ok = ok && set(SSH_OPTIONS_IDENTITY_AGENT, config_.identityAgent.c_str());
+    if (!ok) return lost(Code::kInvalidArgument, "an SSH option is not accepted");
+    return {};
+  }
+
+  Result<HostKey> serverKey() {
+    ssh_key key = nullptr;
+    if (ssh_get_server_publickey(session_.get(), &key) != SSH_OK)
+      return lost(Code::kUnavailable, "the server shows no host key");
+    HostKey out;
+    const ssh_keytypes_e type = ssh_key_type(key);
+    out.type = ssh_key_type_to_char(type);
+    if (type == SSH_KEYTYPE_ECDSA_P256 || type == SSH_KEYTYPE_ECDSA_P384 ||
+        type == SSH_KEYTYPE_ECDSA_P521)
+      if (const char* curve = ssh_pki_key_ecdsa_name(key)) out.type = curve;
+    char* base64 = nullptr;
+    unsigned char* hash = nullptr;
+    std::size_t size = 0;
+    if (ssh_pki_export_pubkey_base64(key, &base64) == SSH_OK) out.base64 = base64;
+    if (ssh_get_publickey_hash(key, SSH_PUBLICKEY_HASH_SHA256, &hash, &size) == 0) {
+      char* text = ssh_get_fingerprint_hash(SSH_PUBLICKEY_HASH_SHA256, hash, size);
+      if (text) out.fingerprint = text;
+      ssh_string_free_char(text);
+      ssh_clean_pubkey_hash(&hash);
+    }
+    ssh_string_free_char(base64);
+    ssh_key_free(key);
+    if (out.base64.empty() || out.fingerprint.empty())
+      return makeError(Code::kInternal, "the host key of {} cannot be read", config_.hostname);
+    return out;
+  }
+
+  Status checkHostKey() {
+    LOCKSTEP_ASSIGN(const HostKey key, serverKey());
+    const std::string name = config_.knownHostsName();
+    std::vector<std::string> files = config_.userKnownHosts;
+    files.insert(files.end(), config_.globalKnownHosts.begin(), config_.globalKnownHosts.end());
+    LOCKSTEP_ASSIGN(const KnownHostsAnswer answer, lookUpHostKey(files, name, key));
+    const std::string shown = fmt::format("{} {}", key.type, key.fingerprint);
+    Error error = makeError(Code::kPermissionDenied, "");
+    switch (answer.verdict) {
+      case HostKeyVerdict::kKnown:
+        return {};
+      case HostKeyVerdict::kRevoked:
+        error.what = fmt::format("the host key of {} is revoked", name);
+        error.why = fmt::format("{} is marked @revoked in {}:{}", shown, answer.file, answer.line);
+        error.next = "ask the host's administrator for its new key";
+        return error;
+      case HostKeyVerdict::kChanged:
+        error.what = fmt::format("the host key of {} has changed", name);
+        error.why = fmt::format("it shows {}, but {}:{} names another key; someone may be posing "
+                                "as this host, or it was installed anew",
+                                shown, answer.file, answer.line);
+        error.next = fmt::format("if the change is known to be right: ssh-keygen -f '{}' -R '{}'",
+                                 answer.file, name);
+        return error;
+      case HostKeyVerdict::kUnknown:
+        break;
+    }
+    const std::string file = config_.userKnownHosts.empty() ? "" : config_.userKnownHosts.front();
+    const std::string& strict = config_.strictHostKeyChecking;
+    const bool silent = strict == "accept-new" || strict == "no";
+    if (!silent && (strict == "yes" || !askHostKey({name, key.type, key.fingerprint, file}))) {
+      if (closing_) return makeError(Code::kCancelled, "connecting was cancelled");
+      error.what = fmt::format("the host key of {} is not known", name);
+      error.why = fmt::format("it shows {}{}", shown,
+                              strict == "yes" ? ", and StrictHostKeyChecking is yes"
+                                              : ", which was not accepted");
+      error.next = fmt::format("compare it with the host's own (ssh-keygen -lf "
+                               "/etc/ssh/ssh_host_*_key.pub there), then accept it: "
+                               "--accept-host-key {}", key.fingerprint);
+      return error;
+    }
+    if (file.empty() || file == "/dev/null") return {};
+    return addHostKey(file, name, key, config_.hashKnownHosts);
+  }
+
+  // Carries the streams until the session ends; always returns an error.
+  Status serve() {
+    event_ = ssh_event_new();
+    LOCKSTEP_CHECK(event_ != nullptr && ssh_event_add_session(event_, session_.get()) == SSH_OK,
+                   "no memory for an event loop");
+    shared_.session = session_.get();
+    std::uint64_t bytesSeen = counter_.in_bytes;
+    auto lastHeard = Clock::now(), lastAsked = lastHeard;
+    std::vector<pollfd> fds;
+    while (!closing_) {
+      accept();
+      fds.clear();
+      const bool writePending = ssh_get_poll_flags(session_.get()) & SSH_WRITE_PENDING;
+      fds.push_back({wake_.fd(), POLLIN, 0});
+      fds.push_back({ssh_get_fd(session_.get()),
+                     static_cast<short>(POLLIN | (writePending ? POLLOUT : 0)), 0});
+      bool busy = false;
+      for (const auto& stream : streams_) {
+        fds.push_back({stream->localFd(), stream->localEvents(shared_), 0});
+        fds.push_back({stream->errorFd(), POLLOUT, 0});
+        busy = busy || stream->busy();
+      }
+      ::poll(fds.data(), fds.size(), busy ? 0 : kLongestSleepMs);
+      if (fds[0].revents) wake_.clear();
+
+      for (int i = 0; i < kPacketsPerTurn; ++i)
+        if (ssh_event_dopoll(event_, 0) != SSH_OK) break;
+      if (!ssh_is_connected(session_.get()))
+        return lost(Code::kUnavailable, fmt::format("the connection to {} was lost",
+                                                    config_.alias));
+      std::size_t slot = 2;
+      for (auto& stream : streams_) {
+        stream->advance(shared_, fds[slot].revents, fds[slot + 1].revents);
+        slot += 2;
+      }
+      if (streams_.remove_if(
+              [](const auto& stream) { return stream->phase() == SshStream::Phase::kDone; }) > 0)
+        wake_.notify();  // those that wait for a channel may go on
+
+      const auto now = Clock::now();
+      if (counter_.in_bytes != bytesSeen) {
+        bytesSeen = counter_.in_bytes;
+        lastHeard = now;
+      } else if (now - lastHeard >= params_.keepaliveLimit) {
+        Error error = makeError(Code::kUnavailable, "the connection to {} is dead", config_.alias);
+        error.why = fmt::format("nothing was heard for {} ms", params_.keepaliveLimit.count());
+        ssh_silent_disconnect(session_.get());
+        return error;
+      } else if (now - lastHeard >= params_.keepaliveInterval &&
+                 now - lastAsked >= params_.keepaliveInterval) {
+        // The first call may only fetch the answer to the request before; the second then asks.
+        ssh_send_keepalive(session_.get());
+        ssh_send_keepalive(session_.get());
+        lastAsked = now;
+      }
+    }
+    return makeError(Code::kCancelled, "the connection to {} was closed", config_.alias);
+  }
+
+  // New streams, and those that waited for a channel, in the order of their coming.
+  void accept() {
+    const std::lock_guard lock(mutex_);
+    while (!arrivals_.empty()) {
+      streams_.push_back(std::move(arrivals_.front()));
+      arrivals_.pop_front();
+      streams_.back()->advance(shared_, 0, 0);
+    }
+  }
+
+  SshSessionParams params_;
+  const SshConfig config_;
+  Wake wake_;
+  std::atomic<bool> closing_{false};
+  std::atomic<bool> asked_{false};
+  mutable std::mutex mutex_;
+  bool opened_ = false;
+  std::optional<Error> ended_;
+  std::deque<std::unique_ptr<SshStream>> arrivals_;
+  // Of the thread alone:
+  SessionPtr session_;
+  ssh_event event_ = nullptr;
+  ssh_counter_struct counter_{};
+  Code gaveUp_ = Code::kOk;
+  SshStream::Shared shared_;
+  std::list<std::unique_ptr<SshStream>> streams_;
+  std::thread thread_;
+};
+
+SshSession::SshSession(SshSessionParams params) : impl_(std::make_unique<Impl>(std::move(params))) {}
+SshSession::~SshSession() = default;
+bool SshSession::opened() const { return impl_->opened(); }
+std::optional<Error> SshSession::ended() const { return impl_->ended(); }
+bool SshSession::asked() const { return impl_->asked(); }
+std::shared_ptr<StreamOutcome> SshSession::attach(StreamRequest request, UniqueFd local,
+                                                  UniqueFd localError) {
+  return impl_->attach(std::move(request), std::move(local), std::move(localError));
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,100 @@
+// One SSH session over one transport, from TCP (or a jump host's channel) to its end. A thread of
+// its own makes every libssh call of the session, since libssh sessions are not thread-safe; other
+// threads hand it work through a queue. There is no way back from an ended session.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "app/ssh/prompter.h"
+#include "app/ssh/ssh_config.h"
+#include "app/ssh/unique_fd.h"
+#include "engine/base/status.h"
+
+namespace lockstep::app {
+
+// Secrets a person gave, for as long as the connection lives. Threads: any.
+class SecretStore {
+ public:
+  std::optional<Secret> find(const std::string& key) const;
+  void put(const std::string& key, Secret secret);
+  void drop(const std::string& key);
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, Secret> secrets_;
+};
+
+// What a channel is opened to.
+struct StreamRequest {
+  enum class Kind { kExec, kSubsystem, kTcp, kUnix };
+  Kind kind = Kind::kExec;
+  std::string what;    // command, subsystem, host, or socket path
+  int port = 0;        // of kTcp
+  std::string bridge;  // of kUnix: the command tried where forwarding fails; "": none
+};
+
+// How a stream fares, shared by the session and whoever asked for it. Threads: any.
+class StreamOutcome {
+ public:
+  struct End {
+    Status status;  // an error: never opened, or lost
+    int exitStatus = -1;
+    std::string signalName;
+  };
+  void setOpened();
+  void setEnd(End end);  // the first counts
+  // Until opened or ended; an end before opening is its error. No limit of its own: a session
+  // ends all its streams.
+  std::optional<End> waitEnd(std::chrono::steady_clock::time_point deadline);
+  bool opened() const;
+  std::optional<End> end() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool opened_ = false;
+  std::optional<End> end_;
+};
+
+struct SshSessionParams {
+  SshConfig config;
+  std::string node;
+  std::shared_ptr<SshPrompter> prompter;  // null: nothing is asked
+  std::shared_ptr<SecretStore> secrets;
+  UniqueFd transport;  // a jump host's channel; absent: TCP to config.hostname
+  std::chrono::milliseconds connectTimeout{10000};
+  std::chrono::milliseconds keepaliveInterval{2500};
+  std::chrono::milliseconds keepaliveLimit{8000};
+  std::function<void()> onChange;  // opened or ended; on the session's thread, must not block
+};
+
+class SshSession {
+ public:
+  explicit SshSession(SshSessionParams params);  // begins at once
+  ~SshSession();                                 // closes and joins
+  SshSession(const SshSession&) = delete;
+  SshSession& operator=(const SshSession&) = delete;
+
+  bool opened() const;
+  std::optional<Error> ended() const;
+  bool asked() const;  // a question was put to a person
+
+  // Wires `local` (a stream socket) to a new channel, and the channel's stderr to `localError`,
+  // without which it is dropped. Half-closes pass through both ways; the outcome ends when the
+  // channel is closed. Returns at once.
+  std::shared_ptr<StreamOutcome> attach(StreamRequest request, UniqueFd local,
+                                        UniqueFd localError = {});
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::app

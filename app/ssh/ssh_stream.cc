@@ -1,0 +1,302 @@
+#include "app/ssh/ssh_stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "engine/base/log.h"
+
+namespace lockstep::app {
+namespace {
+
+constexpr std::size_t kChunk = 64 * 1024;
+constexpr int kFairRounds = 8;  // chunks one stream may move before the others' turn
+constexpr std::size_t kErrorTail = 2048;
+
+void setNonblocking(int fd) {
+  if (fd >= 0) ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+}  // namespace
+
+SshStream::SshStream(StreamRequest request, UniqueFd local, UniqueFd localError,
+                     std::shared_ptr<StreamOutcome> outcome)
+    : request_(std::move(request)),
+      local_(std::move(local)),
+      localError_(std::move(localError)),
+      outcome_(std::move(outcome)) {
+  setNonblocking(local_.get());
+  setNonblocking(localError_.get());
+  errorGone_ = !localError_;
+  callbacks_.userdata = this;
+  callbacks_.channel_data_function = [](ssh_session, ssh_channel, void*, uint32_t, int,
+                                        void* self) {
+    static_cast<SshStream*>(self)->readable_ = true;
+    return 0;  // left in the channel's own buffer, so that its window closes when we do not read
+  };
+  callbacks_.channel_eof_function = [](ssh_session, ssh_channel, void* self) {
+    static_cast<SshStream*>(self)->readable_ = true;
+  };
+  callbacks_.channel_close_function = callbacks_.channel_eof_function;
+  callbacks_.channel_exit_status_function = [](ssh_session, ssh_channel, int status, void* self) {
+    static_cast<SshStream*>(self)->exitStatus_ = status;
+  };
+  callbacks_.channel_exit_signal_function = [](ssh_session, ssh_channel, const char* signal, int,
+                                               const char*, const char*, void* self) {
+    static_cast<SshStream*>(self)->signalName_ = signal ? signal : "";
+  };
+  ssh_callbacks_init(&callbacks_);
+}
+
+SshStream::~SshStream() {
+  if (channel_) {
+    ssh_remove_channel_callbacks(channel_, &callbacks_);
+    ssh_channel_free(channel_);
+  }
+}
+
+bool SshStream::usesSessionChannel() const {
+  return bridging_ || request_.kind == StreamRequest::Kind::kExec ||
+         request_.kind == StreamRequest::Kind::kSubsystem;
+}
+
+void SshStream::releaseChannel(Shared& shared) {
+  if (counted_) --shared.sessionChannels;
+  counted_ = false;
+  if (!channel_) return;
+  ssh_remove_channel_callbacks(channel_, &callbacks_);
+  ssh_channel_free(channel_);
+  channel_ = nullptr;
+}
+
+void SshStream::fail(const Error& error) {
+  StreamOutcome::End end;
+  end.status = error;
+  outcome_->setEnd(std::move(end));
+  local_.reset();
+  localError_.reset();
+  phase_ = Phase::kDone;
+}
+
+void SshStream::advance(Shared& shared, short localEvents, short errorEvents) {
+  again_ = false;
+  if (phase_ == Phase::kWaiting) {
+    if (request_.kind == StreamRequest::Kind::kUnix && shared.preferBridge &&
+        !request_.bridge.empty())
+      bridging_ = true;
+    if (usesSessionChannel()) {
+      if (shared.sessionChannels >= shared.sessionLimit) return;
+      ++shared.sessionChannels;
+      counted_ = true;
+    }
+    channel_ = ssh_channel_new(shared.session);
+    LOCKSTEP_CHECK(channel_ != nullptr, "no memory for a channel");
+    ssh_add_channel_callbacks(channel_, &callbacks_);
+    phase_ = Phase::kOpening;
+  }
+  if (phase_ == Phase::kOpening) open(shared);
+  if (phase_ == Phase::kRequesting) request(shared);
+  if (phase_ != Phase::kOpen) return;
+
+  if (localEvents & POLLOUT) flush(toLocal_, local_.get(), &localGone_);
+  if (errorEvents & POLLOUT) flush(toError_, localError_.get(), &errorGone_);
+  if (readable_) {
+    readable_ = false;
+    remoteToLocal(true);
+    remoteToLocal(false);
+  } else if (localEvents & POLLOUT) {
+    remoteToLocal(false);
+  } else if (errorEvents & POLLOUT) {
+    remoteToLocal(true);
+  }
+  if (bridging_ && answered_) shared.preferBridge = true;
+  localToRemote(shared, localEvents);
+  finish(shared);
+}
+
+void SshStream::open(Shared& shared) {
+  int answer = SSH_ERROR;
+  if (usesSessionChannel()) {
+    answer = ssh_channel_open_session(channel_);
+  } else if (request_.kind == StreamRequest::Kind::kTcp) {
+    answer = ssh_channel_open_forward(channel_, request_.what.c_str(), request_.port, "127.0.0.1",
+                                      0);
+  } else {
+    answer = ssh_channel_open_forward_unix(channel_, request_.what.c_str(), "", 0);
+  }
+  if (answer == SSH_AGAIN) return;
+  if (answer != SSH_OK) return openFailed(shared);
+  phase_ = usesSessionChannel() ? Phase::kRequesting : Phase::kOpen;
+  if (phase_ == Phase::kOpen) {
+    outcome_->setOpened();
+    again_ = true;
+  }
+}
+
+void SshStream::openFailed(Shared& shared) {
+  const std::string words = ssh_get_error(shared.session);
+  const bool linkLost = !ssh_is_connected(shared.session);
+  const bool session = usesSessionChannel();
+  releaseChannel(shared);
+  if (!linkLost && session && shared.sessionChannels > 0) {
+    // The server's MaxSessions: the rest wait for one of those open to close.
+    shared.sessionLimit = shared.sessionChannels;
+    phase_ = Phase::kWaiting;
+    return;
+  }
+  if (!linkLost && request_.kind == StreamRequest::Kind::kUnix && !bridging_ &&
+      !request_.bridge.empty()) {
+    // A refusal and an absent socket look alike in the answer; the bridge tells them apart.
+    bridging_ = true;
+    phase_ = Phase::kWaiting;
+    again_ = true;
+    return;
+  }
+  Error error = makeError(Code::kUnavailable, "the server opens no channel to {}", request_.what);
+  error.why = words;
+  fail(error);
+}
+
+void SshStream::request(Shared& shared) {
+  const int answer = request_.kind == StreamRequest::Kind::kSubsystem
+                         ? ssh_channel_request_subsystem(channel_, request_.what.c_str())
+                         : ssh_channel_request_exec(channel_, bridging_ ? request_.bridge.c_str()
+                                                                        : request_.what.c_str());
+  if (answer == SSH_AGAIN) return;
+  if (answer != SSH_OK) {
+    Error error = makeError(Code::kFailedPrecondition, "the server refuses {}",
+                            bridging_ ? request_.bridge : request_.what);
+    error.why = ssh_get_error(shared.session);
+    releaseChannel(shared);
+    fail(error);
+    return;
+  }
+  phase_ = Phase::kOpen;
+  outcome_->setOpened();
+  again_ = true;
+}
+
+void SshStream::flush(Pending& pending, int fd, bool* gone) {
+  while (!pending.empty() && !*gone) {
+    const ssize_t n = ::send(fd, pending.bytes.data() + pending.at,
+                             pending.bytes.size() - pending.at, MSG_NOSIGNAL);
+    if (n > 0) {
+      pending.at += static_cast<std::size_t>(n);
+    } else if (n < 0 && errno == EINTR) {
+      continue;
+    } else if (n < 0 && errno == EAGAIN) {
+      return;
+    } else {
+      *gone = true;
+    }
+  }
+  pending.clear();
+}
+
+void SshStream::remoteToLocal(bool isError) {
+  Pending& pending = isError ? toError_ : toLocal_;
+  bool& gone = isError ? errorGone_ : localGone_;
+  const int fd = isError ? localError_.get() : local_.get();
+  char bytes[kChunk];
+  for (int round = 0; pending.empty(); ++round) {
+    if (round == kFairRounds) {
+      again_ = readable_ = true;
+      return;
+    }
+    const int n = ssh_channel_read_nonblocking(channel_, bytes, sizeof bytes, isError ? 1 : 0);
+    if (n <= 0) return;
+    if (!isError) answered_ = true;
+    if (isError && bridging_ && errorTail_.size() < kErrorTail)
+      errorTail_.append(bytes, static_cast<std::size_t>(n));
+    if (gone) continue;
+    pending.bytes.assign(bytes, static_cast<std::size_t>(n));
+    pending.at = 0;
+    flush(pending, fd, &gone);
+  }
+  readable_ = true;  // the rest, once the local side has taken what is pending
+}
+
+void SshStream::localToRemote(Shared& shared, short events) {
+  const auto writable = [&] {
+    return ssh_channel_window_size(channel_) > 0 &&
+           (ssh_get_poll_flags(shared.session) & SSH_WRITE_PENDING) == 0;
+  };
+  const auto send = [&] {
+    while (!toRemote_.empty() && ssh_channel_window_size(channel_) > 0) {
+      const int n = ssh_channel_write(channel_, toRemote_.bytes.data() + toRemote_.at,
+                                      static_cast<uint32_t>(toRemote_.bytes.size() - toRemote_.at));
+      if (n <= 0) return;  // closed ends are seen in finish
+      toRemote_.at += static_cast<std::size_t>(n);
+    }
+    if (toRemote_.empty()) toRemote_.clear();
+  };
+  send();
+  char bytes[kChunk];
+  const bool readable = (events & (POLLIN | POLLHUP | POLLERR)) || localGone_;
+  if (readable && !localEnded_ && toRemote_.empty() && writable()) {
+    const std::size_t room = std::min<std::size_t>(kChunk, ssh_channel_window_size(channel_));
+    const ssize_t n = ::read(local_.get(), bytes, room);
+    if (n > 0) {
+      toRemote_.bytes.assign(bytes, static_cast<std::size_t>(n));
+      toRemote_.at = 0;
+      send();
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+      localEnded_ = true;
+    }
+  } else if (localEnded_ && (events & (POLLHUP | POLLERR))) {
+    localGone_ = true;
+  }
+  if (localEnded_ && toRemote_.empty() && !endSent_) {
+    ssh_channel_send_eof(channel_);
+    endSent_ = true;
+  }
+}
+
+void SshStream::finish(Shared& shared) {
+  if (!remoteEnded_ && toLocal_.empty() && ssh_channel_is_eof(channel_)) {
+    remoteEnded_ = true;
+    if (!localGone_) ::shutdown(local_.get(), SHUT_WR);
+  }
+  const bool closed = ssh_channel_is_closed(channel_);
+  const bool unread = (!toLocal_.empty() && !localGone_) || (!toError_.empty() && !errorGone_) ||
+                      again_;
+  const bool gone = localGone_ && (endSent_ || closed);
+  const bool ours = request_.kind != StreamRequest::Kind::kExec && !bridging_ && remoteEnded_ &&
+                    endSent_;  // a command's exit status comes after its output
+  if (!(closed && !unread) && !ours && !gone) return;
+  if (closed && !localGone_ &&
+      (ssh_channel_poll(channel_, 0) > 0 || ssh_channel_poll(channel_, 1) > 0)) {
+    again_ = readable_ = true;
+    return;
+  }
+  StreamOutcome::End end;
+  end.exitStatus = exitStatus_;
+  end.signalName = signalName_;
+  if (bridging_ && exitStatus_ > 0) {
+    end.status = makeError(Code::kUnavailable, "the bridge to {} ended with status {}",
+                           request_.what, exitStatus_);
+    end.status.error().why = errorTail_;
+    logWarning("{}", end.status.error().text());
+  }
+  outcome_->setEnd(std::move(end));
+  releaseChannel(shared);
+  local_.reset();
+  localError_.reset();
+  phase_ = Phase::kDone;
+}
+
+short SshStream::localEvents(const Shared& shared) const {
+  if (phase_ != Phase::kOpen) return 0;
+  short events = 0;
+  if (!toLocal_.empty()) events |= POLLOUT;
+  if (!localEnded_ && toRemote_.empty() && ssh_channel_window_size(channel_) > 0 &&
+      (ssh_get_poll_flags(shared.session) & SSH_WRITE_PENDING) == 0)
+    events |= POLLIN;
+  return events;
+}
+
+}  // namespace lockstep::app

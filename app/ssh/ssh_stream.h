@@ -1,0 +1,83 @@
+// One channel of a session wired to local descriptors, driven by the session's thread.
+// Nothing here blocks: each call goes on as far as it can. Backpressure runs through: local bytes
+// are read only when the channel can take them, channel bytes only when the local side takes them
+// (libssh then stops widening the window).
+#pragma once
+
+#include <libssh/callbacks.h>
+#include <libssh/libssh.h>
+
+#include <memory>
+#include <string>
+
+#include "app/ssh/ssh_session.h"
+
+namespace lockstep::app {
+
+class SshStream {
+ public:
+  enum class Phase { kWaiting, kOpening, kRequesting, kOpen, kDone };
+
+  SshStream(StreamRequest request, UniqueFd local, UniqueFd localError,
+            std::shared_ptr<StreamOutcome> outcome);
+  ~SshStream();
+  SshStream(const SshStream&) = delete;
+  SshStream& operator=(const SshStream&) = delete;
+
+  // Of the session at large, kept by the session.
+  struct Shared {
+    ssh_session session = nullptr;
+    bool preferBridge = false;    // a bridge worked where a forward did not
+    int sessionChannels = 0;      // exec and subsystem channels open or being opened
+    int sessionLimit = 1 << 20;   // as learned from refusals
+  };
+
+  void advance(Shared& shared, short localEvents, short errorEvents);
+  void fail(const Error& error);  // ends the outcome; the stream is done
+  Phase phase() const { return phase_; }
+  bool busy() const { return again_; }  // has more to do without any event
+  // What to poll for; descriptor -1: nothing.
+  int localFd() const { return localGone_ ? -1 : local_.get(); }
+  short localEvents(const Shared& shared) const;
+  int errorFd() const { return toError_.empty() ? -1 : localError_.get(); }
+
+ private:
+  struct Pending {
+    std::string bytes;
+    std::size_t at = 0;
+    bool empty() const { return at == bytes.size(); }
+    void clear() { bytes.clear(), at = 0; }
+  };
+  bool usesSessionChannel() const;
+  void open(Shared& shared);
+  void openFailed(Shared& shared);
+  void request(Shared& shared);
+  void remoteToLocal(bool isError);
+  void localToRemote(Shared& shared, short events);
+  void finish(Shared& shared);
+  void releaseChannel(Shared& shared);
+  static void flush(Pending& pending, int fd, bool* gone);
+
+  StreamRequest request_;
+  UniqueFd local_, localError_;
+  std::shared_ptr<StreamOutcome> outcome_;
+  Phase phase_ = Phase::kWaiting;
+  bool bridging_ = false;
+  bool counted_ = false;
+  ssh_channel channel_ = nullptr;
+  ssh_channel_callbacks_struct callbacks_{};
+  bool readable_ = false;  // set by callbacks: bytes, end or close
+  bool again_ = false;
+  bool answered_ = false;     // the remote side has sent something
+  bool remoteEnded_ = false;  // no more bytes will come, and all are passed on
+  bool localEnded_ = false;   // read to its end
+  bool endSent_ = false;
+  bool localGone_ = false;
+  bool errorGone_ = false;
+  Pending toLocal_, toError_, toRemote_;
+  std::string errorTail_;  // of a bridge
+  int exitStatus_ = -1;
+  std::string signalName_;
+};
+
+}  // namespace lockstep::app

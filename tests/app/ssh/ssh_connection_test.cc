@@ -1,0 +1,391 @@
+// Connecting, host keys, authentication and commands, against real sshd on loopback.
+#include "app/ssh/ssh_connection.h"
+
+#include <QElapsedTimer>
+#include <QTest>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+
+#include "app/ssh/sftp.h"
+#include "tests/support/prompter.h"
+#include "tests/support/sshd.h"
+
+using namespace lockstep;
+using namespace lockstep::app;
+
+namespace {
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+}  // namespace
+
+#define VERIFY_OK(expression)                                                     \
+  do {                                                                            \
+    const auto& checked = (expression);                                           \
+    QVERIFY2(checked.ok(), checked.ok() ? "" : checked.error().text().c_str());   \
+  } while (false)
+
+class SshConnectionTest : public QObject {
+  Q_OBJECT
+
+  // One test's world: a folder, a client key, servers, a configuration.
+  struct World {
+    test::TempFolder folder;
+    std::vector<std::unique_ptr<test::Sshd>> servers;
+    std::shared_ptr<test::ScriptedPrompter> prompter = std::make_shared<test::ScriptedPrompter>();
+    std::string extraClientConfig;
+    std::string identity;
+    std::string why;
+
+    explicit World(const std::string& passphrase = "") {
+      test::makeKey(folder / "id", passphrase);
+      identity = folder / "id";
+    }
+    bool serve(const std::string& extra = "") {
+      test::SshdOptions options;
+      options.extraConfig = extra;
+      auto server = test::Sshd::start(folder / ("sshd" + std::to_string(servers.size())),
+                                      folder / "id", options, &why);
+      if (!server) return false;
+      servers.push_back(std::move(server));
+      return true;
+    }
+    std::string known() const { return folder / "known_hosts"; }
+    void trustAll() {
+      std::string lines;
+      for (const auto& server : servers) lines += server->knownHostsLine() + "\n";
+      test::writeText(known(), lines, 0600);
+    }
+    SshConnectionOptions options(const std::string& node = "node-1") {
+      std::vector<const test::Sshd*> list;
+      for (const auto& server : servers) list.push_back(server.get());
+      test::writeText(folder / "config",
+                      extraClientConfig + test::sshConfigFor(list, known(), identity), 0600);
+      SshConnectionOptions options;
+      options.node = node;
+      options.configFile = folder / "config";
+      options.prompter = prompter;
+      options.runtimeFolder = folder.path();
+      return options;
+    }
+  };
+
+#define WORLD(name, ...)                                   \
+  World name{__VA_ARGS__};                                 \
+  if (!name.serve()) QSKIP(name.why.c_str())
+
+ private Q_SLOTS:
+  void unknownKeyIsAskedForAndKept() {
+    WORLD(world);
+    SshConnection connection({.host = "n1"}, world.options());
+    VERIFY_OK(connection.connect());
+    QCOMPARE(world.prompter->hostKeys().size(), std::size_t{1});
+    const HostKeyQuestion question = world.prompter->hostKeys().front();
+    QCOMPARE(question.fingerprint, world.servers[0]->fingerprint());
+    QCOMPARE(question.keyType, std::string("ssh-ed25519"));
+    QCOMPARE(test::readText(world.known()), world.servers[0]->knownHostsLine() + "\n");
+    // OpenSSH itself agrees with what was written.
+    QCOMPARE(test::runCommand({"ssh", "-F", world.folder / "config", "-o", "BatchMode=yes", "-o",
+                               "StrictHostKeyChecking=yes", "n1", "true"}),
+             0);
+    auto result = connection.exec("echo out; echo err >&2; exit 7");
+    VERIFY_OK(result);
+    QCOMPARE(result->output, std::string("out\n"));
+    QCOMPARE(result->errorOutput, std::string("err\n"));
+    QCOMPARE(result->exitStatus, 7);
+    SshConnection second({.host = "n1"}, world.options());
+    VERIFY_OK(second.connect());
+    QCOMPARE(world.prompter->hostKeys().size(), std::size_t{1});
+  }
+
+  void unknownKeyRejected() {
+    WORLD(world);
+    world.prompter->acceptHostKeys = false;
+    SshConnection connection({.host = "n1"}, world.options());
+    const Status status = connection.connect();
+    QCOMPARE(status.code(), Code::kPermissionDenied);
+    QCOMPARE(status.error().node, std::string("node-1"));
+    QVERIFY2(has(status.error().why, world.servers[0]->fingerprint()),
+             status.error().text().c_str());
+    QVERIFY(has(status.error().next, "--accept-host-key SHA256:"));
+    QVERIFY(test::readText(world.known()).empty());
+    QCOMPARE(connection.status().state, LinkState::kFailed);
+    // A second start asks again.
+    world.prompter->acceptHostKeys = true;
+    VERIFY_OK(connection.connect());
+  }
+
+  void droppedAnswerRefuses() {
+    WORLD(world);
+    world.prompter->holdHostKeys = true;
+    SshConnection connection({.host = "n1"}, world.options());
+    connection.start();
+    QVERIFY(test::waitFor([&] { return world.prompter->hostKeys().size() == 1; }));
+    QCOMPARE(connection.status().state, LinkState::kConnecting);
+    world.prompter->dropHeld();
+    QCOMPARE(connection.waitConnected(std::chrono::seconds(10)).code(), Code::kPermissionDenied);
+  }
+
+  void listedFingerprintOnly() {
+    WORLD(world);
+    auto options = world.options();
+    options.prompter = listedHostKeys({"SHA256:0000000000000000000000000000000000000000000"});
+    SshConnection wrong({.host = "n1"}, options);
+    QCOMPARE(wrong.connect().code(), Code::kPermissionDenied);
+    options.prompter = listedHostKeys({world.servers[0]->fingerprint()});
+    SshConnection right({.host = "n1"}, options);
+    VERIFY_OK(right.connect());
+  }
+
+  void changedKeyIsRefused() {
+    WORLD(world);
+    world.trustAll();
+    world.servers[0]->replaceHostKey();
+    SshConnection connection({.host = "n1"}, world.options());
+    const Status status = connection.connect();
+    QCOMPARE(status.code(), Code::kPermissionDenied);
+    QVERIFY(has(status.error().what, "has changed"));
+    QVERIFY2(has(status.error().why, world.known() + ":1"), status.error().why.c_str());
+    const std::string command =
+        "ssh-keygen -f '" + world.known() + "' -R '[127.0.0.1]:" +
+        std::to_string(world.servers[0]->port()) + "'";
+    QVERIFY2(has(status.error().next, command), status.error().next.c_str());
+    QVERIFY(world.prompter->hostKeys().empty());
+    // The advice works.
+    QCOMPARE(test::runCommand({"sh", "-c", command}), 0);
+    VERIFY_OK(connection.connect());
+  }
+
+  void revokedKeyIsRefused() {
+    WORLD(world);
+    world.trustAll();
+    test::writeText(world.known(), "@revoked " + world.servers[0]->knownHostsLine() + "\n", 0600);
+    SshConnection connection({.host = "n1"}, world.options());
+    const Status status = connection.connect();
+    QCOMPARE(status.code(), Code::kPermissionDenied);
+    QVERIFY(has(status.error().what, "revoked"));
+  }
+
+  void wrongKeyListsWhatWasTried() {
+    WORLD(world);
+    world.trustAll();
+    test::makeKey(world.folder / "other");
+    world.identity = world.folder / "other";
+    auto agent = test::SshAgent::start(world.folder.path());
+    QVERIFY(agent && agent->add(world.folder / "other"));
+    world.extraClientConfig = "IdentityAgent " + agent->socket() + "\n";
+    SshConnection connection({.host = "n1"}, world.options());
+    const Status status = connection.connect();
+    QCOMPARE(status.code(), Code::kPermissionDenied);
+    QVERIFY2(has(status.error().what, "permission denied for ") && has(status.error().what, "@n1"),
+             status.error().text().c_str());
+    QVERIFY2(has(status.error().why, "agent (1 key)") &&
+                 has(status.error().why, world.folder / "other") &&
+                 has(status.error().why, "server offers publickey"),
+             status.error().text().c_str());
+  }
+
+  void passphraseIsAskedOnceAndServesReconnects() {
+    WORLD(world, "sesame");
+    world.trustAll();
+    world.prompter->answers = {"sesame"};
+    auto options = world.options();
+    options.firstPause = std::chrono::milliseconds(20);
+    SshConnection connection({.host = "n1"}, options);
+    VERIFY_OK(connection.connect());
+    QCOMPARE(world.prompter->secrets().size(), std::size_t{1});
+    QCOMPARE(world.prompter->secrets()[0].keyFile, world.folder / "id");
+    QVERIFY(world.servers[0]->killSessions() > 0);
+    QVERIFY(test::waitFor([&] { return connection.status().state != LinkState::kConnected; }));
+    QVERIFY(test::waitFor([&] { return connection.status().state == LinkState::kConnected; }));
+    QCOMPARE(world.prompter->secrets().size(), std::size_t{1});
+  }
+
+  void wrongPassphraseThreeTimes() {
+    WORLD(world, "sesame");
+    world.trustAll();
+    world.prompter->answers = {"a", "b", "c", "sesame"};
+    SshConnection connection({.host = "n1"}, world.options());
+    const Status status = connection.connect();
+    QCOMPARE(status.code(), Code::kPermissionDenied);
+    QCOMPARE(world.prompter->secrets().size(), std::size_t{3});
+    QCOMPARE(world.prompter->secrets()[2].attempt, 3);
+    QVERIFY2(has(status.error().why, "wrong passphrase"), status.error().why.c_str());
+    // On the second try of the next attempt it is right.
+    world.prompter->answers = {"x", "sesame"};
+    VERIFY_OK(connection.connect());
+  }
+
+  void agentUnlocksWhatTheFileDoesNot() {
+    WORLD(world);
+    world.trustAll();
+    auto agent = test::SshAgent::start(world.folder.path());
+    QVERIFY(agent && agent->add(world.folder / "id"));
+    world.identity = "none";
+    world.extraClientConfig = "IdentityAgent " + agent->socket() + "\n";
+    SshConnection connection({.host = "n1"}, world.options());
+    VERIFY_OK(connection.connect());
+    QVERIFY(world.prompter->secrets().empty());
+  }
+
+  void jumpChain() {
+    WORLD(world);
+    QVERIFY(world.serve() && world.serve());
+    world.extraClientConfig = "Host n3\n  ProxyJump n1,n2\n";
+    SshConnection connection({.host = "n3"}, world.options());
+    VERIFY_OK(connection.connect());
+    QCOMPARE(world.prompter->hostKeys().size(), std::size_t{3});
+    auto result = connection.exec("echo through");
+    VERIFY_OK(result);
+    QCOMPARE(result->output, std::string("through\n"));
+    // Each hop was really gone through.
+    for (const auto& server : world.servers) QVERIFY(has(server->log(), "Accepted publickey"));
+    // A jump host with a changed key is refused, too.
+    world.servers[1]->replaceHostKey();
+    SshConnection again({.host = "n3"}, world.options());
+    QCOMPARE(again.connect().code(), Code::kPermissionDenied);
+  }
+
+  void jumpHostSaysWhyItCannotReach() {
+    WORLD(world);
+    QVERIFY(world.serve());
+    world.trustAll();
+    world.extraClientConfig = "Host n2\n  ProxyJump n1\n";
+    auto options = world.options();
+    world.servers[1]->stop();
+    SshConnection connection({.host = "n2"}, options);
+    const Status status = connection.connect();
+    QCOMPARE(status.code(), Code::kUnavailable);
+    QVERIFY2(has(status.error().what, "jump host n1"), status.error().text().c_str());
+  }
+
+  void refusedConnectionAndSilentHost() {
+    WORLD(world);
+    auto options = world.options();
+    world.servers[0]->stop();
+    SshConnection refused({.host = "n1"}, options);
+    const Status status = refused.connect();
+    QCOMPARE(status.code(), Code::kUnavailable);
+    QVERIFY2(has(status.error().why, "refused"), status.error().text().c_str());
+    // A listener that says nothing.
+    test::TempFolder folder;
+    const int silent = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    QCOMPARE(::bind(silent, reinterpret_cast<sockaddr*>(&address), size), 0);
+    ::listen(silent, 5);
+    ::getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size);
+    options.connectTimeout = std::chrono::milliseconds(300);
+    SshConnection mute({.host = "127.0.0.1", .port = ntohs(address.sin_port)}, options);
+    QCOMPARE(mute.connect().code(), Code::kDeadlineExceeded);
+    // And cancelled while it waits.
+    options.connectTimeout = std::chrono::seconds(60);
+    SshConnection cancelled({.host = "127.0.0.1", .port = ntohs(address.sin_port)}, options);
+    std::stop_source stop;
+    std::thread later([&] {
+      test::waitFor([&] { return cancelled.status().state == LinkState::kConnecting; });
+      stop.request_stop();
+    });
+    QCOMPARE(cancelled.connect(stop.get_token()).code(), Code::kCancelled);
+    later.join();
+    cancelled.close();
+    ::close(silent);
+  }
+
+  void execLimitsAndCancelling() {
+    WORLD(world);
+    world.trustAll();
+    SshConnection connection({.host = "n1"}, world.options());
+    VERIFY_OK(connection.connect());
+    ExecOptions quick;
+    quick.timeout = std::chrono::milliseconds(200);
+    QCOMPARE(connection.exec("sleep 30", quick).error().code, Code::kDeadlineExceeded);
+    std::stop_source stop;
+    std::thread later([&] { stop.request_stop(); });
+    QCOMPARE(connection.exec("sleep 30", {}, stop.get_token()).error().code, Code::kCancelled);
+    later.join();
+    ExecOptions small;
+    small.outputLimit = 1000;
+    QCOMPARE(connection.exec("head -c 100000 /dev/zero", small).error().code,
+             Code::kResourceExhausted);
+    auto killed = connection.exec("kill -KILL $$");
+    VERIFY_OK(killed);
+    QCOMPARE(killed->exitStatus, -1);
+    QCOMPARE(killed->signalName, std::string("KILL"));
+    ExecOptions input;
+    input.input = std::string(3 << 20, 'x');
+    auto counted = connection.exec("wc -c", input);
+    VERIFY_OK(counted);
+    QCOMPARE(std::stoi(counted->output), 3 << 20);
+    auto big = connection.exec("head -c 10000000 /dev/zero");
+    VERIFY_OK(big);
+    QCOMPARE(big->output.size(), std::size_t{10000000});
+    auto script = connection.script("x=\"it's\"\nprintf '%s\\n' \"$x\"\n");
+    VERIFY_OK(script);
+    QCOMPARE(script->output, std::string("it's\n"));
+  }
+
+  // More at once than the server's MaxSessions: the rest wait their turn.
+  void manyCommandsAtOnce() {
+    WORLD(world);
+    world.trustAll();
+    SshConnection connection({.host = "n1"}, world.options());
+    VERIFY_OK(connection.connect());
+    std::vector<std::thread> threads;
+    std::vector<std::string> outputs(32);
+    for (int i = 0; i < 32; ++i)
+      threads.emplace_back([&, i] {
+        auto result = connection.exec("head -c 100000 /dev/zero | wc -c; echo " + std::to_string(i));
+        outputs[static_cast<std::size_t>(i)] = result.ok() ? result->output : result.error().text();
+      });
+    for (auto& thread : threads) thread.join();
+    for (int i = 0; i < 32; ++i)
+      QCOMPARE(outputs[static_cast<std::size_t>(i)], "100000\n" + std::to_string(i) + "\n");
+  }
+
+  void sftpMovesFiles() {
+    WORLD(world);
+    world.trustAll();
+    SshConnection connection({.host = "n1"}, world.options());
+    VERIFY_OK(connection.connect());
+    auto stream = connection.openSubsystem("sftp");
+    VERIFY_OK(stream);
+    auto sftp = SftpClient::start(std::move(stream).value());
+    VERIFY_OK(sftp);
+    const std::size_t size = 64 << 20;
+    std::string bytes(size, '\0');
+    for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 2654435761u >> 13);
+    test::writeText(world.folder / "big", bytes);
+    VERIFY_OK((*sftp)->makeFolder(world.folder / "up", 0700));
+    std::uint64_t told = 0;
+    QElapsedTimer timer;
+    timer.start();
+    VERIFY_OK((*sftp)->upload(world.folder / "big", world.folder / "up/big", 0755,
+                              [&](std::uint64_t n) { told += n; }));
+    qInfo("upload: %.0f MB/s", static_cast<double>(size) / 1e3 / static_cast<double>(std::max<qint64>(1, timer.elapsed())));
+    QCOMPARE(told, std::uint64_t{size});
+    QVERIFY(test::readText(world.folder / "up/big") == bytes);
+    struct stat info {};
+    ::stat((world.folder / "up/big").c_str(), &info);
+    QCOMPARE(info.st_mode & 0777, 0755u);
+    QCOMPARE((*sftp)->upload(world.folder / "big", world.folder / "none/big", 0644, {}).code(),
+             Code::kNotFound);
+    auto list = (*sftp)->list(world.folder / "up");
+    VERIFY_OK(list);
+    QCOMPARE(list->size(), std::size_t{1});
+    QCOMPARE(list->front().size, std::uint64_t{size});
+    VERIFY_OK((*sftp)->rename(world.folder / "up", world.folder / "moved"));
+    VERIFY_OK((*sftp)->removeTree(world.folder / "moved"));
+    QVERIFY(::access((world.folder / "moved").c_str(), F_OK) != 0);
+  }
+};
+
+QTEST_GUILESS_MAIN(SshConnectionTest)
+#include "ssh_connection_test.moc"
