@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/dtype.h"
 #include "engine/base/status.h"
-#include "engine/ir/graph.h"
 
 namespace lockstep::data {
 

@@ -1,0 +1,395 @@
+#include <poll.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "engine/comm/gloo_mesh.h"
+#include "engine/comm/reduce.h"
+
+namespace lockstep::comm {
+namespace {
+
+constexpr std::int64_t kDirectBytes = 32 << 10;  // all-reduces up to this exchange everything
+constexpr Nanoseconds kGrace = 100'000'000;      // for peers to say whom they wait for
+constexpr Nanoseconds kSpin = 20'000;            // asking the sockets before sleeping on them
+
+enum class Operation : std::uint8_t {
+  kAllReduce, kReduceScatter, kAllGather, kBroadcast, kAllToAll, kBarrier, kMessage
+};
+constexpr std::array<std::string_view, 7> kOperationNames = {
+    "all-reduce", "reduce-scatter", "all-gather", "broadcast", "all-to-all", "barrier", "message"};
+
+using Call = MessageHeader::Call;
+
+Call callOf(Operation operation, std::int64_t bytes, int tag = 0, DType dtype = DType::kU8,
+            ReduceOp op = ReduceOp::kSum) {
+  return {static_cast<std::uint8_t>(operation), static_cast<std::uint8_t>(dtype),
+          static_cast<std::uint8_t>(op), 0, tag, bytes};
+}
+
+std::string callText(const Call& call) {
+  const auto name = call.operation < kOperationNames.size() ? kOperationNames[call.operation]
+                                                            : std::string_view("something");
+  std::string text = fmt::format("{} of {} bytes", name, call.total);
+  if (call.operation == static_cast<std::uint8_t>(Operation::kMessage))
+    text += fmt::format(" with tag {}", call.tag);
+  return text;
+}
+
+// One direction of a transfer with one peer; a transfer of no bytes is one empty message.
+struct Outgoing {
+  int peer;
+  const std::byte* data;
+  std::int64_t bytes;
+  std::int64_t done = 0;
+  bool finished = false;
+};
+struct Incoming {
+  enum class Into : std::uint8_t { kCopy, kReduce, kStay };  // kStay: one message, left in the inbox
+  int peer;
+  std::byte* data;
+  std::int64_t bytes;
+  Into into = Into::kCopy;
+  std::int64_t done = 0;
+  bool finished = false;
+};
+
+// Small all-reduces send everything to everybody and reduce in rank order; large ones are a direct
+// reduce-scatter (rank r reduces slice r in the order r, r-1, r-2, … around the ring) and an
+// all-gather of the results. Either way each element's sum is made in one order, and the same on
+// every rank.
+class GlooCommunicator final : public Communicator {
+ public:
+  GlooCommunicator(std::unique_ptr<GlooMesh> mesh, const GlooOptions& options)
+      : mesh_(std::move(mesh)), rank_(options.rank), size_(options.size),
+        timeout_(options.timeout), sent_(static_cast<std::size_t>(size_)),
+        received_(static_cast<std::size_t>(size_)), inputs_(static_cast<std::size_t>(size_)) {
+    outgoing_.reserve(static_cast<std::size_t>(size_));
+    incoming_.reserve(static_cast<std::size_t>(size_));
+    events_.reserve(2 * static_cast<std::size_t>(size_));
+  }
+
+  std::string_view kind() const override { return "gloo"; }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  Status allReduce(void* data, std::int64_t count, DType dtype, ReduceOp op) override {
+    LOCKSTEP_TRY(checkReducible(count, dtype));
+    const auto width = static_cast<std::int64_t>(sizeOf(dtype));
+    auto* bytes = static_cast<std::byte*>(data);
+    begin(callOf(Operation::kAllReduce, count * width, 0, dtype, op));
+    if (count * width <= kDirectBytes) {
+      for (int r : others()) {
+        outgoing_.push_back({r, bytes, count * width});
+        incoming_.push_back({r, nullptr, count * width, Incoming::Into::kStay});
+      }
+      LOCKSTEP_TRY(transfer());
+      for (int r = 0; r < size_; ++r)
+        inputs_[static_cast<std::size_t>(r)] =
+            r == rank_ ? bytes : mesh_->inbox(r) + sizeof(MessageHeader);
+      if (count > 0 && size_ > 1) reduceArrays(bytes, inputs_, count, dtype, op);
+      return {};
+    }
+    const auto begin = [&](int r) { return count * r / size_ * width; };
+    const auto length = [&](int r) { return begin(r + 1) - begin(r); };
+    LOCKSTEP_TRY(reduceInto(bytes + begin(rank_), length(rank_),
+                            [&](int r) { return std::span(bytes + begin(r), length(r)); }));
+    for (int r : others()) {
+      outgoing_.push_back({r, bytes + begin(rank_), length(rank_)});
+      incoming_.push_back({r, bytes + begin(r), length(r)});
+    }
+    return transfer();
+  }
+
+  Status reduceScatter(const void* in, void* out, std::span<const std::int64_t> cuts, DType dtype,
+                       ReduceOp op) override {
+    LOCKSTEP_TRY(checkReducible(0, dtype));
+    LOCKSTEP_TRY(checkCuts(cuts, size_));
+    const auto width = static_cast<std::int64_t>(sizeOf(dtype));
+    const auto* from = static_cast<const std::byte*>(in);
+    begin(callOf(Operation::kReduceScatter, (cuts[size_] - cuts[0]) * width, 0, dtype, op));
+    const auto part = [&](int r) {
+      return std::span(from + cuts[r] * width, (cuts[r + 1] - cuts[r]) * width);
+    };
+    const auto own = part(rank_);
+    if (!own.empty() && out != own.data()) std::memmove(out, own.data(), own.size());
+    return reduceInto(static_cast<std::byte*>(out), static_cast<std::int64_t>(own.size()), part);
+  }
+
+  Status allGather(const void* in, void* out, std::span<const std::int64_t> cuts,
+                   DType dtype) override {
+    LOCKSTEP_TRY(checkCuts(cuts, size_));
+    const auto width = static_cast<std::int64_t>(sizeOf(dtype));
+    auto* to = static_cast<std::byte*>(out);
+    begin(callOf(Operation::kAllGather, (cuts[size_] - cuts[0]) * width, 0, dtype));
+    const auto bytes = [&](int r) { return (cuts[r + 1] - cuts[r]) * width; };
+    std::byte* own = to + cuts[rank_] * width;
+    if (bytes(rank_) > 0 && own != in) std::memmove(own, in, bytes(rank_));
+    for (int r : others()) {
+      outgoing_.push_back({r, own, bytes(rank_)});
+      incoming_.push_back({r, to + cuts[r] * width, bytes(r)});
+    }
+    return transfer();
+  }
+
+  Status broadcast(void* data, std::int64_t bytes, int root) override {
+    LOCKSTEP_TRY(checkBytes(bytes));
+    LOCKSTEP_TRY(checkPeer(root, size_));
+    begin(callOf(Operation::kBroadcast, bytes, root));
+    auto* to = static_cast<std::byte*>(data);
+    if (rank_ != root) incoming_.push_back({root, to, bytes});
+    else
+      for (int r : others()) outgoing_.push_back({r, to, bytes});
+    return transfer();
+  }
+
+  Status allToAll(const void* in, void* out, std::int64_t bytes) override {
+    LOCKSTEP_TRY(checkBytes(bytes));
+    begin(callOf(Operation::kAllToAll, bytes));
+    const auto* from = static_cast<const std::byte*>(in);
+    auto* to = static_cast<std::byte*>(out);
+    if (bytes > 0) std::memmove(to + rank_ * bytes, from + rank_ * bytes, bytes);
+    for (int r : others()) {
+      outgoing_.push_back({r, from + r * bytes, bytes});
+      incoming_.push_back({r, to + r * bytes, bytes});
+    }
+    return transfer();
+  }
+
+  Status send(const void* data, std::int64_t bytes, int peer, int tag) override {
+    LOCKSTEP_TRY(checkBytes(bytes));
+    LOCKSTEP_TRY(checkPeer(peer, size_, rank_));
+    begin(callOf(Operation::kMessage, bytes, tag));
+    outgoing_.push_back({peer, static_cast<const std::byte*>(data), bytes});
+    return transfer();
+  }
+
+  Status recv(void* data, std::int64_t bytes, int peer, int tag) override {
+    LOCKSTEP_TRY(checkBytes(bytes));
+    LOCKSTEP_TRY(checkPeer(peer, size_, rank_));
+    begin(callOf(Operation::kMessage, bytes, tag));
+    incoming_.push_back({peer, static_cast<std::byte*>(data), bytes});
+    return transfer();
+  }
+
+  Status barrier() override {
+    begin(callOf(Operation::kBarrier, 0));
+    for (int r : others()) {
+      outgoing_.push_back({r, nullptr, 0});
+      incoming_.push_back({r, nullptr, 0});
+    }
+    return transfer();
+  }
+
+  void abort() override {
+    aborted_.store(true);
+    mesh_->cut();
+  }
+
+ private:
+  // rank_+1, rank_+2, … around the ring, so that not everybody starts with rank 0.
+  struct Ring {
+    struct Iterator {
+      int rank, size, step;
+      int operator*() const { return (rank + step) % size; }
+      Iterator& operator++() { return ++step, *this; }
+      bool operator!=(const Iterator& other) const { return step != other.step; }
+    };
+    int rank, size;
+    Iterator begin() const { return {rank, size, 1}; }
+    Iterator end() const { return {rank, size, size}; }
+  };
+  Ring others() const { return {rank_, size_}; }
+
+  void begin(const Call& call) { call_ = call, outgoing_.clear(), incoming_.clear(); }
+
+  // `out` holds this rank's part and becomes the reduction; part(r) is what rank r reduces.
+  template <typename Part>
+  Status reduceInto(std::byte* out, std::int64_t bytes, Part&& part) {
+    for (int step = 1; step < size_; ++step) {
+      const int to = (rank_ + step) % size_;
+      const auto theirs = part(to);
+      outgoing_.push_back({to, theirs.data(), static_cast<std::int64_t>(theirs.size())});
+      incoming_.push_back({(rank_ + size_ - step) % size_, out, bytes, Incoming::Into::kReduce});
+      LOCKSTEP_TRY(transfer());
+    }
+    return size_ == 1 ? transfer() : Status();
+  }
+
+  // Moves everything in outgoing_ and incoming_, both directions at once, and empties them.
+  Status transfer() {
+    if (aborted_.load() || dead_) return refusal();
+    Nanoseconds progress = 0;
+    for (;;) {
+      events_.clear();
+      for (const Outgoing& out : outgoing_)
+        if (!out.finished) events_.push_back({mesh_->descriptor(out.peer), POLLOUT, 0});
+      for (const Incoming& in : incoming_)
+        if (!in.finished) events_.push_back({mesh_->descriptor(in.peer), POLLIN, 0});
+      if (events_.empty()) break;
+      const int ready = poll(events_.data(), events_.size(), 0);
+      if (ready == 0) {
+        LOCKSTEP_TRY(sleep(&progress));
+        continue;
+      }
+      progress = 0;
+      std::size_t next = 0;
+      for (Outgoing& out : outgoing_)
+        if (!out.finished && events_[next++].revents != 0) LOCKSTEP_TRY(sendPart(out));
+      for (Incoming& in : incoming_)
+        if (!in.finished && events_[next++].revents != 0) LOCKSTEP_TRY(receivePart(in));
+    }
+    outgoing_.clear(), incoming_.clear();
+    return {};
+  }
+
+  // Nothing is ready: gives way to others, then sleeps. `since` is when waiting began, 0 at first.
+  Status sleep(Nanoseconds* since) {
+    const Nanoseconds now = monotonicNow();
+    if (*since == 0) *since = now;
+    if (aborted_.load()) return refusal();
+    if (now - *since < kSpin) {
+      sched_yield();
+      return {};
+    }
+    const Nanoseconds left = *since + timeout_ - now;
+    if (left > 0) {
+      const auto milliseconds = std::clamp<Nanoseconds>(left / 1'000'000, 1, 1000);
+      poll(events_.data(), events_.size(), static_cast<int>(milliseconds));
+      return {};
+    }
+    // Who is silent: the first peer awaited, or the one that reads nothing.
+    int peer = rank_;
+    for (const Outgoing& out : outgoing_)
+      if (!out.finished) peer = out.peer;
+    for (const Incoming& in : incoming_)
+      if (!in.finished) {
+        peer = in.peer;
+        break;
+      }
+    return fail(makeError(Code::kDeadlineExceeded, "{}", callText(call_)), peer);
+  }
+
+  Status sendPart(Outgoing& out) {
+    MessageHeader header;
+    header.call = call_;
+    header.sequence = sent_[static_cast<std::size_t>(out.peer)]++;
+    header.length = static_cast<std::uint32_t>(std::min(kChunkBytes, out.bytes - out.done));
+    std::byte* message = mesh_->outbox(out.peer);
+    std::memcpy(message, &header, sizeof header);
+    if (header.length > 0)
+      std::memcpy(message + sizeof header, out.data + out.done, header.length);
+    if (auto status = mesh_->sendMessage(out.peer, header.length); !status.ok())
+      return broken(std::move(status.error()), out.peer);
+    out.done += header.length;
+    out.finished = out.done >= out.bytes;
+    return {};
+  }
+
+  Status receivePart(Incoming& in) {
+    if (auto status = mesh_->receiveMessage(in.peer); !status.ok())
+      return broken(std::move(status.error()), in.peer);
+    MessageHeader header;
+    std::memcpy(&header, mesh_->inbox(in.peer), sizeof header);
+    const auto expected = static_cast<std::uint32_t>(std::min(kChunkBytes, in.bytes - in.done));
+    if (header.call != call_ || header.length != expected ||
+        header.sequence != received_[static_cast<std::size_t>(in.peer)]++) {
+      Error error = invalidArgument("{} on rank {}", callText(call_), rank_);
+      error.why = fmt::format("rank {} takes part with {}{}", in.peer, callText(header.call),
+                              header.call.total == call_.total ? " of another type or root" : "");
+      return fail(std::move(error), in.peer);
+    }
+    const std::byte* payload = mesh_->inbox(in.peer) + sizeof header;
+    std::byte* to = in.data + in.done;
+    if (in.into == Incoming::Into::kCopy && expected > 0) {
+      std::memcpy(to, payload, expected);
+    } else if (in.into == Incoming::Into::kReduce && expected > 0) {
+      const auto dtype = static_cast<DType>(call_.dtype);
+      const std::array<const std::byte*, 2> inputs = {to, payload};
+      reduceArrays(to, inputs, expected / static_cast<std::int64_t>(sizeOf(dtype)), dtype,
+                   static_cast<ReduceOp>(call_.op));
+    }
+    in.done += expected;
+    in.finished = in.done >= in.bytes;
+    return {};
+  }
+
+  Error broken(Error error, int peer) {
+    if (aborted_.load()) return refusal();
+    error.what = callText(call_);
+    return fail(std::move(error), peer);
+  }
+
+  // Tells the peers whom this rank suspects, and names the culprit: a rank that suspects another is
+  // alive itself, so suspicion is followed to a rank that says nothing. Those who wait for each
+  // other run out of time together; kGrace covers the difference.
+  Error fail(Error error, int suspect) {
+    dead_ = true;
+    error.rank = rank_;
+    error.next = "form the group anew";
+    mesh_->sayFarewell(suspect, error.code);
+    if (error.code == Code::kInvalidArgument) return error;
+    int culprit = suspect, witness = -1;
+    auto last = GlooMesh::Last::kSilence;
+    for (int hop = 0; hop < size_ && culprit != rank_; ++hop) {
+      Farewell farewell;
+      last = mesh_->lastOf(culprit, std::clamp<Nanoseconds>(timeout_ / 4, kGrace, 10 * kGrace),
+                           &farewell);
+      const bool accuses = last == GlooMesh::Last::kFarewell && farewell.culprit >= 0 &&
+                           farewell.culprit < size_ && farewell.culprit != culprit;
+      if (!accuses) break;
+      witness = culprit;
+      culprit = farewell.culprit;
+    }
+    if (culprit == rank_) {
+      error.why = fmt::format("rank {} waited for this rank in vain or met its failure", witness);
+    } else if (last == GlooMesh::Last::kSilence) {
+      error.code = Code::kDeadlineExceeded;
+      error.why = fmt::format("rank {} did not answer for {:.3g} s", culprit,
+                              static_cast<double>(timeout_) * 1e-9);
+    } else {
+      error.code = Code::kAborted;
+      error.why = last == GlooMesh::Last::kEnd
+                      ? fmt::format("rank {} has ended: it closed its connection", culprit)
+                      : fmt::format("rank {} failed", culprit);
+    }
+    return error;
+  }
+
+  Error refusal() const {
+    Error error = makeError(Code::kAborted, "{}", callText(call_));
+    error.rank = rank_;
+    error.why = aborted_.load() ? "this rank was aborted" : "an earlier call of this group failed";
+    error.next = "form the group anew";
+    return error;
+  }
+
+  std::unique_ptr<GlooMesh> mesh_;
+  int rank_;
+  int size_;
+  Nanoseconds timeout_;
+  std::atomic<bool> aborted_{false};
+  bool dead_ = false;
+  Call call_;
+  std::vector<Outgoing> outgoing_;
+  std::vector<Incoming> incoming_;
+  std::vector<pollfd> events_;
+  std::vector<std::uint32_t> sent_, received_;
+  std::vector<const std::byte*> inputs_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> connectGloo(const GlooOptions& options, Store& store) {
+  if (options.size < 1) return invalidArgument("a group of {} ranks", options.size);
+  LOCKSTEP_TRY(checkPeer(options.rank, options.size));
+  if (options.prefix.empty()) return invalidArgument("a group without a name in the store");
+  LOCKSTEP_ASSIGN(auto mesh, GlooMesh::connect(options, store));
+  return std::unique_ptr<Communicator>(new GlooCommunicator(std::move(mesh), options));
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,88 @@
+#include "engine/comm/network_address.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <memory>
+
+namespace lockstep::comm {
+namespace {
+
+constexpr socklen_t lengthOf(const sockaddr* address) {
+  return address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+}
+
+std::string numeric(const sockaddr* address) {
+  std::array<char, NI_MAXHOST> text{};
+  if (getnameinfo(address, lengthOf(address), text.data(), text.size(), nullptr, 0,
+                  NI_NUMERICHOST) != 0)
+    return {};
+  return text.data();
+}
+
+// Of this host: a socket can be bound to it.
+bool bindable(const addrinfo& entry) {
+  const int fd = socket(entry.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool ok = bind(fd, entry.ai_addr, entry.ai_addrlen) == 0;
+  close(fd);
+  return ok;
+}
+
+Error refused(std::string what, std::string why, std::string next) {
+  Error error = makeError(Code::kFailedPrecondition, "{}", what);
+  error.why = std::move(why);
+  error.next = std::move(next);
+  return error;
+}
+
+Result<std::string> byInterface(const std::string& interface) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return systemError(errno, "the list of network interfaces");
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  std::string names;
+  bool exists = false;
+  std::string ipv6;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    const std::string name = entry->ifa_name;
+    if ((" " + names + ",").find(" " + name + ",") == std::string::npos)
+      names += (names.empty() ? "" : ", ") + name;
+    if (name != interface) continue;
+    exists = true;
+    if (entry->ifa_addr == nullptr) continue;
+    if (entry->ifa_addr->sa_family == AF_INET) return numeric(entry->ifa_addr);
+    if (entry->ifa_addr->sa_family == AF_INET6 && ipv6.empty()) ipv6 = numeric(entry->ifa_addr);
+  }
+  if (!ipv6.empty()) return ipv6;
+  const std::string what = "network interface " + interface;
+  if (exists)
+    return refused(what, "it has no address", "give another `interface` or an `address`");
+  return refused(what, "this host has no such interface; it has " + names,
+                 "give one of these as `interface`");
+}
+
+}  // namespace
+
+Result<std::string> ownAddress(const std::string& address, const std::string& interface) {
+  if (address.empty() && interface.empty()) return std::string("127.0.0.1");
+  if (address.empty()) return byInterface(interface);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  const std::string what = "address " + address;
+  if (const int code = getaddrinfo(address.c_str(), nullptr, &hints, &list); code != 0)
+    return refused(what, gai_strerror(code), "give an address of this host that its peers reach");
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next)
+    if (bindable(*entry)) return numeric(entry->ai_addr);
+  return refused(what, "this host does not have it",
+                 "give an address of this host that its peers reach");
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,15 @@
+// Which address of this host peers connect to.
+#pragma once
+
+#include <string>
+
+#include "engine/base/status.h"
+
+namespace lockstep::comm {
+
+// The numeric form of `address` (a name or a number; it must be of this host), or the first address
+// of `interface` (IPv4 before IPv6), or loopback where both are empty. Errors: kFailedPrecondition
+// naming the address or the interface.
+Result<std::string> ownAddress(const std::string& address, const std::string& interface);
+
+}  // namespace lockstep::comm

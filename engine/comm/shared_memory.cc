@@ -1,0 +1,531 @@
+#include "engine/comm/shared_memory.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "engine/comm/reduce.h"
+
+namespace lockstep::comm {
+namespace {
+
+constexpr std::int64_t kOneRoundBytes = 16 << 10;  // all-reduces up to this exchange everything
+constexpr Nanoseconds kCheckInterval = 50'000'000; // how often a sleeper looks after its peers
+constexpr int kSpins = 4000;                       // some 40 µs
+constexpr int kSpinsOversubscribed = 50;
+
+enum class Operation : std::uint8_t {
+  kAllReduce, kReduceScatter, kAllGather, kBroadcast, kAllToAll, kBarrier
+};
+constexpr std::array<std::string_view, 6> kOperationNames = {
+    "all-reduce", "reduce-scatter", "all-gather", "broadcast", "all-to-all", "barrier"};
+
+Call callOf(Operation operation, std::int64_t bytes, int root = 0, DType dtype = DType::kU8,
+            ReduceOp op = ReduceOp::kSum) {
+  return {static_cast<std::uint64_t>(operation) | static_cast<std::uint64_t>(dtype) << 8 |
+              static_cast<std::uint64_t>(op) << 16 | static_cast<std::uint64_t>(root) << 32,
+          static_cast<std::uint64_t>(bytes)};
+}
+
+std::string callText(const Call& call) {
+  const auto name = kOperationNames[std::min<std::size_t>(call.kind & 0xff, 5)];
+  return fmt::format("{} of {} bytes", name, call.bytes);
+}
+
+// The mapping, shared by the ranks of one process.
+class Segment {
+ public:
+  Segment(std::byte* base, int size) : base_(base), layout_(size), size_(size) {}
+  ~Segment() { munmap(base_, layout_.bytes); }
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  SegmentHeader& header() { return *reinterpret_cast<SegmentHeader*>(base_); }
+  RankBlock& rank(int r) { return reinterpret_cast<RankBlock*>(base_ + layout_.ranks)[r]; }
+  std::byte* half(int r, std::uint32_t round) {
+    return base_ + layout_.buffers + (2 * static_cast<std::size_t>(r) + (round & 1)) * kHalfBytes;
+  }
+  Mailbox& mailbox(int from, int to) {
+    return reinterpret_cast<Mailbox*>(base_ + layout_.mailboxes)[from * size_ + to];
+  }
+
+ private:
+  std::byte* base_;
+  SegmentLayout layout_;
+  int size_;
+};
+
+// Every collective is a sequence of rounds: write to one's own half, publish, wait until all have
+// published, read the others' halves. Halves alternate. A half is written again two rounds later,
+// after every rank published the round between, which each does after it finished reading: so a
+// round needs one wait and no second one.
+class SharedMemoryCommunicator final : public Communicator {
+ public:
+  SharedMemoryCommunicator(std::string_view kind, std::shared_ptr<Segment> segment, int rank,
+                           int size, bool oversubscribed, Nanoseconds timeout)
+      : kind_(kind), segment_(std::move(segment)), rank_(rank), size_(size), timeout_(timeout),
+        spins_(oversubscribed ? kSpinsOversubscribed : kSpins),
+        watches_(std::make_unique<ProcessWatch[]>(static_cast<std::size_t>(size))) {}
+
+  ~SharedMemoryCommunicator() override {
+    if (!joined_) return;
+    segment_->rank(rank_).presence.store(Presence::kLeft);
+    wakeEverybody();
+  }
+
+  std::string_view kind() const override { return kind_; }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  Status allReduce(void* data, std::int64_t count, DType dtype, ReduceOp op) override {
+    LOCKSTEP_TRY(checkReducible(count, dtype));
+    const auto width = static_cast<std::int64_t>(sizeOf(dtype));
+    auto* bytes = static_cast<std::byte*>(data);
+    call_ = callOf(Operation::kAllReduce, count * width, 0, dtype, op);
+    if (size_ == 1) return failed() ? Status(failure(callText(call_))) : Status();
+    if (count * width <= kOneRoundBytes) return reduceInOneRound(bytes, count, dtype, op);
+    const std::int64_t perRound = kHalfBytes / width;
+    for (std::int64_t first = 0; first < count; first += perRound) {
+      const std::int64_t length = std::min(perRound, count - first);
+      LOCKSTEP_TRY(reduceBySlices(bytes + first * width, length, dtype, op));
+    }
+    return {};
+  }
+
+  Status reduceScatter(const void* in, void* out, std::span<const std::int64_t> cuts, DType dtype,
+                       ReduceOp op) override {
+    LOCKSTEP_TRY(checkReducible(0, dtype));
+    LOCKSTEP_TRY(checkCuts(cuts, size_));
+    const auto width = static_cast<std::int64_t>(sizeOf(dtype));
+    const auto* from = static_cast<const std::byte*>(in);
+    auto* to = static_cast<std::byte*>(out);
+    call_ = callOf(Operation::kReduceScatter, (cuts[size_] - cuts[0]) * width, 0, dtype, op);
+    const std::int64_t piece = pieceBytes() / width;
+    std::int64_t first = 0;
+    do {  // at least one round: a rank with nothing to do still proves that it is there
+      std::byte* mine = segment_->half(rank_, round_);
+      for (int r = 0; r < size_; ++r) {
+        const std::int64_t length = std::clamp<std::int64_t>(cuts[r + 1] - cuts[r] - first, 0, piece);
+        if (r != rank_ && length > 0)
+          std::memcpy(mine + r * pieceBytes(), from + (cuts[r] + first) * width, length * width);
+      }
+      LOCKSTEP_TRY(finishRound());
+      const std::int64_t length =
+          std::clamp<std::int64_t>(cuts[rank_ + 1] - cuts[rank_] - first, 0, piece);
+      if (length > 0) {
+        reduceFromHalves(to + first * width, from + (cuts[rank_] + first) * width,
+                         rank_ * pieceBytes(), length, dtype, op);
+      }
+      first += piece;
+    } while (first < longest(cuts));
+    return {};
+  }
+
+  Status allGather(const void* in, void* out, std::span<const std::int64_t> cuts,
+                   DType dtype) override {
+    LOCKSTEP_TRY(checkCuts(cuts, size_));
+    const auto width = static_cast<std::int64_t>(sizeOf(dtype));
+    const auto* from = static_cast<const std::byte*>(in);
+    auto* to = static_cast<std::byte*>(out);
+    call_ = callOf(Operation::kAllGather, (cuts[size_] - cuts[0]) * width, 0, dtype);
+    const std::int64_t own = (cuts[rank_ + 1] - cuts[rank_]) * width;
+    if (own > 0 && to + cuts[rank_] * width != from)
+      std::memmove(to + cuts[rank_] * width, from, static_cast<std::size_t>(own));
+    from = to + cuts[rank_] * width;
+    const std::int64_t most = longest(cuts) * width;
+    std::int64_t first = 0;
+    do {
+      const auto part = [&](int r) {
+        return std::clamp<std::int64_t>((cuts[r + 1] - cuts[r]) * width - first, 0, kHalfBytes);
+      };
+      if (part(rank_) > 0) std::memcpy(segment_->half(rank_, round_), from + first, part(rank_));
+      LOCKSTEP_TRY(finishRound());
+      for (int r = 0; r < size_; ++r)
+        if (r != rank_ && part(r) > 0)
+          std::memcpy(to + cuts[r] * width + first, segment_->half(r, round_ - 1), part(r));
+      first += kHalfBytes;
+    } while (first < most);
+    return {};
+  }
+
+  Status broadcast(void* data, std::int64_t bytes, int root) override {
+    LOCKSTEP_TRY(checkBytes(bytes));
+    LOCKSTEP_TRY(checkPeer(root, size_));
+    call_ = callOf(Operation::kBroadcast, bytes, root);
+    auto* to = static_cast<std::byte*>(data);
+    std::int64_t first = 0;
+    do {
+      const std::int64_t length = std::min(kHalfBytes, bytes - first);
+      if (rank_ == root && length > 0)
+        std::memcpy(segment_->half(rank_, round_), to + first, length);
+      LOCKSTEP_TRY(finishRound());
+      if (rank_ != root && length > 0)
+        std::memcpy(to + first, segment_->half(root, round_ - 1), length);
+      first += kHalfBytes;
+    } while (first < bytes);
+    return {};
+  }
+
+  Status allToAll(const void* in, void* out, std::int64_t bytes) override {
+    LOCKSTEP_TRY(checkBytes(bytes));
+    call_ = callOf(Operation::kAllToAll, bytes);
+    const auto* from = static_cast<const std::byte*>(in);
+    auto* to = static_cast<std::byte*>(out);
+    std::int64_t first = 0;
+    do {
+      const std::int64_t length = std::min(pieceBytes(), bytes - first);
+      std::byte* mine = segment_->half(rank_, round_);
+      for (int r = 0; r < size_ && length > 0; ++r)
+        std::memcpy(mine + r * pieceBytes(), from + r * bytes + first, length);
+      LOCKSTEP_TRY(finishRound());
+      for (int r = 0; r < size_ && length > 0; ++r)
+        std::memcpy(to + r * bytes + first, segment_->half(r, round_ - 1) + rank_ * pieceBytes(),
+                    length);
+      first += pieceBytes();
+    } while (first < bytes);
+    return {};
+  }
+
+  Status send(const void* data, std::int64_t bytes, int peer, int tag) override {
+    LOCKSTEP_TRY(checkBytes(bytes));
+    LOCKSTEP_TRY(checkPeer(peer, size_, rank_));
+    if (failed()) return inCall(failure({}), "send", bytes);
+    Mailbox& box = segment_->mailbox(rank_, peer);
+    const auto* from = static_cast<const std::byte*>(data);
+    std::int64_t first = 0;
+    do {
+      const std::uint32_t written = box.written.value.load(std::memory_order_relaxed);
+      LOCKSTEP_TRY(inCall(await(box.read, written - kPieces + 1, peer), "send", bytes));
+      Piece& piece = box.pieces[written % kPieces];
+      piece.total = bytes;
+      piece.tag = tag;
+      piece.length = static_cast<std::int32_t>(std::min(kPieceBytes, bytes - first));
+      if (piece.length > 0) std::memcpy(piece.data, from + first, piece.length);
+      first += piece.length;
+      publish(box.written, written + 1);
+    } while (first < bytes);
+    return {};
+  }
+
+  Status recv(void* data, std::int64_t bytes, int peer, int tag) override {
+    LOCKSTEP_TRY(checkBytes(bytes));
+    LOCKSTEP_TRY(checkPeer(peer, size_, rank_));
+    if (failed()) return inCall(failure({}), "recv", bytes);
+    Mailbox& box = segment_->mailbox(peer, rank_);
+    auto* to = static_cast<std::byte*>(data);
+    std::int64_t first = 0;
+    do {
+      const std::uint32_t read = box.read.value.load(std::memory_order_relaxed);
+      LOCKSTEP_TRY(inCall(await(box.written, read + 1, peer), "recv", bytes));
+      const Piece& piece = box.pieces[read % kPieces];
+      if (piece.total != bytes || piece.tag != tag) {
+        Error error = invalidArgument("recv of {} bytes with tag {} from rank {}", bytes, tag, peer);
+        error.why = fmt::format("rank {} sent {} bytes with tag {}", peer, piece.total, piece.tag);
+        return fail(std::move(error), peer);
+      }
+      if (piece.length > 0) std::memcpy(to + first, piece.data, piece.length);
+      first += piece.length;
+      publish(box.read, read + 1);
+    } while (first < bytes);
+    return {};
+  }
+
+  Status barrier() override {
+    call_ = callOf(Operation::kBarrier, 0);
+    return finishRound();
+  }
+
+  void abort() override {
+    recordFailure(Code::kAborted, rank_);
+    wakeEverybody();
+  }
+
+  // Takes the rank's place; once per group.
+  Status join() {
+    std::uint64_t layout = 0;
+    const std::uint64_t ours = kLayout + static_cast<std::uint64_t>(size_);
+    if (!segment_->header().layout.compare_exchange_strong(layout, ours) && layout != ours) {
+      Error error = makeError(Code::kFailedPrecondition, "the shared segment of a group of {} ranks",
+                              size_);
+      error.why = "it was opened by another version or for another number of ranks";
+      return error;
+    }
+    RankBlock& block = segment_->rank(rank_);
+    Presence absent = Presence::kAbsent;
+    if (!block.presence.compare_exchange_strong(absent, Presence::kJoined))
+      return makeError(Code::kAlreadyExists, "rank {} has its place in the shared segment already",
+                       rank_);
+    block.pid.store(getpid());
+    joined_ = true;
+    return {};
+  }
+
+ private:
+  std::int64_t pieceBytes() const { return kHalfBytes / size_ & ~std::int64_t{63}; }
+
+  static std::int64_t longest(std::span<const std::int64_t> cuts) {
+    std::int64_t most = 0;
+    for (std::size_t r = 0; r + 1 < cuts.size(); ++r) most = std::max(most, cuts[r + 1] - cuts[r]);
+    return most;
+  }
+
+  Status reduceInOneRound(std::byte* data, std::int64_t count, DType dtype, ReduceOp op) {
+    const auto bytes = static_cast<std::size_t>(count) * sizeOf(dtype);
+    if (bytes > 0) std::memcpy(segment_->half(rank_, round_), data, bytes);
+    LOCKSTEP_TRY(finishRound());
+    if (bytes > 0) reduceFromHalves(data, data, 0, count, dtype, op);
+    return {};
+  }
+
+  // Slice r is reduced by rank r; count elements fit a half.
+  Status reduceBySlices(std::byte* data, std::int64_t count, DType dtype, ReduceOp op) {
+    const auto width = static_cast<std::int64_t>(sizeOf(dtype));
+    const std::int64_t line = 64 / width;
+    const std::int64_t slice = ((count + size_ - 1) / size_ + line - 1) / line * line;
+    const auto begin = [&](int r) { return std::min(count, r * slice) * width; };
+    const auto bytes = [&](int r) { return static_cast<std::size_t>(begin(r + 1) - begin(r)); };
+    std::byte* mine = segment_->half(rank_, round_);
+    std::memcpy(mine, data, begin(rank_));
+    std::memcpy(mine + begin(rank_ + 1), data + begin(rank_ + 1), count * width - begin(rank_ + 1));
+    LOCKSTEP_TRY(finishRound());
+    if (bytes(rank_) > 0) {
+      reduceFromHalves(data + begin(rank_), data + begin(rank_), begin(rank_),
+                       static_cast<std::int64_t>(bytes(rank_)) / width, dtype, op);
+      std::memcpy(segment_->half(rank_, round_) + begin(rank_), data + begin(rank_), bytes(rank_));
+    }
+    LOCKSTEP_TRY(finishRound());
+    for (int r = 0; r < size_; ++r)
+      if (r != rank_ && bytes(r) > 0)
+        std::memcpy(data + begin(r), segment_->half(r, round_ - 1) + begin(r), bytes(r));
+    return {};
+  }
+
+  // Ranks 0, 1, … at `offset` of the finished round's halves, this rank's own from `own`.
+  void reduceFromHalves(std::byte* out, const std::byte* own, std::int64_t offset,
+                        std::int64_t count, DType dtype, ReduceOp op) {
+    std::array<const std::byte*, kMaxSharedRanks> inputs;
+    for (int r = 0; r < size_; ++r)
+      inputs[static_cast<std::size_t>(r)] =
+          r == rank_ ? own : segment_->half(r, round_ - 1) + offset;
+    reduceArrays(out, std::span(inputs).first(static_cast<std::size_t>(size_)), count, dtype, op);
+  }
+
+  Status finishRound() {
+    if (failed()) return failure(callText(call_));
+    RankBlock& own = segment_->rank(rank_);
+    own.calls[round_ & 1] = call_;
+    publish(own.round, ++round_);
+    for (int i = 1; i < size_; ++i) {
+      const int r = (rank_ + i) % size_;
+      RankBlock& peer = segment_->rank(r);
+      if (auto status = await(peer.round, round_, r); !status.ok())
+        return inCall(std::move(status), callText(call_));
+      const Call theirs = peer.calls[(round_ - 1) & 1];
+      if (theirs != call_) {
+        Error error = invalidArgument("{} on rank {}", callText(call_), rank_);
+        error.why = fmt::format("rank {} takes part with {}{}", r, callText(theirs),
+                                theirs.bytes == call_.bytes ? " of another type or root" : "");
+        return fail(std::move(error), r);
+      }
+    }
+    return {};
+  }
+
+  // Until the counter has reached `target`; an error names the peer and is the group's.
+  Status await(SharedCounter& counter, std::uint32_t target, int peer) {
+    for (int i = 0; i < spins_; ++i) {
+      if (reached(counter.value.load(std::memory_order_acquire), target)) return {};
+      __builtin_ia32_pause();
+    }
+    const Nanoseconds start = monotonicNow();
+    Nanoseconds checked = start;
+    for (;;) {
+      const std::uint32_t seen = counter.value.load(std::memory_order_acquire);
+      if (reached(seen, target)) return {};
+      if (failed()) return failure({});
+      const Nanoseconds now = monotonicNow();
+      if (now - checked >= kCheckInterval) {
+        checked = now;
+        // What a peer published before its end counts: so the counter is read again after it.
+        const auto gone = whyGone(peer);
+        if (reached(counter.value.load(std::memory_order_acquire), target)) return {};
+        if (gone) return peerError(Code::kAborted, *gone, peer);
+      }
+      if (now - start >= timeout_) return peerError(Code::kDeadlineExceeded, silence(peer), peer);
+      sleepOn(counter, seen, std::clamp<Nanoseconds>(start + timeout_ - now, 1, kCheckInterval));
+    }
+  }
+
+  std::optional<std::string> whyGone(int peer) {
+    RankBlock& block = segment_->rank(peer);
+    const int pid = block.pid.load();
+    if (block.presence.load() == Presence::kLeft) return fmt::format("rank {} left the group", peer);
+    if (watches_[static_cast<std::size_t>(peer)].ended(pid))
+      return fmt::format("rank {} (process {}) has ended", peer, pid);
+    return std::nullopt;
+  }
+
+  std::string silence(int peer) {
+    const double seconds = static_cast<double>(timeout_) * 1e-9;
+    if (segment_->rank(peer).presence.load() == Presence::kAbsent)
+      return fmt::format("rank {} did not join the group within {:.3g} s", peer, seconds);
+    return fmt::format("rank {} (process {}) did not answer for {:.3g} s", peer,
+                       segment_->rank(peer).pid.load(), seconds);
+  }
+
+  bool failed() { return segment_->header().failure.load(std::memory_order_relaxed) != 0; }
+
+  void recordFailure(Code code, int culprit) {
+    std::uint64_t none = 0;
+    segment_->header().failure.compare_exchange_strong(
+        none, static_cast<std::uint64_t>(code) << 32 | static_cast<std::uint64_t>(culprit + 1));
+  }
+
+  // The group's recorded failure as this rank's error.
+  Error failure(std::string what) {
+    const std::uint64_t recorded = segment_->header().failure.load();
+    const int culprit = static_cast<int>(recorded & 0xffffffffu) - 1;
+    const auto code = static_cast<Code>(recorded >> 32);
+    Error error = makeError(code == Code::kInvalidArgument ? Code::kAborted : code, "{}", what);
+    error.rank = rank_;
+    if (culprit == rank_) {
+      error.why = code == Code::kDeadlineExceeded ? "the others waited for this rank in vain"
+                                                  : "this rank was aborted";
+    } else if (const auto gone = whyGone(culprit)) {
+      error.why = *gone;
+    } else {
+      error.why = code == Code::kDeadlineExceeded ? fmt::format("rank {} does not answer", culprit)
+                                                  : fmt::format("rank {} failed", culprit);
+    }
+    error.next = "form the group anew";
+    return error;
+  }
+
+  Error peerError(Code code, std::string why, int peer) {
+    Error error = makeError(code, "communication");
+    error.why = std::move(why);
+    error.next = "form the group anew";
+    return fail(std::move(error), peer);
+  }
+
+  Error fail(Error error, int culprit) {
+    error.rank = rank_;
+    recordFailure(error.code, culprit);
+    wakeEverybody();
+    return error;
+  }
+
+  template <typename... Args>
+  Status inCall(Status status, Args&&... call) {
+    if (status.ok()) return status;
+    status.error().what = describe(std::forward<Args>(call)...);
+    return status;
+  }
+  static std::string describe(std::string text) { return text; }
+  static std::string describe(std::string_view name, std::int64_t bytes) {
+    return fmt::format("{} of {} bytes", name, bytes);
+  }
+
+  void wakeEverybody() {
+    for (int r = 0; r < size_; ++r) {
+      wakeAll(segment_->rank(r).round);
+      if (r == rank_) continue;
+      for (Mailbox* box : {&segment_->mailbox(r, rank_), &segment_->mailbox(rank_, r)}) {
+        wakeAll(box->written);
+        wakeAll(box->read);
+      }
+    }
+  }
+
+  std::string_view kind_;
+  std::shared_ptr<Segment> segment_;
+  int rank_;
+  int size_;
+  Nanoseconds timeout_;
+  int spins_;
+  std::unique_ptr<ProcessWatch[]> watches_;
+  std::uint32_t round_ = 0;
+  Call call_;
+  bool joined_ = false;
+};
+
+int availableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+Status checkGroup(int rank, int size) {
+  if (size < 1 || size > kMaxSharedRanks)
+    return invalidArgument("a group of {} ranks in one memory; expected 1 to {}", size,
+                           kMaxSharedRanks);
+  return checkPeer(rank, size);
+}
+
+}  // namespace
+
+std::int64_t sharedMemoryBytes(int size) {
+  return static_cast<std::int64_t>(SegmentLayout(size).bytes);
+}
+
+Result<int> makeSharedMemory(int size) {
+  LOCKSTEP_TRY(checkGroup(0, size));
+  const int fd = memfd_create("lockstep-group", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return systemError(errno, "shared memory of a group");
+  if (ftruncate(fd, sharedMemoryBytes(size)) != 0 ||
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    Error error = systemError(errno, "shared memory of a group");
+    close(fd);
+    return error;
+  }
+  return fd;
+}
+
+Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, int rank, int size,
+                                                       bool oversubscribed, Nanoseconds timeout) {
+  LOCKSTEP_TRY(checkGroup(rank, size));
+  struct stat info {};
+  if (fstat(fd, &info) != 0) return systemError(errno, "the group's shared memory");
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || info.st_size != sharedMemoryBytes(size)) {
+    Error error = makeError(Code::kFailedPrecondition, "descriptor {} as shared memory of {} ranks",
+                            fd, size);
+    error.why = fmt::format("expected a sealed memfd of {} bytes, found {} bytes{}",
+                            sharedMemoryBytes(size), info.st_size, seals < 0 ? ", no memfd" : "");
+    return error;
+  }
+  void* base = mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (base == MAP_FAILED) return systemError(errno, "mapping the group's shared memory");
+  auto segment = std::make_shared<Segment>(static_cast<std::byte*>(base), size);
+  auto communicator = std::make_unique<SharedMemoryCommunicator>("shm", segment, rank, size,
+                                                                 oversubscribed, timeout);
+  LOCKSTEP_TRY(communicator->join());
+  return std::unique_ptr<Communicator>(std::move(communicator));
+}
+
+std::vector<std::unique_ptr<Communicator>> makeInProcessGroup(int size, Nanoseconds timeout) {
+  LOCKSTEP_CHECK(checkGroup(0, size).ok(), "a group of {} ranks", size);
+  void* base = mmap(nullptr, static_cast<std::size_t>(sharedMemoryBytes(size)),
+                    PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  LOCKSTEP_CHECK(base != MAP_FAILED, "no memory for a group of {} ranks", size);
+  auto segment = std::make_shared<Segment>(static_cast<std::byte*>(base), size);
+  std::vector<std::unique_ptr<Communicator>> group;
+  for (int rank = 0; rank < size; ++rank) {
+    auto communicator = std::make_unique<SharedMemoryCommunicator>(
+        "in-process", segment, rank, size, size > availableCores(), timeout);
+    LOCKSTEP_CHECK(communicator->join().ok(), "rank {} of a fresh group", rank);
+    group.push_back(std::move(communicator));
+  }
+  return group;
+}
+
+}  // namespace lockstep::comm

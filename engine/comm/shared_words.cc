@@ -1,0 +1,71 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+
+#include "engine/comm/shared_memory.h"
+
+namespace lockstep::comm {
+namespace {
+
+// The state letter of /proc/PID/stat stands after the last ')'.
+bool zombieOrGone(int pid) {
+  const int file = open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return kill(pid, 0) != 0 && errno == ESRCH;
+  std::array<char, 512> text{};
+  const ssize_t length = read(file, text.data(), text.size() - 1);
+  close(file);
+  if (length <= 0) return true;
+  const char* end = std::strrchr(text.data(), ')');
+  return end != nullptr && end[1] == ' ' && (end[2] == 'Z' || end[2] == 'X');
+}
+
+}  // namespace
+
+void sleepOn(SharedCounter& counter, std::uint32_t seen, Nanoseconds limit) {
+  counter.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  if (counter.value.load(std::memory_order_seq_cst) == seen) {
+    const timespec time{limit / 1'000'000'000, limit % 1'000'000'000};
+    syscall(SYS_futex, &counter.value, FUTEX_WAIT, seen, &time, nullptr, 0);
+  }
+  counter.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void wakeAll(SharedCounter& counter) {
+  syscall(SYS_futex, &counter.value, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void publish(SharedCounter& counter, std::uint32_t value) {
+  counter.value.store(value, std::memory_order_seq_cst);
+  if (counter.sleepers.load(std::memory_order_seq_cst) != 0) wakeAll(counter);
+}
+
+ProcessWatch::~ProcessWatch() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+bool ProcessWatch::ended(int pid) {
+  if (pid <= 0) return false;
+  if (pid != pid_) {
+    if (descriptor_ >= 0) close(descriptor_);
+    pid_ = pid;
+    descriptor_ = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    ended_ = descriptor_ < 0 && errno == ESRCH;
+  }
+  if (ended_) return true;
+  if (descriptor_ < 0) return ended_ = zombieOrGone(pid);
+  pollfd event{descriptor_, POLLIN, 0};
+  ended_ = poll(&event, 1, 0) == 1 && (event.revents & POLLIN) != 0;
+  return ended_;
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,112 @@
+#include <pthread.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "engine/data/dataset.h"
+
+namespace lockstep::data {
+
+// A ring of depth + 1 batches: one with the caller, the others filled or being filled. `filled` and
+// `taken` count batches; slot i belongs to the filler while taken ≤ i < taken + ring size … and
+// i ≥ filled.
+struct Loader::State {
+  State(const Dataset& data, const Options& chosen) : dataset(data), options(chosen) {
+    const std::int64_t share = options.end - options.begin;
+    ring.resize(static_cast<std::size_t>(options.depth) + 1);
+    for (Batch& batch : ring) {
+      for (const Field& field : dataset.fields())
+        batch.fields.emplace_back(static_cast<std::size_t>(share * field.bytes()));
+      batch.weights.resize(static_cast<std::size_t>(share));
+    }
+  }
+
+  Batch& slot(std::int64_t index) {
+    return ring[static_cast<std::size_t>(index) % ring.size()];
+  }
+
+  // The order of an epoch is made when its first batch is: the one allocation after the start, on
+  // this thread.
+  void fill(Batch& batch, std::int64_t step) {
+    batch.step = step;
+    batch.position = batchPosition(dataset.size(), options.globalBatch, step);
+    if (batch.position.epoch != epoch) {
+      epoch = batch.position.epoch;
+      order = epochOrder(dataset.size(), options.seed, epoch, options.shuffle);
+    }
+    const auto& fields = dataset.fields();
+    for (std::int64_t i = options.begin; i < options.end; ++i) {
+      const bool real = i < batch.position.count;
+      const std::int64_t sample =
+          real ? order[static_cast<std::size_t>(batch.position.first + i)] : 0;
+      const std::int64_t place = i - options.begin;
+      for (std::size_t f = 0; f < fields.size(); ++f)
+        dataset.read(sample, f, batch.fields[f].data() + place * fields[f].bytes());
+      batch.weights[static_cast<std::size_t>(place)] = real ? 1.0f : 0.0f;
+    }
+  }
+
+  void run() {
+    pthread_setname_np(pthread_self(), "loader");
+    const std::int64_t count = options.lastStep - options.firstStep;
+    for (std::int64_t index = 0; index < count; ++index) {
+      {
+        std::unique_lock lock(mutex);
+        // The batch last given out stays untouched until the next call.
+        changed.wait(lock, [&] {
+          return ending || index < std::max<std::int64_t>(taken - 1, 0) + static_cast<std::int64_t>(ring.size());
+        });
+        if (ending) return;
+      }
+      fill(slot(index), options.firstStep + index);
+      const std::lock_guard lock(mutex);
+      filled = index + 1;
+      changed.notify_all();
+    }
+  }
+
+  const Dataset& dataset;
+  const Options options;
+  std::vector<Batch> ring;
+  std::vector<std::int64_t> order;
+  std::int64_t epoch = -1;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::int64_t filled = 0;
+  std::int64_t taken = 0;
+  bool ending = false;
+  std::thread thread;
+};
+
+Loader::Loader(const Dataset& dataset, const Options& options) {
+  LOCKSTEP_CHECK(dataset.size() > 0 && options.globalBatch > 0 && options.begin >= 0 &&
+                     options.begin <= options.end && options.end <= options.globalBatch &&
+                     options.firstStep >= 0 && options.depth >= 1,
+                 "samples [{}, {}) of batches of {}", options.begin, options.end,
+                 options.globalBatch);
+  state_ = std::make_unique<State>(dataset, options);
+  state_->thread = std::thread([state = state_.get()] { state->run(); });
+}
+
+Loader::~Loader() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ending = true;
+    state_->changed.notify_all();
+  }
+  state_->thread.join();
+}
+
+const Batch* Loader::next() {
+  State& state = *state_;
+  if (state.taken >= state.options.lastStep - state.options.firstStep) return nullptr;
+  std::unique_lock lock(state.mutex);
+  const std::int64_t index = state.taken++;
+  state.changed.notify_all();
+  state.changed.wait(lock, [&] { return state.filled > index; });
+  return &state.slot(index);
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,222 @@
+// Peers that die, freeze, leave, disagree or never come: every rank learns it in bounded time, by
+// name.
+#include <sys/socket.h>
+
+#include <QElapsedTimer>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <cstdio>
+#include <future>
+
+#include "tests/support/communicator_groups.h"
+
+namespace lockstep::tests {
+namespace {
+
+using comm::Communicator;
+using comm::ReduceOp;
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+
+// All-reduces until an error, which is the answer: "code: text".
+std::string reduceUntilError(Communicator& group, std::int64_t count, const ProcessGroup::Say& say) {
+  std::vector<float> data(count);
+  for (int i = 0;; ++i) {
+    if (auto status = group.allReduce(data.data(), count, DType::kF32, ReduceOp::kSum); !status.ok())
+      return std::string(codeName(status.code())) + ": " + status.error().text();
+    if (i < 20) say();
+  }
+}
+
+int listeningSockets() {
+  int count = 0;
+  for (int fd = 0; fd < 1024; ++fd) {
+    int accepting = 0;
+    socklen_t length = sizeof accepting;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &accepting, &length) == 0) count += accepting;
+  }
+  return count;
+}
+
+}  // namespace
+
+class CommunicatorFaultsTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void peerIsHit_data() {
+    QTest::addColumn<QString>("kind");
+    QTest::addColumn<int>("signal");
+    QTest::addColumn<int>("size");
+    QTest::addColumn<qlonglong>("count");
+    for (const char* kind : {"shm", "gloo"})
+      for (const int size : {2, 4})
+        for (const qlonglong count : {100, 1'000'000})
+          for (const int signal : {SIGKILL, SIGSTOP})
+            QTest::addRow("%s %d ranks %lld %s", kind, size, count,
+                          signal == SIGKILL ? "killed" : "frozen")
+                << kind << signal << size << count;
+  }
+  void peerIsHit() {
+    QFETCH(QString, kind);
+    QFETCH(int, signal);
+    QFETCH(int, size);
+    QFETCH(qlonglong, count);
+    const QTemporaryDir folder;
+    const GroupOptions options{kind.toStdString(), size, kSecond};
+    ProcessGroup group(options, folder.path().toStdString(),
+                       [count](Communicator& own, const ProcessGroup::Say& say) {
+                         return reduceUntilError(own, count, say);
+                       });
+    for (int i = 0; i < 5; ++i) QVERIFY(group.progress(1));
+    QElapsedTimer clock;
+    clock.start();
+    kill(group.pid(1), signal);
+    for (int r = 0; r < size; ++r) {
+      if (r == 1) continue;
+      const std::string answer = group.answer(r);
+      const char* code = signal == SIGKILL ? "aborted: " : "deadline-exceeded: ";
+      QVERIFY2(answer.starts_with(code), answer.c_str());
+      QVERIFY2(answer.find("rank 1 ") != std::string::npos, answer.c_str());
+    }
+    QVERIFY2(clock.elapsed() < (signal == SIGKILL ? 1000 : 3500),
+             std::to_string(clock.elapsed()).c_str());
+  }
+
+  void peerLeaves() {
+    for (const char* kind : {"in-process", "shm", "gloo"}) {
+      const auto answers = runAsThreads({kind, 3}, [](Communicator& group) -> std::string {
+        for (int i = 0; i < 10; ++i)
+          if (auto status = group.barrier(); !status.ok()) return "early: " + status.error().text();
+        if (group.rank() == 2) return {};
+        const auto status = group.barrier();
+        return status.code() == Code::kAborted ? status.error().why : status.error().text();
+      });
+      QCOMPARE(answers[2], std::string());
+      QVERIFY2(answers[0].starts_with("rank 2 "), answers[0].c_str());
+      QVERIFY2(answers[1].starts_with("rank 2 "), answers[1].c_str());
+    }
+  }
+
+  void abortFromAnotherThread() {
+    for (const char* kind : {"in-process", "shm", "gloo"}) {
+      QElapsedTimer clock;
+      clock.start();
+      const auto answers = runAsThreads({kind, 3}, [](Communicator& group) -> std::string {
+        // A barrier may still be pending on a peer when rank 1 has left it and aborts.
+        if (auto status = group.barrier(); !status.ok())
+          return status.error().why.find("rank 1 ") != std::string::npos ? "" : status.error().text();
+        if (group.rank() == 1) {
+          const auto aborting = std::async(std::launch::async, [&] { group.abort(); });
+          // Nobody sends: the call ends by the abort alone.
+          char byte = 0;
+          const auto status = group.recv(&byte, 1, 0, 0);
+          const auto later = group.barrier();
+          return status.code() == Code::kAborted && later.code() == Code::kAborted
+                     ? "" : "aborted rank: " + status.error().text();
+        }
+        char byte = 0;
+        const auto status = group.recv(&byte, 1, 1, 0);
+        if (status.code() != Code::kAborted) return "peer: " + status.error().text();
+        return status.error().why.find("rank 1 ") != std::string::npos ? "" : status.error().text();
+      });
+      for (const auto& answer : answers) QCOMPARE(QString::fromStdString(answer), QString());
+      QVERIFY(clock.elapsed() < 5000);
+    }
+  }
+
+  void differentCalls() {
+    for (const char* kind : {"in-process", "gloo"}) {
+      const auto answers = runAsThreads({kind, 2}, [](Communicator& group) -> std::string {
+        std::vector<float> data(200'000);
+        const auto status = group.allReduce(data.data(), group.rank() == 0 ? 100'000 : 200'000,
+                                            DType::kF32, ReduceOp::kSum);
+        return status.ok() ? "no error" : std::string(codeName(status.code()));
+      });
+      for (const auto& answer : answers)
+        QVERIFY2(answer == "invalid-argument" || answer == "aborted", answer.c_str());
+      const auto messages = runAsThreads({kind, 2}, [](Communicator& group) -> std::string {
+        char text[8] = {};
+        const auto status = group.rank() == 0 ? group.send(text, 8, 1, 5) : group.recv(text, 8, 0, 6);
+        return std::string(codeName(status.code()));
+      });
+      QCOMPARE(messages[1], std::string("invalid-argument"));
+    }
+  }
+
+  void peerNeverJoinsSharedMemory() {
+    const int memory = comm::makeSharedMemory(2).value();
+    auto own = comm::openSharedMemory(memory, 0, 2, true, kSecond / 5).value();
+    const auto taken = comm::openSharedMemory(memory, 0, 2, true, kSecond);
+    QCOMPARE(taken.error().code, Code::kAlreadyExists);
+    const auto status = own->barrier();
+    QCOMPARE(status.code(), Code::kDeadlineExceeded);
+    QVERIFY(status.error().why.starts_with("rank 1 did not join"));
+    QCOMPARE(own->barrier().code(), Code::kDeadlineExceeded);
+    close(memory);
+  }
+
+  void unsealedMemoryIsRefused() {
+    FILE* file = std::tmpfile();
+    QVERIFY(file != nullptr);
+    const auto opened = comm::openSharedMemory(fileno(file), 0, 2, true, kSecond);
+    QCOMPARE(opened.error().code, Code::kFailedPrecondition);
+    std::fclose(file);
+    const int memory = comm::makeSharedMemory(3).value();
+    QCOMPARE(comm::openSharedMemory(memory, 0, 2, true, kSecond).error().code,
+             Code::kFailedPrecondition);
+    QVERIFY(ftruncate(memory, 0) != 0);
+    close(memory);
+  }
+
+  void glooAddresses() {
+    MemoryStore store;
+    comm::GlooOptions options{0, 2, "", "", "p", kSecond / 5};
+    options.interface = "nope0";
+    auto made = comm::connectGloo(options, store);
+    QCOMPARE(made.error().code, Code::kFailedPrecondition);
+    QVERIFY(made.error().text().find("nope0") != std::string::npos);
+    options.interface = "";
+    options.address = "192.0.2.1";
+    made = comm::connectGloo(options, store);
+    QCOMPARE(made.error().code, Code::kFailedPrecondition);
+    QVERIFY(made.error().text().find("192.0.2.1") != std::string::npos);
+    options.address = "no such host";
+    QCOMPARE(comm::connectGloo(options, store).error().code, Code::kFailedPrecondition);
+    options.address = "";
+    options.interface = "lo";
+    made = comm::connectGloo(options, store);
+    QCOMPARE(made.error().code, Code::kUnavailable);
+    QVERIFY(made.error().text().find("rank 1") != std::string::npos);
+  }
+
+  void glooPeerUnreachable() {
+    // Rank 1's announced listener is gone before rank 0 connects.
+    MemoryStore store;
+    comm::GlooOptions options{1, 2, "", "", "p", kSecond / 10};
+    QCOMPARE(comm::connectGloo(options, store).error().code, Code::kUnavailable);
+    options.rank = 0;
+    const auto made = comm::connectGloo(options, store);
+    QCOMPARE(made.error().code, Code::kUnavailable);
+    QVERIFY(made.error().text().find("rank 1 at 127.0.0.1:") != std::string::npos);
+  }
+
+  void glooFormsAnewAndListensNoMore() {
+    for (int generation = 0; generation < 20; ++generation) {
+      const auto answers = runAsThreads({"gloo", 3}, [](Communicator& group) -> std::string {
+        if (auto status = group.barrier(); !status.ok()) return status.error().text();
+        if (const int open = listeningSockets(); open != 0) return std::to_string(open);
+        if (auto status = group.barrier(); !status.ok()) return status.error().text();
+        if (group.rank() == 0) group.abort();
+        return group.barrier().ok() ? "alive" : "";
+      });
+      for (const auto& answer : answers) QCOMPARE(QString::fromStdString(answer), QString());
+    }
+  }
+};
+
+}  // namespace lockstep::tests
+
+QTEST_GUILESS_MAIN(lockstep::tests::CommunicatorFaultsTest)
+#include "communicator_faults_test.moc"

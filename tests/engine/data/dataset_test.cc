@@ -1,0 +1,304 @@
+#include <zlib.h>
+
+#include <QElapsedTimer>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
+#include "engine/base/random.h"
+#include "engine/data/dataset.h"
+
+namespace lockstep::tests {
+namespace {
+
+using data::Batch;
+using data::IdxFiles;
+using data::Loader;
+
+std::string idx(const std::vector<std::uint32_t>& dimensions, const std::string& elements) {
+  std::string out{'\0', '\0', '\x08', static_cast<char>(dimensions.size())};
+  for (const std::uint32_t extent : dimensions)
+    for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(extent >> shift & 0xff);
+  return out + elements;
+}
+
+std::string gzip(const std::string& text) {
+  z_stream stream{};
+  deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&stream, text.size()) + 64, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+// 20 images of 2×3 whose pixels say which image they are of, labels 0 to 9.
+constexpr std::uint32_t kSamples = 20;
+std::string sampleImages() {
+  std::string pixels;
+  for (std::uint32_t i = 0; i < kSamples * 6; ++i) pixels += static_cast<char>(i);
+  return idx({kSamples, 2, 3}, pixels);
+}
+std::string sampleLabels() {
+  std::string labels;
+  for (std::uint32_t i = 0; i < kSamples; ++i) labels += static_cast<char>(i % 10);
+  return idx({kSamples}, labels);
+}
+
+// Sample i is the number i.
+class Numbers final : public data::Dataset {
+ public:
+  explicit Numbers(std::int64_t size) : size_(size) {}
+  std::int64_t size() const override { return size_; }
+  const std::vector<data::Field>& fields() const override { return fields_; }
+  // Not inlined: the compiler would guess it for every data set and warn of the others' sizes.
+  [[gnu::noinline]] void read(std::int64_t index, std::size_t, std::byte* out) const override {
+    std::memcpy(out, &index, sizeof index);
+  }
+
+ private:
+  std::int64_t size_;
+  std::vector<data::Field> fields_{{"n", DType::kI64, {}}};
+};
+
+std::int64_t numberAt(const Batch& batch, std::size_t place) {
+  std::int64_t number = 0;
+  std::memcpy(&number, batch.fields[0].data() + place * 8, 8);
+  return number;
+}
+
+}  // namespace
+
+class DatasetTest : public QObject {
+  Q_OBJECT
+
+  QTemporaryDir folder_;
+
+  std::string file(const char* name, const std::string& bytes) {
+    const std::string path = folder_.filePath(name).toStdString();
+    if (!writeFileAtomically(path, bytes).ok()) std::abort();
+    return path;
+  }
+  Error errorOf(const std::string& images, const std::string& labels, int classes = 10) {
+    auto opened = data::openIdx({file("images", images), file("labels", labels), "", ""}, classes);
+    return opened.ok() ? Error{Code::kOk} : opened.error();
+  }
+
+ private Q_SLOTS:
+  void plainAndPacked() {
+    for (const bool packed : {false, true}) {
+      const auto pack = [&](const std::string& text) { return packed ? gzip(text) : text; };
+      // The names say the opposite: the magic counts.
+      IdxFiles files{file(packed ? "images" : "images.gz", pack(sampleImages())),
+                     file("labels", pack(sampleLabels())), "", ""};
+      files.imagesSha256 = sha256File(files.images).value();
+      auto opened = data::openIdx(files, 10);
+      QVERIFY(opened.ok());
+      QCOMPARE((*opened)->size(), 20);
+      QCOMPARE((*opened)->fields()[0].shape, (Shape{2, 3, 1}));
+      std::byte pixels[6];
+      (*opened)->read(19, 0, pixels);
+      QCOMPARE(static_cast<int>(pixels[5]), 119);
+      std::int32_t label = -1;
+      (*opened)->read(13, 1, reinterpret_cast<std::byte*>(&label));
+      QCOMPARE(label, 3);
+    }
+    const std::string twice = gzip(sampleImages().substr(0, 50)) + gzip(sampleImages().substr(50));
+    QCOMPARE(errorOf(twice, sampleLabels()).code, Code::kOk);
+  }
+
+  void fashionMnist() {
+    const std::string root = "/usr/share/datasets/fashion-mnist/";
+    if (!std::filesystem::exists(root))
+      QSKIP("Debian's dataset-fashion-mnist is not installed");
+    auto train = data::openIdx({root + "train-images-idx3-ubyte.gz", root + "train-labels-idx1-ubyte.gz", "", ""}, 10);
+    QVERIFY2(train.ok(), train.ok() ? "" : train.error().text().c_str());
+    QCOMPARE((*train)->size(), 60'000);
+    QCOMPARE((*train)->fields()[0].shape, (Shape{28, 28, 1}));
+    std::vector<int> counts(10);
+    for (std::int64_t i = 0; i < 60'000; ++i) {
+      std::int32_t label = 0;
+      (*train)->read(i, 1, reinterpret_cast<std::byte*>(&label));
+      ++counts[label];
+    }
+    QCOMPARE(counts, std::vector<int>(10, 6000));
+    auto test = data::openIdx({root + "t10k-images-idx3-ubyte.gz", root + "t10k-labels-idx1-ubyte.gz", "", ""}, 10);
+    QVERIFY(test.ok());
+    QCOMPARE((*test)->size(), 10'000);
+    QCOMPARE(data::openIdx({root + "train-images-idx3-ubyte.gz", root + "t10k-labels-idx1-ubyte.gz", "", ""}, 10).error().code,
+             Code::kDataLoss);
+  }
+
+  void badFiles() {
+    auto absent = data::openIdx({"/nowhere/images", "/nowhere/labels", "", ""}, 10);
+    QCOMPARE(absent.error().code, Code::kNotFound);
+    QVERIFY(absent.error().text().find("/nowhere/images") != std::string::npos);
+
+    const auto images = sampleImages(), labels = sampleLabels();
+    auto wrong = data::openIdx({file("i", images), file("l", labels), std::string(64, '0'), ""}, 10);
+    QCOMPARE(wrong.error().code, Code::kFailedPrecondition);
+    QVERIFY(wrong.error().why.find(sha256Hex(images)) != std::string::npos);
+    QVERIFY(wrong.error().why.find(std::string(64, '0')) != std::string::npos);
+
+    for (std::size_t length = 0; length < images.size(); ++length)
+      QCOMPARE(errorOf(images.substr(0, length), labels).code, Code::kDataLoss);
+    const std::string packed = gzip(images);
+    for (std::size_t length = 2; length < packed.size(); ++length)
+      QCOMPARE(errorOf(packed.substr(0, length), labels).code, Code::kDataLoss);
+    QCOMPARE(errorOf(images + "x", labels).code, Code::kDataLoss);
+    QCOMPARE(errorOf(packed + "junk", labels).code, Code::kDataLoss);
+    QCOMPARE(errorOf(labels, images).code, Code::kDataLoss);
+    QCOMPARE(errorOf(images, idx({19}, std::string(19, '\0'))).code, Code::kDataLoss);
+    QCOMPARE(errorOf(idx({0, 2, 3}, ""), idx({0}, "")).code, Code::kDataLoss);
+    QCOMPARE(errorOf(idx({~0u, ~0u, ~0u}, "abc"), labels).code, Code::kDataLoss);
+
+    const Error label = errorOf(images, labels, 9);
+    QCOMPARE(label.code, Code::kDataLoss);
+    QVERIFY(label.why.starts_with("record 9 has label 9"));
+    QVERIFY(label.what.find("labels") != std::string::npos);
+
+    // A flipped bit is caught by gzip's own checks, but in the padding after the last block.
+    for (std::size_t i = 10; i < packed.size(); ++i) {
+      std::string flipped = packed;
+      flipped[i] = static_cast<char>(flipped[i] ^ 0x10);
+      if (i != packed.size() - 9) QCOMPARE(errorOf(flipped, labels).code, Code::kDataLoss);
+    }
+  }
+
+  void mutatedHeaders() {
+    // Never a crash, never a data set of another shape than its bytes.
+    const auto images = sampleImages();
+    const std::string labels = file("labels", sampleLabels());
+    for (std::uint64_t round = 0; round < 3000; ++round) {
+      std::string mutant = images;
+      const std::uint64_t key = randomKey(11, round);
+      for (std::uint64_t i = 0; i <= randomBits(key, 99) % 4; ++i) {
+        const std::uint64_t bits = randomBits(key, i);
+        if (bits % 5 == 0) mutant.resize(bits / 7 % (images.size() + 8));
+        else if (!mutant.empty()) mutant[bits / 7 % std::min<std::size_t>(mutant.size(), 20)] = static_cast<char>(bits >> 40);
+      }
+      auto opened = data::openIdx({file("mutant", mutant), labels, "", ""}, 10);
+      if (!opened.ok()) continue;
+      std::vector<std::byte> pixels(static_cast<std::size_t>((*opened)->fields()[0].bytes()));
+      for (std::int64_t i = 0; i < (*opened)->size(); ++i) (*opened)->read(i, 0, pixels.data());
+      QCOMPARE((*opened)->size() * (*opened)->fields()[0].bytes() + 16,
+               static_cast<std::int64_t>(mutant.size()));
+    }
+  }
+
+  void orders() {
+    QElapsedTimer clock;
+    clock.start();
+    const auto order = data::epochOrder(60'000, 1, 0, true);
+    QVERIFY(clock.elapsed() < 200);
+    auto sorted = order;
+    std::sort(sorted.begin(), sorted.end());
+    const auto identity = data::epochOrder(60'000, 1, 0, false);
+    QCOMPARE(sorted, identity);
+    QVERIFY(order != identity);
+    QCOMPARE(order, data::epochOrder(60'000, 1, 0, true));
+    QVERIFY(order != data::epochOrder(60'000, 1, 1, true));
+    QVERIFY(order != data::epochOrder(60'000, 2, 0, true));
+    // Every place is equally likely: 3! orders of 3, 60,000 epochs; 5 standard deviations.
+    std::vector<int> counts(27);
+    for (int epoch = 0; epoch < 60'000; ++epoch) {
+      const auto small = data::epochOrder(3, 5, epoch, true);
+      ++counts[static_cast<std::size_t>(small[0] * 9 + small[1] * 3 + small[2])];
+    }
+    for (const int count : counts) QVERIFY(count == 0 || std::abs(count - 10'000) < 5 * 92);
+    QVERIFY(data::epochOrder(0, 1, 0, true).empty());
+  }
+
+  void positions() {
+    QCOMPARE(data::stepsPerEpoch(100, 32), 4);
+    QCOMPARE(data::stepsPerEpoch(96, 32), 3);
+    const auto last = data::batchPosition(100, 32, 7);
+    QCOMPARE(last.epoch, 1);
+    QCOMPARE(last.first, 96);
+    QCOMPARE(last.count, 4);
+  }
+
+  void everySampleOncePerEpoch() {
+    const Numbers numbers(103);
+    for (const std::int64_t world : {1, 2, 3, 4, 7}) {
+      std::vector<std::vector<std::int64_t>> seen(3);
+      for (std::int64_t rank = 0; rank < world; ++rank) {
+        Loader::Options options;
+        options.globalBatch = 16;
+        options.begin = 16 * rank / world;
+        options.end = 16 * (rank + 1) / world;
+        options.seed = 3;
+        options.lastStep = 3 * data::stepsPerEpoch(103, 16);
+        Loader loader(numbers, options);
+        std::int64_t step = 0;
+        while (const Batch* batch = loader.next()) {
+          QCOMPARE(batch->step, step++);
+          for (std::size_t i = 0; i < batch->weights.size(); ++i) {
+            const std::int64_t place = options.begin + static_cast<std::int64_t>(i);
+            QCOMPARE(batch->weights[i], place < batch->position.count ? 1.0f : 0.0f);
+            if (batch->weights[i] == 0.0f) QCOMPARE(numberAt(*batch, i), 0);
+            else seen[static_cast<std::size_t>(batch->position.epoch)].push_back(numberAt(*batch, i));
+          }
+        }
+        QCOMPARE(step, options.lastStep);
+        QVERIFY(loader.next() == nullptr);
+      }
+      for (auto& epoch : seen) {
+        std::sort(epoch.begin(), epoch.end());
+        QCOMPARE(epoch, data::epochOrder(103, 0, 0, false));
+      }
+    }
+  }
+
+  void resumedLoaderGoesOnAlike() {
+    const Numbers numbers(50);
+    Loader::Options options{8, 0, 8, 9, true, 0, 20, 2};
+    Loader whole(numbers, options);
+    for (int i = 0; i < 11; ++i) QVERIFY(whole.next() != nullptr);
+    options.firstStep = 11;
+    Loader resumed(numbers, options);
+    while (const Batch* batch = whole.next()) {
+      const Batch* other = resumed.next();
+      QVERIFY(other != nullptr);
+      QCOMPARE(other->step, batch->step);
+      QVERIFY(other->fields == batch->fields && other->weights == batch->weights);
+    }
+    QVERIFY(resumed.next() == nullptr);
+  }
+
+  void batchesStayUntilTheNextCall() {
+    const Numbers numbers(64);
+    Loader loader(numbers, {4, 0, 4, 1, false, 0, 64, 1});
+    for (std::int64_t step = 0; step < 64; ++step) {
+      const Batch* batch = loader.next();
+      for (int yields = 0; yields < 20; ++yields) std::this_thread::yield();
+      for (std::size_t i = 0; i < 4; ++i)
+        QCOMPARE(numberAt(*batch, i), (step * 4 + static_cast<std::int64_t>(i)) % 64);
+    }
+  }
+
+  void endsAtAnyTime() {
+    const Numbers numbers(1000);
+    for (int taken = 0; taken < 30; ++taken) {
+      Loader loader(numbers, {10, 0, 10, 1, true, 0, 1000, 3});
+      for (int i = 0; i < taken; ++i) QVERIFY(loader.next() != nullptr);
+    }
+    Loader none(numbers, {10, 0, 10, 1, true, 5, 5, 3});
+    QVERIFY(none.next() == nullptr);
+  }
+};
+
+}  // namespace lockstep::tests
+
+QTEST_GUILESS_MAIN(lockstep::tests::DatasetTest)
+#include "dataset_test.moc"

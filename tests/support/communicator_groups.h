@@ -1,0 +1,204 @@
+// Groups of ranks for tests: as threads of this process or as forked processes, over any kind of
+// communicator.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "engine/base/file.h"
+#include "engine/comm/communicator.h"
+
+namespace lockstep::tests {
+
+// Ranks of one process meet here.
+class MemoryStore final : public comm::Store {
+ public:
+  Status set(const std::string& key, const std::string& value) override {
+    const std::lock_guard lock(mutex_);
+    entries_[key] = value;
+    changed_.notify_all();
+    return {};
+  }
+  Result<std::string> get(const std::string& key, Nanoseconds timeout) override {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, std::chrono::nanoseconds(timeout),
+                           [&] { return entries_.count(key) != 0; }))
+      return makeError(Code::kDeadlineExceeded, "key {}", key);
+    return entries_[key];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string> entries_;
+};
+
+// Ranks of one host meet in a folder.
+class FolderStore final : public comm::Store {
+ public:
+  explicit FolderStore(std::string folder) : folder_(std::move(folder)) {}
+  Status set(const std::string& key, const std::string& value) override {
+    return writeFileAtomically(path(key), value);
+  }
+  Result<std::string> get(const std::string& key, Nanoseconds timeout) override {
+    const Nanoseconds deadline = monotonicNow() + timeout;
+    while (!std::filesystem::exists(path(key))) {
+      if (monotonicNow() >= deadline) return makeError(Code::kDeadlineExceeded, "key {}", key);
+      usleep(500);
+    }
+    return readFile(path(key));
+  }
+
+ private:
+  std::string path(std::string key) const {
+    for (char& c : key)
+      if (c == '/') c = '_';
+    return folder_ + "/" + key;
+  }
+  std::string folder_;
+};
+
+struct GroupOptions {
+  std::string kind;   // "in-process", "shm", "gloo"
+  int size = 1;
+  Nanoseconds timeout = 10'000'000'000;
+  bool oversubscribed = true;
+};
+
+using RankBody = std::function<std::string(comm::Communicator&)>;  // "" or what went wrong
+
+inline std::string uniquePrefix() {
+  static int count = 0;
+  return "group" + std::to_string(getpid()) + "-" + std::to_string(count++);
+}
+
+// The rank's communicator of kind "shm" or "gloo".
+inline Result<std::unique_ptr<comm::Communicator>> openRank(const GroupOptions& options, int rank,
+                                                            int memory, const std::string& prefix,
+                                                            comm::Store& store) {
+  if (options.kind == "shm")
+    return comm::openSharedMemory(memory, rank, options.size, options.oversubscribed,
+                                  options.timeout);
+  return comm::connectGloo({rank, options.size, "", "", prefix, options.timeout}, store);
+}
+
+// Plays `body` once a rank on threads; gives each rank's answer.
+inline std::vector<std::string> runAsThreads(const GroupOptions& options, const RankBody& body) {
+  std::vector<std::string> answers(static_cast<std::size_t>(options.size));
+  std::vector<std::unique_ptr<comm::Communicator>> group;
+  int memory = -1;
+  if (options.kind == "in-process") group = comm::makeInProcessGroup(options.size, options.timeout);
+  if (options.kind == "shm") memory = comm::makeSharedMemory(options.size).value();
+  MemoryStore store;
+  const std::string prefix = uniquePrefix();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < options.size; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto& answer = answers[static_cast<std::size_t>(rank)];
+      std::unique_ptr<comm::Communicator> own;
+      if (options.kind == "in-process") {
+        own = std::move(group[static_cast<std::size_t>(rank)]);
+      } else {
+        auto made = openRank(options, rank, memory, prefix, store);
+        if (!made.ok()) {
+          answer = made.error().text();
+          return;
+        }
+        own = std::move(*made);
+      }
+      answer = body(*own);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  if (memory >= 0) close(memory);
+  return answers;
+}
+
+// Ranks as processes, each with a pipe on which it says that it goes on and, last, its answer.
+class ProcessGroup {
+ public:
+  using Say = std::function<void()>;
+  using Body = std::function<std::string(comm::Communicator&, const Say&)>;
+
+  ProcessGroup(const GroupOptions& options, const std::string& folder, const Body& body) {
+    const int memory = options.kind == "shm" ? comm::makeSharedMemory(options.size).value() : -1;
+    const std::string prefix = uniquePrefix();
+    for (int rank = 0; rank < options.size; ++rank) {
+      int ends[2];
+      if (pipe(ends) != 0) std::abort();
+      const pid_t pid = fork();
+      if (pid == 0) {
+        for (const int other : pipes_) close(other);
+        close(ends[0]);
+        child(options, folder, body, rank, memory, prefix, ends[1]);
+      }
+      close(ends[1]);
+      pids_.push_back(pid);
+      pipes_.push_back(ends[0]);
+    }
+    if (memory >= 0) close(memory);
+  }
+
+  ~ProcessGroup() {
+    for (const pid_t pid : pids_) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+    for (const int pipe : pipes_) close(pipe);
+  }
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+
+  pid_t pid(int rank) const { return pids_[static_cast<std::size_t>(rank)]; }
+
+  // Waits until the rank has said once more that it goes on; false if it ended instead.
+  bool progress(int rank) {
+    char byte = 0;
+    return read(pipes_[static_cast<std::size_t>(rank)], &byte, 1) == 1 && byte == '.';
+  }
+
+  // The rank's answer, once its process has closed the pipe; "?" where it gave none.
+  std::string answer(int rank) {
+    std::string text;
+    char buffer[512];
+    ssize_t n = 0;
+    while ((n = read(pipes_[static_cast<std::size_t>(rank)], buffer, sizeof buffer)) > 0)
+      text.append(buffer, static_cast<std::size_t>(n));
+    const auto start = text.find('=');
+    return start == std::string::npos ? "?" : text.substr(start + 1);
+  }
+
+ private:
+  [[noreturn]] static void child(const GroupOptions& options, const std::string& folder,
+                                 const Body& body, int rank, int memory, const std::string& prefix,
+                                 int pipe) {
+    const auto write = [pipe](std::string_view text) {
+      if (::write(pipe, text.data(), text.size()) < 0) _exit(3);
+    };
+    FolderStore store(folder);
+    auto made = openRank(options, rank, memory, prefix, store);
+    const std::string answer = made.ok() ? body(**made, [&] { write("."); }) : made.error().text();
+    if (made.ok()) made->reset();
+    write("=" + answer);
+    _exit(0);
+  }
+
+  std::vector<pid_t> pids_;
+  std::vector<int> pipes_;
+};
+
+}  // namespace lockstep::tests
