@@ -125,7 +125,7 @@ class RunStore {
   std::vector<SpanEvents> events(std::int64_t fromStep, std::int64_t toStep) const;
 
  private:
-  friend class History;
+  friend Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path);
   struct State;
   explicit RunStore(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

@@ -1,0 +1,298 @@
+#include "app/history/history.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "app/history/run_store.h"
+#include "app/history/sqlite.h"
+#include "engine/base/file.h"
+
+namespace lockstep::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSchema = R"(
+CREATE TABLE run(run TEXT PRIMARY KEY, name TEXT, notes TEXT, phase INTEGER, created INTEGER,
+  started INTEGER, finished INTEGER, generation INTEGER, world INTEGER, strategy TEXT, comm TEXT,
+  plan_hash TEXT, version TEXT, predicted_step REAL, measured_step REAL, steps INTEGER,
+  epochs INTEGER, train_loss REAL, eval_loss REAL, eval_accuracy REAL, samples_per_second REAL,
+  weights_sha256 TEXT, cluster TEXT, error TEXT, model_file TEXT, resumed_from TEXT);
+CREATE INDEX run_created ON run(created);
+CREATE TABLE document(run TEXT PRIMARY KEY, spec TEXT, resolved TEXT, cluster TEXT, plan TEXT,
+  prediction TEXT, nodes TEXT);
+)";
+constexpr std::string_view kColumns =
+    "run,name,notes,phase,created,started,finished,generation,world,strategy,comm,plan_hash,version,"
+    "predicted_step,measured_step,steps,epochs,train_loss,eval_loss,eval_accuracy,"
+    "samples_per_second,weights_sha256,cluster,error,model_file,resumed_from";
+
+constexpr std::array<std::string_view, 9> kPhaseNames = {
+    "unknown", "launching", "prepared", "running", "stopping", "succeeded", "failed", "stopped",
+    "expired"};
+
+RunRow readRow(const Statement& row) {
+  RunRow out;
+  int column = 0;
+  const auto text = [&] { return row.text(column++); };
+  const auto integer = [&] { return row.integer(column++); };
+  const auto number = [&] { return row.number(column++); };
+  out.run = text();
+  out.name = text();
+  out.notes = text();
+  out.phase = static_cast<RunPhase>(std::clamp<std::int64_t>(integer(), 0, 8));
+  out.createdNs = integer();
+  out.startedNs = integer();
+  out.finishedNs = integer();
+  out.generation = static_cast<int>(integer());
+  out.world = static_cast<int>(integer());
+  out.strategy = text();
+  out.comm = text();
+  out.planHash = text();
+  out.version = text();
+  out.predictedStepSeconds = number();
+  out.measuredStepSeconds = number();
+  out.figures.steps = integer();
+  out.figures.epochs = integer();
+  out.figures.trainLoss = number();
+  out.figures.evalLoss = number();
+  out.figures.evalAccuracy = number();
+  out.figures.samplesPerSecond = number();
+  out.figures.weightsSha256 = text();
+  out.clusterName = text();
+  out.error = text();
+  out.modelFile = text();
+  out.resumedFrom = text();
+  return out;
+}
+
+Status writeRow(Database& database, std::string_view verb, const RunRow& row) {
+  const std::string sql =
+      fmt::format("{} INTO run({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", verb,
+                  kColumns);
+  const auto text = [](const std::string& s) { return std::string_view(s); };
+  return Statement(database, sql)
+      .bind(text(row.run)).bind(text(row.name)).bind(text(row.notes))
+      .bind(static_cast<int>(row.phase)).bind(row.createdNs).bind(row.startedNs)
+      .bind(row.finishedNs).bind(row.generation).bind(row.world).bind(text(row.strategy))
+      .bind(text(row.comm)).bind(text(row.planHash)).bind(text(row.version))
+      .bind(row.predictedStepSeconds).bind(row.measuredStepSeconds).bind(row.figures.steps)
+      .bind(row.figures.epochs).bind(row.figures.trainLoss).bind(row.figures.evalLoss)
+      .bind(row.figures.evalAccuracy).bind(row.figures.samplesPerSecond)
+      .bind(text(row.figures.weightsSha256)).bind(text(row.clusterName)).bind(text(row.error))
+      .bind(text(row.modelFile)).bind(text(row.resumedFrom)).run();
+}
+
+// Which of the three tables of a CSV a series belongs to.
+enum class Axis { kStep, kEpoch, kTime };
+Axis axisOf(std::string_view series) {
+  if (series.starts_with("epoch/")) return Axis::kEpoch;
+  if (series.starts_with("node/") || series.ends_with("/cpu") || series.ends_with("/memory"))
+    return Axis::kTime;
+  return Axis::kStep;
+}
+
+}  // namespace
+
+std::string_view runPhaseName(RunPhase phase) { return kPhaseNames[static_cast<std::size_t>(phase)]; }
+bool isFinal(RunPhase phase) { return phase >= RunPhase::kSucceeded; }
+
+struct History::State {
+  std::string folder;
+  std::unique_ptr<Database> database;
+  std::int64_t ownChanges = 0;
+  std::string pathOf(const std::string& run) const { return folder + "/runs/" + run + ".db"; }
+  Status changed(Status status) {
+    if (status.ok()) ++ownChanges;
+    return status;
+  }
+};
+
+History::History(std::unique_ptr<State> state) : state_(std::move(state)) {}
+History::~History() = default;
+
+Result<std::unique_ptr<History>> History::open(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder + "/runs", error);
+  if (error) return systemError(error.value(), "cannot make the history's folder " + folder);
+  auto state = std::make_unique<State>();
+  state->folder = folder;
+  LOCKSTEP_ASSIGN(state->database, Database::open(folder + "/history.db", 1, kSchema));
+  return std::unique_ptr<History>(new History(std::move(state)));
+}
+
+const std::string& History::folder() const { return state_->folder; }
+
+Status History::add(const RunRow& row, const RunDocuments& documents) {
+  if (row.run.empty() || row.run.find('/') != std::string::npos)
+    return invalidArgument("\"{}\" is no run id", row.run);
+  Transaction transaction(*state_->database);
+  LOCKSTEP_TRY(transaction.status());
+  LOCKSTEP_TRY(writeRow(*state_->database, "INSERT", row));
+  LOCKSTEP_TRY(setDocuments(row.run, documents));
+  return state_->changed(transaction.commit());
+}
+
+Status History::update(const RunRow& row) {
+  return state_->changed(writeRow(*state_->database, "INSERT OR REPLACE", row));
+}
+
+Status History::setDocuments(const std::string& run, const RunDocuments& documents) {
+  return state_->changed(
+      Statement(*state_->database, "INSERT OR REPLACE INTO document VALUES(?,?,?,?,?,?,?)")
+          .bind(std::string_view(run))
+          .bind(std::string_view(documents.specYaml))
+          .bind(std::string_view(documents.specResolved))
+          .bind(std::string_view(documents.clusterYaml))
+          .bind(std::string_view(documents.plan))
+          .bind(std::string_view(documents.prediction))
+          .bind(std::string_view(documents.nodes))
+          .run());
+}
+
+Status History::setNotes(const std::string& run, const std::string& notes) {
+  return state_->changed(Statement(*state_->database, "UPDATE run SET notes=? WHERE run=?")
+                             .bind(std::string_view(notes))
+                             .bind(std::string_view(run))
+                             .run());
+}
+
+Result<RunRow> History::row(const std::string& run) const {
+  Statement found(*state_->database, fmt::format("SELECT {} FROM run WHERE run=?", kColumns));
+  if (found.bind(std::string_view(run)).step()) return readRow(found);
+  LOCKSTEP_TRY(found.status());
+  return makeError(Code::kNotFound, "there is no run \"{}\" in the history", run);
+}
+
+Result<RunRow> History::find(const std::string& text) const {
+  if (text == "last") {
+    LOCKSTEP_ASSIGN(auto newest, list({}, 1));
+    if (newest.empty()) return makeError(Code::kNotFound, "the history has no runs yet");
+    return newest.front();
+  }
+  if (auto whole = row(text); whole.ok()) return whole;
+  Statement found(*state_->database,
+                  fmt::format("SELECT {} FROM run WHERE substr(run,1,length(?1))=?1 LIMIT 2", kColumns));
+  found.bind(std::string_view(text));
+  if (text.empty() || !found.step()) {
+    LOCKSTEP_TRY(found.status());
+    Error error = makeError(Code::kNotFound, "there is no run \"{}\" in the history", text);
+    error.next = "`lockstep history list` shows what is there";
+    return error;
+  }
+  const RunRow first = readRow(found);
+  if (found.step()) return invalidArgument("more than one run begins with \"{}\"", text);
+  return first;
+}
+
+Result<RunDocuments> History::documents(const std::string& run) const {
+  Statement found(*state_->database,
+                  "SELECT spec,resolved,cluster,plan,prediction,nodes FROM document WHERE run=?");
+  if (!found.bind(std::string_view(run)).step()) {
+    LOCKSTEP_TRY(found.status());
+    return makeError(Code::kNotFound, "there is no run \"{}\" in the history", run);
+  }
+  return RunDocuments{found.text(0), found.text(1), found.text(2),
+                      found.text(3), found.text(4), found.text(5)};
+}
+
+Result<std::vector<RunRow>> History::list(const std::string& contains, int limit) const {
+  Statement rows(*state_->database,
+                 fmt::format("SELECT {} FROM run WHERE ?1='' OR instr(lower(run||' '||name||' '||"
+                             "notes||' '||strategy||' '||cluster), lower(?1))>0 "
+                             "ORDER BY created DESC, run DESC LIMIT ?2",
+                             kColumns));
+  rows.bind(std::string_view(contains)).bind(limit);
+  std::vector<RunRow> out;
+  while (rows.step()) out.push_back(readRow(rows));
+  LOCKSTEP_TRY(rows.status());
+  return out;
+}
+
+std::int64_t History::changes() const {
+  Statement version(*state_->database, "PRAGMA data_version");
+  return (version.step() ? version.integer(0) : 0) + state_->ownChanges;
+}
+
+Status History::remove(const std::string& run) {
+  LOCKSTEP_TRY(row(run).status());
+  const std::string path = state_->pathOf(run);
+  auto lock = lockRunStore(path);
+  if (!lock.ok()) {
+    Error error = lock.error();
+    if (error.code == Code::kAlreadyExists) {
+      error = makeError(Code::kFailedPrecondition, "run {} is being recorded", run);
+      error.next = "wait for its end, or stop it first";
+    }
+    return error;
+  }
+  Status done = [&]() -> Status {
+    Transaction transaction(*state_->database);
+    LOCKSTEP_TRY(transaction.status());
+    for (const char* table : {"run", "document"})
+      LOCKSTEP_TRY(Statement(*state_->database, fmt::format("DELETE FROM {} WHERE run=?", table))
+                       .bind(std::string_view(run))
+                       .run());
+    return transaction.commit();
+  }();
+  if (done.ok())
+    for (const char* ending : {"", "-wal", "-shm", ".lock"}) unlink((path + ending).c_str());
+  close(*lock);
+  return state_->changed(done);
+}
+
+Result<std::unique_ptr<RunStore>> History::openRun(const std::string& run) const {
+  LOCKSTEP_TRY(row(run).status());
+  return openRunStore(state_->pathOf(run));
+}
+
+Result<std::string> History::csv(const std::string& run) const {
+  LOCKSTEP_ASSIGN(const auto store, openRun(run));
+  std::string out;
+  for (const Axis axis : {Axis::kStep, Axis::kEpoch, Axis::kTime}) {
+    std::vector<std::string> names;
+    for (const SeriesInfo& info : store->series())
+      if (axisOf(info.name) == axis) names.push_back(info.name);
+    if (names.empty()) continue;
+    if (!out.empty()) out += "\n";
+    out += axis == Axis::kStep ? "step" : axis == Axis::kEpoch ? "epoch" : "time";
+    std::vector<std::vector<Point>> columns;
+    for (const std::string& name : names) {
+      out += "," + name;
+      LOCKSTEP_ASSIGN(auto points, store->readAll(name));
+      columns.push_back(std::move(points));
+    }
+    out += "\n";
+    // All columns have increasing x: merged as they are read.
+    std::vector<std::size_t> at(columns.size(), 0);
+    for (;;) {
+      double x = INFINITY;
+      for (std::size_t c = 0; c < columns.size(); ++c)
+        if (at[c] < columns[c].size()) x = std::min(x, columns[c][at[c]].x);
+      if (x == INFINITY) break;
+      out += axis == Axis::kTime ? fmt::format("{:.3f}", x) : fmt::format("{:.0f}", x);
+      for (std::size_t c = 0; c < columns.size(); ++c) {
+        out += ",";
+        if (at[c] < columns[c].size() && columns[c][at[c]].x == x) {
+          const double y = columns[c][at[c]++].y;
+          if (!std::isnan(y)) out += fmt::format("{:.9g}", y);
+        }
+      }
+      out += "\n";
+    }
+  }
+  return out;
+}
+
+Status History::exportCsv(const std::string& run, const std::string& path) const {
+  LOCKSTEP_ASSIGN(const std::string text, csv(run));
+  return writeFileAtomically(path, text);
+}
+
+}  // namespace lockstep::app

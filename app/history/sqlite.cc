@@ -1,0 +1,128 @@
+#include "app/history/sqlite.h"
+
+#include <limits>
+
+namespace lockstep::app {
+
+Statement::Statement(Database& database, std::string_view sql) : database_(database) {
+  check(sqlite3_prepare_v2(database.handle(), sql.data(), static_cast<int>(sql.size()), &statement_,
+                           nullptr));
+}
+
+void Statement::check(int result) {
+  if (result != SQLITE_OK && result != SQLITE_ROW && result != SQLITE_DONE && status_.ok())
+    status_ = database_.error(result);
+}
+Statement& Statement::bind(std::int64_t value) {
+  check(sqlite3_bind_int64(statement_, ++bound_, value));
+  return *this;
+}
+Statement& Statement::bind(double value) {
+  check(sqlite3_bind_double(statement_, ++bound_, value));
+  return *this;
+}
+Statement& Statement::bind(std::string_view value) {
+  check(sqlite3_bind_text64(statement_, ++bound_, value.data() == nullptr ? "" : value.data(),
+                            value.size(), SQLITE_TRANSIENT, SQLITE_UTF8));
+  return *this;
+}
+Statement& Statement::bindBlob(std::span<const std::byte> value) {
+  check(sqlite3_bind_blob64(statement_, ++bound_, value.data(), value.size(), SQLITE_TRANSIENT));
+  return *this;
+}
+
+bool Statement::step() {
+  if (!status_.ok()) return false;
+  const int result = sqlite3_step(statement_);
+  check(result);
+  return result == SQLITE_ROW;
+}
+
+Status Statement::run() {
+  while (step()) {
+  }
+  Status out = status_;
+  status_ = {};
+  sqlite3_reset(statement_);
+  bound_ = 0;
+  return out;
+}
+
+double Statement::number(int column) const {
+  if (sqlite3_column_type(statement_, column) == SQLITE_NULL)
+    return std::numeric_limits<double>::quiet_NaN();
+  return sqlite3_column_double(statement_, column);
+}
+std::string Statement::text(int column) const {
+  const auto* data = sqlite3_column_text(statement_, column);
+  const int size = sqlite3_column_bytes(statement_, column);
+  return data == nullptr ? std::string()
+                         : std::string(reinterpret_cast<const char*>(data),
+                                       static_cast<std::size_t>(size));
+}
+std::span<const std::byte> Statement::blob(int column) const {
+  const void* data = sqlite3_column_blob(statement_, column);
+  return {static_cast<const std::byte*>(data),
+          static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))};
+}
+
+Result<std::unique_ptr<Database>> Database::open(const std::string& path, int version,
+                                                 std::string_view schema) {
+  std::unique_ptr<Database> database(new Database);
+  database->path_ = path;
+  const int opened = sqlite3_open_v2(
+      path.c_str(), &database->handle_,
+      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  if (opened != SQLITE_OK) return database->error(opened);
+  sqlite3_busy_timeout(database->handle_, 5000);
+  LOCKSTEP_TRY(database->execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"));
+  const auto found = [&]() -> Result<std::int64_t> {
+    Statement statement(*database, "PRAGMA user_version");
+    if (!statement.step()) return statement.status().error();
+    return statement.integer(0);
+  };
+  LOCKSTEP_ASSIGN(std::int64_t current, found());
+  if (current > version) {
+    Error error = makeError(Code::kFailedPrecondition, "{} was written by a newer Lockstep", path);
+    error.next = "use that version, or another --home";
+    return error;
+  }
+  if (current == 0) {
+    Transaction transaction(*database);
+    LOCKSTEP_TRY(transaction.status());
+    LOCKSTEP_ASSIGN(current, found());  // another process may have been quicker
+    if (current == 0) {
+      LOCKSTEP_TRY(database->execute(std::string(schema)));
+      LOCKSTEP_TRY(database->execute(fmt::format("PRAGMA user_version={}", version)));
+    }
+    LOCKSTEP_TRY(transaction.commit());
+  }
+  return database;
+}
+
+Status Database::execute(const std::string& sql) {
+  const int result = sqlite3_exec(handle_, sql.c_str(), nullptr, nullptr, nullptr);
+  return result == SQLITE_OK ? Status() : Status(error(result));
+}
+
+Error Database::error(int result) const {
+  Code code = Code::kInternal;
+  std::string next;
+  switch (result & 0xff) {
+    case SQLITE_BUSY: case SQLITE_LOCKED: code = Code::kUnavailable; break;
+    case SQLITE_FULL:
+      code = Code::kResourceExhausted;
+      next = "free disk space";
+      break;
+    case SQLITE_CORRUPT: case SQLITE_NOTADB: case SQLITE_IOERR: code = Code::kDataLoss; break;
+    case SQLITE_CANTOPEN: code = Code::kNotFound; break;
+    case SQLITE_READONLY: case SQLITE_PERM: case SQLITE_AUTH: code = Code::kPermissionDenied; break;
+    default: break;
+  }
+  Error error = makeError(code, "cannot use {}", path_);
+  error.why = handle_ != nullptr ? sqlite3_errmsg(handle_) : sqlite3_errstr(result);
+  error.next = next;
+  return error;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,94 @@
+// A thin hold on SQLite: connections and statements that close themselves, errors as Status.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+
+namespace lockstep::app {
+
+class Database;
+
+// A prepared statement, bound left to right from 1. Valid while its database is.
+class Statement {
+ public:
+  Statement(Database& database, std::string_view sql);
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+  ~Statement() { sqlite3_finalize(statement_); }
+
+  Statement& bind(std::int64_t value);
+  Statement& bind(int value) { return bind(static_cast<std::int64_t>(value)); }
+  Statement& bind(double value);
+  Statement& bind(std::string_view value);       // text
+  Statement& bindBlob(std::span<const std::byte> value);
+
+  // True: a row is there. False: done, or failed; see status().
+  bool step();
+  Status run();  // to the end, then ready to be bound again
+  const Status& status() const { return status_; }
+
+  std::int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
+  double number(int column) const;               // NaN for NULL, as which SQLite keeps NaN
+  std::string text(int column) const;
+  std::span<const std::byte> blob(int column) const;  // until the next step
+
+ private:
+  void check(int result);
+  Database& database_;
+  sqlite3_stmt* statement_ = nullptr;
+  int bound_ = 0;
+  Status status_;
+};
+
+class Database {
+ public:
+  // WAL, a busy time-out of five seconds, and `schema` where user_version is 0. A file written by a
+  // newer version (user_version above `version`) is kFailedPrecondition.
+  static Result<std::unique_ptr<Database>> open(const std::string& path, int version,
+                                                std::string_view schema);
+  ~Database() { sqlite3_close(handle_); }
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  Status execute(const std::string& sql);
+  Error error(int result) const;
+  sqlite3* handle() { return handle_; }
+
+ private:
+  Database() = default;
+  std::string path_;
+  sqlite3* handle_ = nullptr;
+};
+
+// BEGIN IMMEDIATE … COMMIT; rolled back where commit() was not reached.
+class Transaction {
+ public:
+  explicit Transaction(Database& database)
+      : database_(database), status_(database.execute("BEGIN IMMEDIATE")) {}
+  ~Transaction() {
+    if (open()) (void)database_.execute("ROLLBACK");
+  }
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  const Status& status() const { return status_; }
+  Status commit() {
+    Status done = database_.execute("COMMIT");
+    committed_ = done.ok();
+    return done;
+  }
+
+ private:
+  bool open() const { return status_.ok() && !committed_; }
+  Database& database_;
+  Status status_;
+  bool committed_ = false;
+};
+
+}  // namespace lockstep::app

@@ -1,0 +1,219 @@
+#include <QtTest>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+
+#include "app/history/history.h"
+
+using namespace lockstep;
+using namespace lockstep::app;
+
+namespace {
+RunRow rowOf(const std::string& run, std::int64_t created = 1) {
+  RunRow row;
+  row.run = run;
+  row.name = "fashion-mlp";
+  row.strategy = "multi-worker-mirrored";
+  row.clusterName = "local-3";
+  row.createdNs = created;
+  row.figures.trainLoss = NAN;
+  return row;
+}
+RunBatch lossBatch(std::int64_t first, std::int64_t count) {
+  RunBatch batch;
+  RunBatch::Series series{"loss", {}};
+  for (std::int64_t i = first; i < first + count; ++i)
+    series.points.push_back({static_cast<double>(i), static_cast<double>(i % 1000)});
+  batch.series.push_back(series);
+  batch.cursors.push_back({"n1", static_cast<std::uint64_t>(first + count)});
+  return batch;
+}
+}  // namespace
+
+class HistoryTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void init() {
+    dir_ = std::make_unique<QTemporaryDir>();
+    auto opened = History::open(dir_->path().toStdString());
+    QVERIFY(opened.ok());
+    history_ = std::move(opened).value();
+  }
+
+  void rowsAreFoundListedAndRemoved() {
+    QVERIFY(history_->add(rowOf("20240101-aaaa", 1), {"spec", "resolved", "cluster", "plan", "{}", "[]"}).ok());
+    QVERIFY(history_->add(rowOf("20240101-abbb", 2), {}).ok());
+    QVERIFY(!history_->add(rowOf("20240101-abbb", 2), {}).ok());
+    QVERIFY(!history_->add(rowOf("../evil"), {}).ok());
+    QCOMPARE(history_->find("last")->run, std::string("20240101-abbb"));
+    QCOMPARE(history_->find("20240101-aa")->run, std::string("20240101-aaaa"));
+    QVERIFY(history_->find("20240101-a").error().code == Code::kInvalidArgument);
+    QVERIFY(history_->find("x").error().code == Code::kNotFound);
+    QVERIFY(std::isnan(history_->row("20240101-aaaa")->figures.trainLoss));
+    QCOMPARE(history_->documents("20240101-aaaa")->plan, std::string("plan"));
+    QVERIFY(history_->setNotes("20240101-aaaa", "the Good one").ok());
+    QCOMPARE(history_->list("good")->size(), std::size_t{1});
+    QCOMPARE(history_->list()->front().run, std::string("20240101-abbb"));
+    auto store = history_->openRun("20240101-aaaa");
+    QVERIFY(store.ok() && (*store)->lockForRecording().ok());
+    QVERIFY(history_->remove("20240101-aaaa").error().code == Code::kFailedPrecondition);
+    *store = nullptr;
+    QVERIFY(history_->remove("20240101-aaaa").ok());
+    QVERIFY(history_->openRun("20240101-aaaa").error().code == Code::kNotFound);
+    QCOMPARE(QDir(dir_->path() + "/runs").entryList({"20240101-aaaa*"}).size(), 0);
+  }
+
+  void anotherProcessesChangeIsSeen() {
+    const std::int64_t before = history_->changes();
+    auto other = History::open(dir_->path().toStdString());
+    QVERIFY((*other)->add(rowOf("r"), {}).ok());
+    QVERIFY(history_->changes() > before);
+  }
+
+  void oneRecorderAtATime() {
+    QVERIFY(history_->add(rowOf("r"), {}).ok());
+    auto first = history_->openRun("r"), second = history_->openRun("r");
+    QVERIFY((*first)->append(lossBatch(1, 5)).error().code == Code::kFailedPrecondition);
+    QVERIFY((*first)->lockForRecording().ok());
+    QVERIFY((*second)->lockForRecording().error().code == Code::kAlreadyExists);
+    QVERIFY((*first)->append(lossBatch(1, 5)).ok());
+    QCOMPARE((*second)->cursor("n1"), std::uint64_t{6});
+    *first = nullptr;
+    QVERIFY((*second)->lockForRecording().ok());
+    // Taking over goes on behind what is there; points told twice are kept once.
+    QVERIFY((*second)->append(lossBatch(3, 10)).ok());
+    QCOMPARE((*second)->readAll("loss")->size(), std::size_t{12});
+  }
+
+  void curvesAreExactWhenCloseAndBoundedWhenFar() {
+    QVERIFY(history_->add(rowOf("r"), {}).ok());
+    auto store = std::move(history_->openRun("r")).value();
+    QVERIFY(store->lockForRecording().ok());
+    constexpr std::int64_t kCount = 300'000;
+    for (std::int64_t at = 1; at <= kCount; at += 700)
+      QVERIFY(store->append(lossBatch(at, std::min<std::int64_t>(700, kCount - at + 1))).ok());
+    QCOMPARE(store->readAll("loss")->size(), static_cast<std::size_t>(kCount));
+    auto exact = store->read("loss", 5000, 5100, 1000);
+    QVERIFY(exact.ok());
+    QCOMPARE(exact->size(), std::size_t{103});  // and a neighbour on either side
+    for (const Span& span : *exact) QCOMPARE(span.last, std::fmod(span.x, 1000));
+    auto whole = store->read("loss", 0, kCount + 1, 1500);
+    QVERIFY(whole.ok());
+    QVERIFY(whole->size() <= 2 * 1502 && whole->size() > 100);
+    double low = INFINITY, high = -INFINITY;
+    for (const Span& span : *whole) {
+      low = std::min(low, span.low);
+      high = std::max(high, span.high);
+    }
+    QCOMPARE(low, 0.0);
+    QCOMPARE(high, 999.0);
+    QVERIFY(std::is_sorted(whole->begin(), whole->end(),
+                           [](const Span& a, const Span& b) { return a.x < b.x; }));
+    QVERIFY(store->read("nothing", 0, 1, 10)->empty());
+    const auto info = store->series();
+    QCOMPARE(info.size(), std::size_t{1});
+    QCOMPARE(info[0].points, kCount);
+  }
+
+  void logsErrorsAndEpochs() {
+    QVERIFY(history_->add(rowOf("r"), {}).ok());
+    auto store = std::move(history_->openRun("r")).value();
+    QVERIFY(store->lockForRecording().ok());
+    RunBatch batch;
+    for (int i = 0; i < 50; ++i)
+      batch.logs.push_back({0, i, i % 2 ? "n1" : "n2", i % 3, fmt::format("Line {} 100%", i)});
+    Error error = makeError(Code::kAborted, "a worker ended");
+    error.node = "n2";
+    error.rank = 1;
+    batch.errors.push_back(error);
+    batch.epochs.push_back({1, 938, 0.5, 0.4, 0.9});
+    QVERIFY(store->append(batch).ok());
+    RunStore::LogFilter filter;
+    filter.contains = "LINE 4";
+    QCOMPARE(store->logs(filter, 0, 100)->size(), std::size_t{11});
+    filter = {"n1", 1, "", 0};
+    for (const LogRow& row : *store->logs(filter, 0, 100)) QVERIFY(row.node == "n1" && row.rank == 1);
+    QCOMPARE(store->logs({}, 11, 5)->front().id, std::int64_t{6});
+    QCOMPARE(store->errors().front().text(), std::string("node n2, rank 1: a worker ended"));
+    QCOMPARE(store->epochs().front().evalAccuracy, 0.9);
+  }
+
+  // A writer killed at any moment loses nothing it was told was kept, and cursor and data agree.
+  void killedWriterLosesNothingKept() {
+    QVERIFY(history_->add(rowOf("r"), {}).ok());
+    std::int64_t kept = 0;
+    for (int round = 0; round < 10; ++round) {
+      int told[2];
+      QCOMPARE(pipe(told), 0);
+      const pid_t child = fork();
+      if (child == 0) {
+        auto history = History::open(dir_->path().toStdString());
+        auto store = std::move((*history)->openRun("r")).value();
+        if (!store->lockForRecording().ok()) _exit(1);
+        for (auto at = static_cast<std::int64_t>(store->cursor("n1")); at < 1'000'000; at += 100) {
+          if (!store->append(lossBatch(std::max<std::int64_t>(at, 1), 100)).ok()) _exit(1);
+          const auto done = static_cast<std::int64_t>(store->cursor("n1"));
+          if (write(told[1], &done, sizeof done) != sizeof done) _exit(1);
+          at = done - 100;
+        }
+        _exit(0);
+      }
+      close(told[1]);
+      std::int64_t done = 0;
+      for (int i = 0; i < 40 + round * 7; ++i)
+        if (read(told[0], &done, sizeof done) != sizeof done) break;
+      kill(child, SIGKILL);
+      int status = 0;
+      waitpid(child, &status, 0);
+      while (read(told[0], &done, sizeof done) == sizeof done) {
+      }
+      close(told[0]);
+      QVERIFY(WIFSIGNALED(status));
+      kept = std::max(kept, done);
+      auto store = std::move(history_->openRun("r")).value();
+      const auto points = store->readAll("loss");
+      QVERIFY(points.ok());
+      const auto cursor = static_cast<std::int64_t>(store->cursor("n1"));
+      QVERIFY(cursor >= kept);
+      QCOMPARE(static_cast<std::int64_t>(points->size()), cursor - 1);
+    }
+    QVERIFY(kept > 1000);
+  }
+
+  void csvHasStepsAsRows() {
+    QVERIFY(history_->add(rowOf("r"), {}).ok());
+    auto store = std::move(history_->openRun("r")).value();
+    QVERIFY(store->lockForRecording().ok());
+    RunBatch batch;
+    batch.series = {{"loss", {{1, 2.5}, {2, 1.0 / 3}}},
+                    {"accuracy", {{2, 0.5}}},
+                    {"epoch/eval_loss", {{1, 0.25}}},
+                    {"node/n1/cpu", {{1700000000.5, 0.75}}}};
+    QVERIFY(store->append(batch).ok());
+    QCOMPARE(QString::fromStdString(*history_->csv("r")),
+             QString("step,accuracy,loss\n1,,2.5\n2,0.5,0.333333333\n\n"
+                     "epoch,epoch/eval_loss\n1,0.25\n\ntime,node/n1/cpu\n1700000000.500,0.75\n"));
+    QVERIFY(history_->exportCsv("r", "/proc/nothing/x.csv").error().code == Code::kNotFound);
+  }
+
+  void foreignFilesAreRefused() {
+    history_.reset();
+    QFile file(dir_->path() + "/history.db");
+    QVERIFY(file.open(QFile::WriteOnly | QFile::Truncate));
+    file.write(QByteArray(9000, 'x'));
+    file.close();
+    QFile::remove(dir_->path() + "/history.db-wal");
+    auto opened = History::open(dir_->path().toStdString());
+    QVERIFY(!opened.ok() && opened.error().code == Code::kDataLoss);
+  }
+
+ private:
+  std::unique_ptr<QTemporaryDir> dir_;
+  std::unique_ptr<History> history_;
+};
+
+QTEST_GUILESS_MAIN(HistoryTest)
+#include "history_test.moc"
