@@ -1,0 +1,64 @@
+// EventLoop: descriptors, timers and posted work, all handled on the one thread that calls run().
+// A process that spawns workers does so from that thread, which lives as long as the process: the
+// parent-death signal follows the thread that spawned.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/base/clock.h"
+
+namespace lockstep::agent {
+
+class EventLoop {
+ public:
+  using TimerId = std::uint64_t;
+
+  EventLoop();
+  ~EventLoop();
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+
+  // Any thread. Work posted after run() returned is never done.
+  void post(std::function<void()> work);
+  // Posts and waits for the work; on the loop's own thread does it at once. False if the loop has
+  // ended first.
+  bool call(const std::function<void()>& work);
+
+  // Loop's thread only, or before run().
+  void watch(int fd, short events, std::function<void(short revents)> handler);
+  void unwatch(int fd);
+  TimerId after(Nanoseconds delay, std::function<void()> work);
+  void every(Nanoseconds interval, std::function<void()> work);  // as long as the loop runs
+  void cancel(TimerId timer);
+
+  void run();   // until quit()
+  void quit();  // any thread
+
+ private:
+  struct Watch {
+    short events;
+    std::shared_ptr<std::function<void(short)>> handler;
+  };
+  struct Timer {
+    Nanoseconds due;
+    std::function<void()> work;
+  };
+  void wake();
+  void runPosted();
+  void runTimers();
+
+  int wakeFd_ = -1;
+  std::map<int, Watch> watches_;
+  std::map<TimerId, Timer> timers_;
+  TimerId nextTimer_ = 1;
+  std::mutex mutex_;
+  std::vector<std::function<void()>> posted_;  // mutex_
+  bool quit_ = false;                          // mutex_
+  bool ended_ = false;                         // mutex_
+};
+
+}  // namespace lockstep::agent

@@ -1,0 +1,56 @@
+// From the bytes of a worker's output to lines: split, made valid UTF-8, limited in rate, the last
+// ones remembered for error messages.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/clock.h"
+
+namespace lockstep::agent {
+
+std::string validUtf8(std::string_view bytes);
+
+class LineCollector {
+ public:
+  static constexpr double kLinesPerSecond = 200, kBurst = 1000;
+  static constexpr std::size_t kMaxLine = 8192, kTail = 20;
+
+  void add(std::string_view bytes, Nanoseconds now);
+  void end(Nanoseconds now);  // what is left without a newline is a line
+  // Lines since the last call, and how many were left out before them.
+  std::vector<std::string> take(std::uint64_t& dropped);
+  bool empty() const { return lines_.empty() && dropped_ == 0; }
+  std::string tail() const;  // the last lines, joined by newlines
+
+ private:
+  void line(std::string text, Nanoseconds now);
+
+  std::string partial_;
+  std::vector<std::string> lines_;
+  std::deque<std::string> tail_;
+  std::uint64_t dropped_ = 0;
+  double tokens_ = kBurst;
+  Nanoseconds filled_ = 0;
+};
+
+// Output kept in a file of at most two times `limit` bytes: the newest, and what came before it in
+// "<path>.1". Failures to write are ignored: the records have the lines too.
+class BoundedFile {
+ public:
+  BoundedFile(std::string path, std::int64_t limit);
+  ~BoundedFile();
+  BoundedFile(const BoundedFile&) = delete;
+  BoundedFile& operator=(const BoundedFile&) = delete;
+  void write(std::string_view bytes);
+
+ private:
+  void open();
+  std::string path_;
+  std::int64_t limit_, size_ = 0;
+  int fd_ = -1;
+};
+
+}  // namespace lockstep::agent

@@ -1,0 +1,25 @@
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "agent/commands.h"
+
+int main(int argc, char** argv) {
+  using namespace lockstep::agent;
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const std::string command = words.empty() ? "" : words.front();
+  if (!words.empty()) words.erase(words.begin());
+  Arguments arguments(std::move(words));
+  if (command == "serve") return serveCommand(arguments);
+  if (command == "supervise") return superviseCommand(arguments);
+  if (command == "worker") return workerCommand(arguments);
+  if (command == "bridge") return bridgeCommand(arguments);
+  if (command == "selftest") return selftestCommand(arguments);
+  std::fputs(
+      "usage: lockstep-agent serve [--workdir DIR] [--detach] [--idle-exit SECONDS]\n"
+      "       lockstep-agent bridge --socket PATH\n"
+      "       lockstep-agent selftest\n"
+      "       lockstep-agent supervise RUNFOLDER | worker --fd N   (started by the agent)\n",
+      stderr);
+  return command == "--help" || command == "help" ? 0 : 2;
+}

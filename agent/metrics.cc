@@ -1,0 +1,283 @@
+#include "agent/metrics.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <sstream>
+
+#include "agent/paths.h"
+#include "engine/base/file.h"
+
+namespace lockstep::agent {
+namespace {
+
+std::string slurp(const std::string& path) {
+  auto text = readFile(path, std::size_t{4} << 20);
+  return text.ok() ? std::move(*text) : std::string();
+}
+
+std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
+  std::vector<std::string_view> out;
+  while (!text.empty()) {
+    const std::size_t begin = text.find_first_not_of(separators);
+    if (begin == std::string_view::npos) break;
+    const std::size_t end = text.find_first_of(separators, begin);
+    out.push_back(text.substr(begin, end - begin));
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end);
+  }
+  return out;
+}
+
+std::uint64_t number(std::string_view text) {
+  std::uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+double decimal(std::string_view text) {
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+std::string trimmed(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+// "key : value" lines, as in cpuinfo, meminfo and os-release.
+std::string valueOf(std::string_view text, std::string_view key, char separator) {
+  for (std::string_view line : split(text, "\n")) {
+    if (!line.starts_with(key)) continue;
+    const std::size_t at = line.find(separator);
+    if (at == std::string_view::npos) continue;
+    std::string_view value = line.substr(at + 1);
+    while (!value.empty() && (value.front() == ' ' || value.front() == '"')) value.remove_prefix(1);
+    while (!value.empty() && (value.back() == ' ' || value.back() == '"')) value.remove_suffix(1);
+    return std::string(value);
+  }
+  return {};
+}
+
+// The smallest quota, in cores, on the way from `path` up to the root of the hierarchy at `mount`.
+double quotaAlong(const std::string& mount, std::string path, bool version2) {
+  double cores = 1e9;
+  for (;;) {
+    const std::string folder = mount + (path == "/" ? "" : path);
+    double quota = -1, period = 0;
+    if (version2) {
+      const std::string text = slurp(folder + "/cpu.max");
+      const auto parts = split(text, " \n");
+      if (parts.size() == 2 && parts[0] != "max") quota = decimal(parts[0]), period = decimal(parts[1]);
+    } else {
+      quota = decimal(trimmed(slurp(folder + "/cpu.cfs_quota_us")));
+      period = decimal(trimmed(slurp(folder + "/cpu.cfs_period_us")));
+    }
+    if (quota > 0 && period > 0) cores = std::min(cores, quota / period);
+    if (path.empty() || path == "/") return cores;
+    path.erase(path.rfind('/'));
+  }
+}
+
+struct ProcessStat {
+  char state = '?';
+  std::uint64_t ticks = 0;
+};
+ProcessStat processStat(int pid) {
+  const std::string text = slurp(fmt::format("/proc/{}/stat", pid));
+  const std::size_t close = text.rfind(')');
+  if (close == std::string::npos) return {};
+  const auto fields = split(std::string_view(text).substr(close + 1), " ");
+  if (fields.size() < 13) return {};
+  return {fields[0].front(), number(fields[11]) + number(fields[12])};
+}
+
+bool isWholeDisk(std::string_view name) {
+  return access(fmt::format("/sys/block/{}/device", name).c_str(), F_OK) == 0;
+}
+
+}  // namespace
+
+int usableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  double cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  const std::string groups = slurp("/proc/self/cgroup");
+  for (std::string_view line : split(groups, "\n")) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (second == std::string_view::npos) continue;
+    const std::string_view names = line.substr(first + 1, second - first - 1);
+    const std::string path(line.substr(second + 1));
+    if (names.empty()) {
+      cores = std::min(cores, quotaAlong("/sys/fs/cgroup", path, true));
+      cores = std::min(cores, quotaAlong("/sys/fs/cgroup/unified", path, true));
+    } else {
+      const auto each = split(names, ",");
+      if (std::find(each.begin(), each.end(), "cpu") != each.end()) {
+        cores = std::min(cores, quotaAlong("/sys/fs/cgroup/cpu", path, false));
+        cores = std::min(cores, quotaAlong("/sys/fs/cgroup/cpu,cpuacct", path, false));
+      }
+    }
+  }
+  return std::max(1, static_cast<int>(std::ceil(cores - 0.01)));
+}
+
+std::int64_t diskFree(const std::string& folder) {
+  struct statvfs info {};
+  if (statvfs(folder.c_str(), &info) != 0) return -1;
+  return static_cast<std::int64_t>(info.f_bavail) * static_cast<std::int64_t>(info.f_frsize);
+}
+
+std::int64_t processMemory(int pid) {
+  const std::string text = slurp(fmt::format("/proc/{}/statm", pid));
+  const auto fields = split(text, " ");
+  return fields.size() < 2 ? 0 : static_cast<std::int64_t>(number(fields[1])) * sysconf(_SC_PAGESIZE);
+}
+
+node::v1::Inventory inventory(const std::string& workdir) {
+  node::v1::Inventory out;
+  out.set_hostname(hostName());
+  out.set_boot_id(bootId());
+  out.set_cores(usableCores());
+  const std::string cpu = slurp("/proc/cpuinfo");
+  out.set_cpu(valueOf(cpu, "model name", ':'));
+  static const std::set<std::string_view> kFlags = {
+      "sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512_vnni",
+      "avx512_bf16", "amx_bf16", "amx_int8"};
+  const std::string flags = valueOf(cpu, "flags", ':');
+  for (std::string_view flag : split(flags, " "))
+    if (kFlags.contains(flag)) out.add_cpu_flags(std::string(flag));
+  out.set_memory_bytes(static_cast<std::int64_t>(
+      number(valueOf(slurp("/proc/meminfo"), "MemTotal:", ':')) * 1024));
+  utsname names{};
+  uname(&names);
+  out.set_kernel(names.release);
+  out.set_os(valueOf(slurp("/etc/os-release"), "PRETTY_NAME=", '='));
+  out.set_workdir(workdir);
+  out.set_disk_free_bytes(diskFree(workdir));
+  ifaddrs* addresses = nullptr;
+  if (getifaddrs(&addresses) == 0) {
+    for (ifaddrs* at = addresses; at != nullptr; at = at->ifa_next) {
+      if (at->ifa_addr == nullptr || (at->ifa_flags & IFF_UP) == 0) continue;
+      std::array<char, INET6_ADDRSTRLEN> text{};
+      if (at->ifa_addr->sa_family == AF_INET) {
+        inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(at->ifa_addr)->sin_addr, text.data(),
+                  text.size());
+      } else if (at->ifa_addr->sa_family == AF_INET6) {
+        const in6_addr& address = reinterpret_cast<sockaddr_in6*>(at->ifa_addr)->sin6_addr;
+        if (IN6_IS_ADDR_LINKLOCAL(&address)) continue;
+        inet_ntop(AF_INET6, &address, text.data(), text.size());
+      } else {
+        continue;
+      }
+      out.add_addresses(fmt::format("{} {}", at->ifa_name, text.data()));
+    }
+    freeifaddrs(addresses);
+  }
+  out.set_pid(getpid());
+  return out;
+}
+
+run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
+  run::v1::NodeSample out;
+  const Nanoseconds now = monotonicNow();
+  const double seconds = before_ == 0 ? 0 : static_cast<double>(now - before_) * 1e-9;
+  before_ = now;
+  auto rate = [seconds](std::uint64_t value, std::uint64_t& kept) {
+    const double gained = seconds > 0 && value >= kept ? static_cast<double>(value - kept) / seconds : 0;
+    kept = value;
+    return gained;
+  };
+
+  std::size_t core = 0;
+  const std::string stat = slurp("/proc/stat");
+  for (std::string_view line : split(stat, "\n")) {
+    if (!line.starts_with("cpu")) break;
+    const auto fields = split(line, " ");
+    Busy busy;
+    for (std::size_t i = 1; i < fields.size() && i <= 8; ++i) {
+      busy.total += number(fields[i]);
+      if (i != 4 && i != 5) busy.busy += number(fields[i]);  // not idle, not waiting for a disk
+    }
+    if (cores_.size() <= core) cores_.resize(core + 1);
+    Busy& kept = cores_[core];
+    const double share = seconds > 0 && busy.total > kept.total && busy.busy >= kept.busy
+                             ? static_cast<double>(busy.busy - kept.busy) /
+                                   static_cast<double>(busy.total - kept.total)
+                             : 0;
+    kept = busy;
+    if (core == 0) out.set_cpu(std::min(1.0, share));
+    else out.add_core(std::min(1.0, share));
+    ++core;
+  }
+
+  const std::string memory = slurp("/proc/meminfo");
+  const double total = static_cast<double>(number(valueOf(memory, "MemTotal:", ':'))) * 1024;
+  const double available = static_cast<double>(number(valueOf(memory, "MemAvailable:", ':'))) * 1024;
+  out.set_memory_total(total);
+  out.set_memory_used(total - available);
+
+  std::uint64_t in = 0, sent = 0, loopback = 0;
+  const std::string network = slurp("/proc/net/dev");
+  for (std::string_view line : split(network, "\n")) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    const auto name = split(line.substr(0, colon), " ");
+    const auto fields = split(line.substr(colon + 1), " ");
+    if (name.empty() || fields.size() < 9) continue;
+    if (name[0] == "lo") {
+      loopback = number(fields[8]);
+    } else {
+      in += number(fields[0]);
+      sent += number(fields[8]);
+    }
+  }
+  out.set_network_in(rate(in, netIn_));
+  out.set_network_out(rate(sent, netOut_));
+  out.set_loopback(rate(loopback, loopback_));
+
+  std::uint64_t read = 0, written = 0;
+  const std::string disks = slurp("/proc/diskstats");
+  for (std::string_view line : split(disks, "\n")) {
+    const auto fields = split(line, " ");
+    if (fields.size() < 10 || !isWholeDisk(fields[2])) continue;
+    read += number(fields[5]) * 512;
+    written += number(fields[9]) * 512;
+  }
+  out.set_disk_read(rate(read, read_));
+  out.set_disk_write(rate(written, written_));
+  const std::string load = slurp("/proc/loadavg");
+  if (const auto fields = split(load, " "); !fields.empty()) out.set_load1(decimal(fields[0]));
+  out.set_disk_free(static_cast<double>(diskFree(workdir_)));
+
+  std::map<int, std::uint64_t> ticks;
+  const double tick = static_cast<double>(sysconf(_SC_CLK_TCK));
+  for (const auto& [rank, pid] : ranks) {
+    const ProcessStat process = processStat(pid);
+    if (process.state == '?') continue;
+    run::v1::RankSample* one = out.add_rank();
+    one->set_rank(rank);
+    one->set_memory(static_cast<double>(processMemory(pid)));
+    one->set_stopped(process.state == 'T' || process.state == 't');
+    ticks[pid] = process.ticks;
+    if (auto kept = ticks_.find(pid); kept != ticks_.end() && seconds > 0)
+      one->set_cpu(static_cast<double>(process.ticks - kept->second) / tick / seconds);
+  }
+  ticks_ = std::move(ticks);
+  return out;
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,36 @@
+// What a node is and how loaded it is, from /proc and /sys.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "lockstep/node/v1/node.pb.h"
+#include "lockstep/run/v1/telemetry.pb.h"
+
+namespace lockstep::agent {
+
+// Cores this process may use: its affinity, bounded by the cpu quota of its cgroups (v1 and v2).
+int usableCores();
+std::int64_t diskFree(const std::string& folder);        // bytes; -1 unknown
+std::int64_t processMemory(int pid);                     // resident bytes; 0 unknown
+node::v1::Inventory inventory(const std::string& workdir);
+
+// Rates are over the time since the sample before; the first has none. Threads: one at a time.
+class NodeSampler {
+ public:
+  explicit NodeSampler(std::string workdir) : workdir_(std::move(workdir)) {}
+  // `ranks`: rank → process.
+  run::v1::NodeSample sample(const std::map<int, int>& ranks);
+
+ private:
+  struct Busy { std::uint64_t busy = 0, total = 0; };
+  std::string workdir_;
+  Nanoseconds before_ = 0;
+  std::vector<Busy> cores_;  // [0]: all
+  std::uint64_t netIn_ = 0, netOut_ = 0, loopback_ = 0, read_ = 0, written_ = 0;
+  std::map<int, std::uint64_t> ticks_;  // by pid
+};
+
+}  // namespace lockstep::agent

@@ -1,0 +1,39 @@
+// Where things lie: the workdir (durable, perhaps on a shared file system) and its runtime folder
+// (sockets and locks of this host, always on a local disk, mode 0700, owned by this user).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+
+namespace lockstep::agent {
+
+struct Workdir {
+  std::string path;     // absolute; exists
+  std::string runtime;  // exists, 0700, ours; short enough for socket names of 30 bytes
+  std::string agentSocket() const { return runtime + "/agent.sock"; }
+  std::string runs() const { return path + "/runs"; }
+};
+
+// The longest socket path handed out; sun_path has 108 bytes and some tools want room.
+inline constexpr std::size_t kMaxSocketPath = 100;
+
+// "~" and "~/x" are this user's home; "" is ~/.lockstep. Makes what is missing.
+Result<Workdir> openWorkdir(std::string_view path);
+
+// Makes it with 0700 where absent. kPermissionDenied if it is another user's, a link, or open to
+// others and not to be closed.
+Status makePrivateFolder(const std::string& path);
+Status makeFolders(const std::string& path);  // mkdir -p, 0700 for what is made
+bool isLocalFilesystem(const std::string& path);
+// Letters, digits, '.', '_', '-', not starting with '.', at most 128: usable as a file name.
+bool isPlainName(std::string_view name);
+
+std::string hostName();
+std::string executablePath();  // of this process
+// The content hash of the bundle this process was started from (…/versions/<hash>/…), else the
+// first 12 digits of the executable's SHA-256, remembered in `cacheFolder`.
+std::string bundleVersion(const std::string& cacheFolder);
+
+}  // namespace lockstep::agent

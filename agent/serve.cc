@@ -1,0 +1,226 @@
+// serve: the front door of a node. Runs belong to their supervisors; this process may end and be
+// replaced at any time.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "agent/agent_service.h"
+#include "agent/commands.h"
+#include "agent/run_folder.h"
+#include "agent/unix_server.h"
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+
+namespace lockstep::agent {
+namespace {
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string announcement(const std::string& socket, const std::string& version, int pid) {
+  return fmt::format("{{\"socket\":\"{}\",\"version\":\"{}\",\"pid\":{}}}\n", escaped(socket),
+                     escaped(version), pid);
+}
+
+int fail(const Error& error) {
+  std::fprintf(stderr, "lockstep-agent: %s\n", error.text().c_str());
+  return 3;
+}
+
+struct Serving {
+  std::string version;
+  int pid = 0;
+};
+
+std::string lockPath(const Workdir& workdir) { return workdir.runtime + "/agent.lock"; }
+std::string infoPath(const Workdir& workdir) { return workdir.runtime + "/agent"; }
+
+// The agent that serves this workdir on this host now.
+std::optional<Serving> findAgent(const Workdir& workdir) {
+  if (!isLocked(lockPath(workdir))) return std::nullopt;
+  auto text = readFile(infoPath(workdir), 4096);
+  if (!text.ok()) return std::nullopt;
+  const std::size_t end = text->find('\n');
+  if (end == std::string::npos) return std::nullopt;
+  Serving serving{text->substr(end + 1), std::atoi(text->c_str())};
+  while (!serving.version.empty() && serving.version.back() == '\n') serving.version.pop_back();
+  pid_t peer = 0;
+  auto fd = connectUnix(workdir.agentSocket(), &peer);
+  if (!fd.ok()) return std::nullopt;
+  close(*fd);
+  if (peer != serving.pid) return std::nullopt;
+  return serving;
+}
+
+// Waits until the lock is free, asking and then forcing its holder. Negative: it did not become free.
+int takeLock(const Workdir& workdir) {
+  for (int tries = 0; tries < 1000; ++tries) {
+    if (const int fd = tryLock(lockPath(workdir)); fd >= 0) return fd;
+    if (auto other = findAgent(workdir)) {
+      if (tries % 100 == 0) kill(other->pid, tries < 500 ? SIGTERM : SIGKILL);
+    }
+    poll(nullptr, 0, 10);
+  }
+  return -1;
+}
+
+int serve(const Workdir& workdir, const std::string& version, int lock, double idleExit,
+          double prepareSeconds, int readyFd) {
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGHUP, SIG_IGN);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);  // before any thread is made
+  umask(077);
+
+  EventLoop loop;
+  AgentService service(loop, workdir, version, prepareSeconds);
+  auto server = UnixServer::start(workdir.agentSocket(), service.service());
+  if (!server.ok()) return fail(server.error());
+  if (Status status = writeFileAtomically(infoPath(workdir), fmt::format("{}\n{}\n", getpid(), version),
+                                          0600);
+      !status.ok())
+    return fail(status.error());
+  const std::string line = announcement(workdir.agentSocket(), version, getpid());
+  [[maybe_unused]] const ssize_t written = write(readyFd, line.data(), line.size());
+  if (readyFd != STDOUT_FILENO) close(readyFd);
+  logInfo("agent {} serves {} for {}", version, workdir.agentSocket(), workdir.path);
+
+  const int signalFd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  loop.watch(signalFd, POLLIN, [&](short) {
+    logInfo("agent leaves: asked by a signal");
+    loop.quit();
+  });
+  Nanoseconds lastSeen = monotonicNow();
+  loop.every(std::clamp(static_cast<Nanoseconds>(idleExit * 0.2e9), kSecond / 5, 5 * kSecond), [&] {
+    service.reapSupervisors();
+    if (idleExit <= 0) return;
+    if ((*server)->connections() > 0 || service.hasRuns()) lastSeen = monotonicNow();
+    if (monotonicNow() - lastSeen > static_cast<Nanoseconds>(idleExit * 1e9)) {
+      logInfo("agent leaves: idle");
+      loop.quit();
+    }
+  });
+  loop.run();
+  service.leave();
+  server->reset();
+  unlink(infoPath(workdir).c_str());
+  close(lock);
+  return 0;
+}
+
+// The log of a detached agent: the newest, and once what came before.
+int openLog(const Workdir& workdir) {
+  const std::string path = workdir.path + "/agent.log";
+  struct stat info {};
+  if (stat(path.c_str(), &info) == 0 && info.st_size > (1 << 20))
+    rename(path.c_str(), (path + ".1").c_str());
+  return open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+}
+
+// Starts the server in a session of its own and passes on the line it announces itself with.
+template <typename Serve>
+int detach(const Workdir& workdir, Serve serveIn) {
+  std::array<int, 2> ready{-1, -1};
+  if (pipe2(ready.data(), O_CLOEXEC) != 0) return fail(systemError(errno, "cannot make a pipe"));
+  const pid_t child = fork();
+  if (child < 0) return fail(systemError(errno, "cannot start the agent"));
+  if (child == 0) {
+    setsid();
+    if (fork() != 0) _exit(0);
+    const int readyFd = fcntl(ready[1], F_DUPFD_CLOEXEC, 32);
+    const int log = openLog(workdir);
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    dup2(null, STDIN_FILENO);
+    dup2(log >= 0 ? log : null, STDOUT_FILENO);
+    dup2(log >= 0 ? log : null, STDERR_FILENO);
+    // What was inherited, above all the pipes of an SSH session, is not ours to hold open.
+    for (int fd = 3; fd < 1024; ++fd)
+      if (fd != readyFd) close(fd);
+    if (chdir("/") != 0) _exit(1);
+    _exit(serveIn(readyFd));
+  }
+  close(ready[1]);
+  waitpid(child, nullptr, 0);
+  std::string line;
+  const Nanoseconds end = monotonicNow() + 20 * kSecond;
+  while (line.empty() || line.back() != '\n') {
+    pollfd one{ready[0], POLLIN, 0};
+    const Nanoseconds left = end - monotonicNow();
+    if (left <= 0 || poll(&one, 1, static_cast<int>(left / 1'000'000) + 1) == 0) break;
+    std::array<char, 512> buffer{};
+    const ssize_t count = read(ready[0], buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    line.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  close(ready[0]);
+  if (line.empty() || line.back() != '\n') {
+    Error error = makeError(Code::kUnavailable, "the agent did not start");
+    error.why = "its log is " + workdir.path + "/agent.log";
+    auto log = readFile(workdir.path + "/agent.log");
+    if (log.ok()) error.why += ":\n" + log->substr(log->size() > 1000 ? log->size() - 1000 : 0);
+    return fail(error);
+  }
+  std::fputs(line.c_str(), stdout);
+  return std::fflush(stdout) == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int serveCommand(Arguments& arguments) {
+  const bool detached = arguments.flag("--detach");
+  const std::string path = arguments.value("--workdir").value_or("");
+  const double idleExit = arguments.number("--idle-exit", 0);
+  const double prepareSeconds = arguments.number("--prepare-seconds", 30);
+  if (!arguments.rest().empty()) {
+    std::fprintf(stderr, "lockstep-agent serve: \"%s\" is not understood\n", arguments.rest().c_str());
+    return 2;
+  }
+  auto workdir = openWorkdir(path);
+  if (!workdir.ok()) return fail(workdir.error());
+  const std::string version = bundleVersion(workdir->runtime);
+  // Of two that start at once, one serves and the other finds it.
+  int starting = -1;
+  for (int tries = 0; starting < 0 && tries < 2500; ++tries) {
+    starting = tryLock(workdir->runtime + "/start.lock");
+    if (starting < 0) poll(nullptr, 0, 10);
+  }
+  if (auto other = findAgent(*workdir); other && other->version == version) {
+    std::fputs(announcement(workdir->agentSocket(), version, other->pid).c_str(), stdout);
+    return 0;
+  }
+  auto begin = [&](int readyFd) {
+    const int lock = takeLock(*workdir);
+    if (lock < 0) {
+      return fail(makeError(Code::kAlreadyExists, "another agent holds {} and does not leave",
+                            workdir->path));
+    }
+    return serve(*workdir, version, lock, idleExit, prepareSeconds, readyFd);
+  };
+  if (detached) return detach(*workdir, begin);
+  if (starting >= 0) close(starting);
+  return begin(STDOUT_FILENO);
+}
+
+}  // namespace lockstep::agent

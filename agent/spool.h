@@ -1,0 +1,91 @@
+// Spool: the records of one run on one node, numbered from 1, in an SQLite file (WAL).
+//
+// append() numbers a record and makes it readable at once; a thread of the spool commits what came,
+// records and cursor in one transaction, every 50 ms or 256 records. Reading deletes nothing. Size
+// and age do, oldest first; and where the disk takes no more, records past a limit in memory go.
+// A reader is told of every gap by a `lost` record numbered as the last record of the gap.
+// Threads: any.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/status.h"
+#include "lockstep/run/v1/telemetry.pb.h"
+
+struct sqlite3;
+
+namespace lockstep::agent {
+
+struct SpoolOptions {
+  std::int64_t limitBytes = std::int64_t{256} << 20;
+  Nanoseconds maxAge = Nanoseconds{30} * 86'400'000'000'000;
+  std::int64_t pendingBytes = std::int64_t{16} << 20;  // in memory while the disk takes nothing
+  std::int64_t maxPages = 0;                            // of the file; 0: no limit
+  // Called on the spool's thread when writing begins to fail.
+  std::function<void(const Error&)> onTrouble;
+};
+
+class Spool {
+ public:
+  static Result<std::unique_ptr<Spool>> open(const std::string& path, SpoolOptions options);
+  ~Spool();  // commits what is left
+  Spool(const Spool&) = delete;
+  Spool& operator=(const Spool&) = delete;
+
+  // Sets sequence and times.
+  std::uint64_t append(run::v1::Record record);
+  // Up to `count` serialised records numbered after `after`, in order, with gaps told; waits at
+  // most `wait` for the first.
+  struct Kept {
+    std::uint64_t sequence = 0;
+    std::string bytes;
+  };
+  std::vector<Kept> read(std::uint64_t after, std::size_t count, Nanoseconds wait);
+  std::uint64_t last() const;
+  bool finished() const;  // the last record is `finished`
+  void wakeReaders();
+  Status flush();  // commits now
+
+ private:
+  struct Lost {
+    std::uint64_t from, to;
+    std::string why;
+  };
+  explicit Spool(SpoolOptions options) : options_(std::move(options)) {}
+  Status openFile(const std::string& path);
+  void work();
+  Status commit(const std::vector<Kept>& batch, const std::vector<Lost>& lost);
+  void trim();
+  void noteLost(std::uint64_t from, std::uint64_t to, std::string why);  // mutex_ held
+  std::vector<Kept> readFile(std::uint64_t after, std::size_t count);
+  Kept lostRecord(std::uint64_t from, std::uint64_t to) const;           // mutex_ held
+
+  SpoolOptions options_;
+  sqlite3* writer_ = nullptr;   // writeMutex_
+  sqlite3* reader_ = nullptr;   // readMutex_
+  std::mutex writeMutex_, readMutex_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable appended_, pendingChanged_;
+  std::deque<Kept> tail_;               // newest records; holds all that are pending
+  std::int64_t tailBytes_ = 0;
+  std::deque<std::uint64_t> pending_;   // sequences not yet committed, all in tail_
+  std::int64_t pendingBytes_ = 0;
+  std::vector<Lost> lost_;
+  std::size_t lostWritten_ = 0;
+  std::uint64_t last_ = 0;
+  std::int64_t fileBytes_ = 0;
+  bool finished_ = false, stop_ = false, troubled_ = false;
+  std::uint64_t wakes_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace lockstep::agent

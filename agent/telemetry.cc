@@ -1,0 +1,137 @@
+#include "agent/telemetry.h"
+
+#include <chrono>
+
+namespace lockstep::agent {
+namespace {
+constexpr auto kInterval = std::chrono::milliseconds(100);
+constexpr std::size_t kMaxOthers = 64;
+constexpr int kMaxChunk = 4096;
+}  // namespace
+
+bool StepPacker::add(const runtime::StepRecord& record) {
+  const bool follows = next_ < 0 || record.step == next_;
+  if (!empty() && !follows) return false;
+  if (empty()) {
+    chunk_.set_rank(rank_);
+    chunk_.set_first_step(record.step);
+    if (!follows && record.step > next_)
+      chunk_.set_dropped(static_cast<std::uint64_t>(record.step - next_));
+    lastBegin_ = 0;
+  }
+  chunk_.set_epoch(record.epoch);
+  chunk_.add_begin_ns(record.begin - lastBegin_);
+  lastBegin_ = record.begin;
+  chunk_.add_duration_ns(record.end - record.begin);
+  chunk_.add_loss(record.loss);
+  chunk_.add_correct(static_cast<float>(record.correct));
+  chunk_.add_data(record.data);
+  chunk_.add_forward(record.forward);
+  chunk_.add_backward(record.backward);
+  chunk_.add_communication(record.communication);
+  chunk_.add_optimizer(record.optimizer);
+  chunk_.add_arrival_ns(record.collectiveBegin > 0 ? record.collectiveBegin - record.begin : 0);
+  chunk_.add_samples(static_cast<std::int32_t>(record.samples));
+  next_ = record.step + 1;
+  return true;
+}
+
+run::v1::StepChunk StepPacker::take() {
+  run::v1::StepChunk out;
+  out.Swap(&chunk_);
+  return out;
+}
+
+Telemetry::Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady)
+    : rank_(rank), channel_(channel), ready_(std::move(onReady)), packer_(rank),
+      thread_([this] { work(); }) {}
+
+Telemetry::~Telemetry() { finish(); }
+
+void Telemetry::finish() {
+  if (!thread_.joinable()) return;
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void Telemetry::enqueue(node::v1::FromWorker message, bool urgent) {
+  std::lock_guard lock(mutex_);
+  if (!urgent && others_.size() >= kMaxOthers) return;
+  others_.push_back(std::move(message));
+  if (urgent) changed_.notify_all();
+}
+
+void Telemetry::onEvents(const std::vector<plan::Event>& events) {
+  if (events.empty()) return;
+  node::v1::FromWorker message;
+  run::v1::EventChunk* chunk = message.mutable_events();
+  chunk->set_rank(rank_);
+  chunk->set_step(events.front().step);
+  for (const plan::Event& event : events) {
+    chunk->add_plan_step(event.planStep);
+    chunk->add_kind(static_cast<int>(event.kind));
+    chunk->add_phase(static_cast<int>(event.phase));
+    chunk->add_begin_ns(event.begin);
+    chunk->add_end_ns(event.end);
+    chunk->add_bytes(event.bytes);
+  }
+  enqueue(std::move(message), false);
+}
+
+void Telemetry::onEpoch(const runtime::EpochRecord& record) {
+  node::v1::FromWorker message;
+  run::v1::EpochInfo* epoch = message.mutable_epoch();
+  epoch->set_epoch(record.epoch);
+  epoch->set_step(record.step);
+  epoch->set_train_loss(record.trainLoss);
+  epoch->set_eval_loss(record.evalLoss);
+  epoch->set_eval_accuracy(record.evalAccuracy);
+  enqueue(std::move(message), true);
+}
+
+void Telemetry::onCheckpoint(std::int64_t step, const std::string& folder) {
+  node::v1::FromWorker message;
+  message.mutable_checkpoint()->set_step(step);
+  message.mutable_checkpoint()->set_folder(folder);
+  enqueue(std::move(message), true);
+}
+
+void Telemetry::sendSteps() {
+  auto send = [this] {
+    node::v1::FromWorker message;
+    *message.mutable_steps() = packer_.take();
+    channel_.send(message);
+  };
+  runtime::StepRecord record;
+  while (ring_->pop(record)) {
+    if (!packer_.add(record)) {
+      send();
+      packer_.add(record);
+    }
+    if (packer_.size() >= kMaxChunk) send();
+  }
+  if (!packer_.empty()) send();
+}
+
+void Telemetry::work() {
+  for (;;) {
+    std::deque<node::v1::FromWorker> others;
+    bool stop = false;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, kInterval, [&] { return stop_; });
+      others.swap(others_);
+      stop = stop_;
+    }
+    // What was enqueued was observed after the steps that are in the ring now or went before.
+    sendSteps();
+    for (const node::v1::FromWorker& message : others) channel_.send(message);
+    if (stop) return;
+  }
+}
+
+}  // namespace lockstep::agent

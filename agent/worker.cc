@@ -1,0 +1,196 @@
+// worker: one rank. Hosts the engine; speaks to its supervisor over an inherited socket only.
+#include <unistd.h>
+
+#include <cstdio>
+#include <thread>
+
+#include "agent/commands.h"
+#include "agent/convert.h"
+#include "agent/telemetry.h"
+#include "agent/worker_link.h"
+#include "engine/backends/backend.h"
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/runtime/checkpoint.h"
+#include "engine/runtime/trainer.h"
+
+namespace lockstep::agent {
+namespace {
+
+constexpr Nanoseconds kCollectiveLimit = 30'000'000'000;
+// Exit codes: what happened was told as a message before.
+constexpr int kFailedExit = 1, kOrphanExit = 3;
+
+Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
+  LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
+  LOCKSTEP_ASSIGN(const auto trainData, openData(start, true));
+  LOCKSTEP_ASSIGN(const auto evalData, openData(start, false));
+  const auto& training = start.spec().training();
+  backends::BackendOptions backendOptions;
+  backendOptions.threads = start.threads();
+  LOCKSTEP_ASSIGN(const auto backend,
+                  backends::makeBackend(training.backend().empty() ? "onednn" : training.backend(),
+                                        backendOptions));
+  LOCKSTEP_ASSIGN(const auto group, formGroup(start, plan.mesh.size(), link));
+
+  runtime::TrainerOptions options;
+  options.epochs = std::max<std::int64_t>(1, training.epochs());
+  options.maxSteps = training.max_steps();
+  options.seed = training.seed();
+  options.shuffle = !training.no_shuffle();
+  options.learningRate = training.optimizer().learning_rate();
+  if (!training.checkpoint().disabled()) options.checkpointFolder = start.checkpoint_folder();
+  if (training.checkpoint().keep() > 0) options.keepCheckpoints = training.checkpoint().keep();
+  options.eventsEvery = start.events_every();
+  if (start.rank() == 0) options.modelFile = "model.safetensors";  // in the run's folder
+  if (!start.resume_from().empty()) {
+    options.resumeFrom = start.resume_from();
+    if (start.rank() == 0) {
+      LOCKSTEP_ASSIGN(options.resumeFrom, runtime::newestCheckpoint(start.resume_from()));
+    }
+  }
+
+  Telemetry telemetry(start.rank(), link.channel(), [&](std::int64_t boundBytes) {
+    node::v1::FromWorker ready;
+    ready.mutable_ready()->set_bound_bytes(boundBytes);
+    link.channel().send(ready);
+    link.waitGo();
+  });
+  auto summary = runtime::train(plan, start.rank(), options, *trainData, *evalData, *backend,
+                                group.get(), link.stopAsked(), telemetry);
+  telemetry.finish();
+  if (!summary.ok()) return summary.status();
+
+  node::v1::FromWorker message;
+  run::v1::Finished* finished = message.mutable_finished();
+  finished->set_state(summary->status == "stopped" ? run::v1::STOPPED : run::v1::SUCCEEDED);
+  finished->set_steps(summary->steps);
+  finished->set_epochs(summary->epochs);
+  finished->set_train_loss(summary->trainLoss);
+  finished->set_eval_loss(summary->evalLoss);
+  finished->set_eval_accuracy(summary->evalAccuracy);
+  finished->set_samples_per_second(summary->samplesPerSecond);
+  finished->set_weights_sha256(summary->weightsSha256);
+  finished->set_model_file(options.modelFile);
+  link.channel().send(message);
+  return {};
+}
+
+}  // namespace
+
+bool WorkerLink::start(node::v1::WorkerStart& out) {
+  std::string frame;
+  node::v1::ToWorker message;
+  if (!channel_.receive(frame) || !message.ParseFromString(frame) || !message.has_start()) return false;
+  out = message.start();
+  std::thread([this] { watch(); }).detach();
+  return true;
+}
+
+void WorkerLink::watch() {
+  std::string frame;
+  while (channel_.receive(frame)) {
+    node::v1::ToWorker message;
+    if (!message.ParseFromString(frame)) continue;
+    if (message.has_stop()) stop_ = true;
+    std::lock_guard lock(mutex_);
+    if (message.has_go()) go_ = true;
+    if (message.has_kv_value()) got_[message.kv_value().id()] = message.kv_value().value();
+    changed_.notify_all();
+  }
+  _exit(kOrphanExit);
+}
+
+void WorkerLink::waitGo() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return go_; });
+}
+
+Status WorkerLink::set(const std::string& key, const std::string& value) {
+  node::v1::FromWorker message;
+  message.mutable_kv_set()->set_key(key);
+  message.mutable_kv_set()->set_value(value);
+  if (!channel_.send(message)) return makeError(Code::kUnavailable, "the supervisor is gone");
+  return {};
+}
+
+Result<std::string> WorkerLink::get(const std::string& key, Nanoseconds timeout) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t id = nextGet_++;
+  lock.unlock();
+  node::v1::FromWorker message;
+  message.mutable_kv_get()->set_id(id);
+  message.mutable_kv_get()->set_key(key);
+  if (!channel_.send(message)) return makeError(Code::kUnavailable, "the supervisor is gone");
+  lock.lock();
+  if (!changed_.wait_for(lock, std::chrono::nanoseconds(timeout), [&] { return got_.contains(id); }))
+    return makeError(Code::kDeadlineExceeded, "no rank has said \"{}\" in {} s", key,
+                     timeout / 1'000'000'000);
+  return std::move(got_.extract(id).mapped());
+}
+
+Result<plan::Plan> readPlan(const node::v1::WorkerStart& start) {
+  LOCKSTEP_ASSIGN(const std::string text, readFile(start.plan_path()));
+  return plan::parse(text, start.plan_path());
+}
+
+Result<std::unique_ptr<comm::Communicator>> formGroup(const node::v1::WorkerStart& start, int size,
+                                                      WorkerLink& link) {
+  if (size <= 1) return std::unique_ptr<comm::Communicator>();
+  if (start.comm() == "shm")
+    return comm::openSharedMemory(start.shared_memory_fd(), start.rank(), size,
+                                  start.oversubscribed(), kCollectiveLimit);
+  comm::GlooOptions options;
+  options.rank = start.rank();
+  options.size = size;
+  options.address = start.address();
+  options.interface = start.interface();
+  options.prefix = fmt::format("{}/{}", start.run(), start.generation());
+  options.timeout = kCollectiveLimit;
+  return comm::connectGloo(options, link);
+}
+
+Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& start, bool train) {
+  const auto path = [&](const char* name) {
+    const auto at = start.data_paths().find(name);
+    return at == start.data_paths().end() ? std::string() : at->second;
+  };
+  // Without evaluation data the training's is evaluated. Hashes were checked by the agent.
+  const bool evaluation = !train && !path("evaluate.images").empty();
+  data::IdxFiles idx;
+  idx.images = path(evaluation ? "evaluate.images" : "train.images");
+  idx.labels = path(evaluation ? "evaluate.labels" : "train.labels");
+  const int classes = start.spec().model().classes();
+  return data::openIdx(idx, classes > 0 ? classes : 256);
+}
+
+int workerCommand(Arguments& arguments) {
+  const int fd = static_cast<int>(arguments.number("--fd", -1));
+  if (fd < 0 || !arguments.rest().empty()) {
+    std::fputs("lockstep-agent worker is started by a supervisor\n", stderr);
+    return 2;
+  }
+  // Lives as long as the process: the watchdog reads from it.
+  auto* link = new WorkerLink(fd);
+  node::v1::WorkerStart start;
+  if (!link->start(start)) return kOrphanExit;
+  Status status;
+  if (start.mode() == "measure") status = measureSteps(start, *link);
+  else if (start.mode() == "collectives") status = measureCollectives(start, *link);
+  else if (start.mode() == "bench") status = playBench(start, *link);
+  else status = train(start, *link);
+  if (!status.ok()) {
+    Error error = status.error();
+    if (error.rank < 0) error.rank = start.rank();
+    error.node = start.node();
+    logError("{}", error.text());
+    node::v1::FromWorker message;
+    *message.mutable_failed() = toInfo(error);
+    link->channel().send(message);
+  }
+  std::fflush(nullptr);
+  // Straight out: threads of libraries may still be waiting for peers.
+  _exit(status.ok() ? 0 : kFailedExit);
+}
+
+}  // namespace lockstep::agent

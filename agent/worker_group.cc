@@ -1,0 +1,266 @@
+#include "agent/worker_group.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "agent/convert.h"
+#include "agent/metrics.h"
+#include "agent/prepare.h"
+#include "agent/worker_process.h"
+#include "engine/base/file.h"
+#include "engine/comm/communicator.h"
+
+namespace lockstep::agent {
+namespace {
+
+using node::v1::FromWorker;
+using node::v1::ToWorker;
+using node::v1::WorkerStart;
+
+struct Group {
+  struct Member {
+    std::unique_ptr<WorkerProcess> process;
+    bool ready = false, exited = false;
+    std::optional<FromWorker> answer;
+  };
+  std::vector<Member> members;
+  std::map<std::string, std::string> kv;
+  std::map<std::string, std::vector<std::pair<std::size_t, std::uint64_t>>> waiting;
+  int sharedMemory = -1;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool over = false;               // mutex
+  std::optional<Error> error;      // mutex
+
+  ~Group() {
+    if (sharedMemory >= 0) close(sharedMemory);
+  }
+
+  void end(std::optional<Error> failure) {
+    std::lock_guard lock(mutex);
+    if (over) return;
+    over = true;
+    error = std::move(failure);
+    changed.notify_all();
+  }
+
+  void onMessage(std::size_t at, FromWorker& message) {
+    switch (message.body_case()) {
+      case FromWorker::kReady: {
+        members[at].ready = true;
+        for (const Member& member : members)
+          if (!member.ready) return;
+        ToWorker go;
+        go.mutable_go();
+        for (Member& member : members) member.process->send(go);
+        break;
+      }
+      case FromWorker::kKvSet: {
+        kv[message.kv_set().key()] = message.kv_set().value();
+        if (auto asked = waiting.extract(message.kv_set().key()); !asked.empty())
+          for (const auto& [member, id] : asked.mapped()) answer(member, id, message.kv_set().key());
+        break;
+      }
+      case FromWorker::kKvGet:
+        if (kv.contains(message.kv_get().key())) answer(at, message.kv_get().id(), message.kv_get().key());
+        else waiting[message.kv_get().key()].emplace_back(at, message.kv_get().id());
+        break;
+      case FromWorker::kFailed: end(fromInfo(message.failed())); break;
+      case FromWorker::kMeasured:
+      case FromWorker::kBenched:
+        members[at].answer = std::move(message);
+        for (const Member& member : members)
+          if (!member.answer) return;
+        end(std::nullopt);
+        break;
+      default: break;
+    }
+  }
+
+  void answer(std::size_t at, std::uint64_t id, const std::string& key) {
+    ToWorker message;
+    message.mutable_kv_value()->set_id(id);
+    message.mutable_kv_value()->set_key(key);
+    message.mutable_kv_value()->set_value(kv[key]);
+    members[at].process->send(message);
+  }
+
+  Status start(EventLoop& loop, std::vector<WorkerStart>& starts) {
+    const int size = static_cast<int>(starts.size());
+    if (starts.front().comm() == "shm" && size > 1) {
+      LOCKSTEP_ASSIGN(sharedMemory, comm::makeSharedMemory(size));
+    }
+    members.resize(starts.size());
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      WorkerStart& from = starts[i];
+      from.set_shared_memory_fd(sharedMemory >= 0 ? kWorkerSharedFd : -1);
+      WorkerOptions options;
+      options.run = from.run();
+      options.rank = from.rank();
+      options.threads = from.threads();
+      options.sharedMemoryFd = sharedMemory;
+      WorkerProcess::Handlers handlers;
+      handlers.onMessage = [this, i](FromWorker& message) { onMessage(i, message); };
+      handlers.onLines = [](const std::vector<std::string>&, std::uint64_t) {};
+      handlers.onExit = [this, i](int status) {
+        members[i].exited = true;
+        if (members[i].answer) return;
+        Error error = makeError(Code::kAborted, "a measuring worker {}",
+                                exitText(status, members[i].process->lastMemory()));
+        error.why = members[i].process->tail();
+        end(std::move(error));
+      };
+      LOCKSTEP_ASSIGN(members[i].process, WorkerProcess::spawn(loop, options, std::move(handlers)));
+      ToWorker message;
+      *message.mutable_start() = from;
+      members[i].process->send(message);
+    }
+    return {};
+  }
+};
+
+// A folder with the plan in it, for as long as the question is played.
+class PlanFile {
+ public:
+  PlanFile(const std::string& folder, const std::string& plan)
+      : path_(fmt::format("{}/plan-{}-{}.txt", folder, getpid(), monotonicNow())),
+        status_(writeFileAtomically(path_, plan, 0600)) {}
+  ~PlanFile() { unlink(path_.c_str()); }
+  PlanFile(const PlanFile&) = delete;
+  PlanFile& operator=(const PlanFile&) = delete;
+  const std::string& path() const { return path_; }
+  const Status& status() const { return status_; }
+
+ private:
+  std::string path_;
+  Status status_;
+};
+
+std::string questionId(std::string_view kind) {
+  return fmt::format("{}-{}-{}", kind, getpid(), monotonicNow());
+}
+
+}  // namespace
+
+Result<std::vector<FromWorker>> playWorkers(EventLoop& loop, std::vector<WorkerStart> starts,
+                                            Nanoseconds limit,
+                                            const std::function<bool()>& cancelled) {
+  auto group = std::make_unique<Group>();
+  Status started;
+  if (!loop.call([&] { started = group->start(loop, starts); }))
+    return makeError(Code::kUnavailable, "the agent is leaving");
+  const Nanoseconds end = monotonicNow() + limit;
+  if (started.ok()) {
+    std::unique_lock lock(group->mutex);
+    while (!group->over) {
+      group->changed.wait_for(lock, std::chrono::milliseconds(50));
+      if (group->over) break;
+      if (cancelled()) {
+        group->over = true;
+        group->error = makeError(Code::kCancelled, "the measurement was cancelled");
+      } else if (monotonicNow() > end) {
+        group->over = true;
+        group->error = makeError(Code::kDeadlineExceeded, "the measurement took longer than {} s",
+                                 limit / 1'000'000'000);
+      }
+    }
+  }
+  std::vector<FromWorker> answers;
+  std::optional<Error> error;
+  loop.call([&] {
+    error = group->error;
+    for (Group::Member& member : group->members) {
+      if (member.answer) answers.push_back(std::move(*member.answer));
+      member.process.reset();  // kills what is left
+    }
+  });
+  if (!started.ok()) return started.error();
+  if (error) return *error;
+  return answers;
+}
+
+Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureRequest& request,
+                                       const std::string& folder,
+                                       const std::function<bool()>& cancelled) {
+  const PlanFile plan(folder, request.plan());
+  LOCKSTEP_TRY(plan.status());
+  const double seconds = request.seconds() > 0 ? std::min(request.seconds(), 60.0) : 1;
+  const int ranks = std::max(1, request.ranks());
+  const bool collectives = ranks > 1 && !request.comm().empty();
+  WorkerStart start;
+  start.set_run(questionId("measure"));
+  start.set_plan_path(plan.path());
+  start.set_world(1);
+  start.set_backend(request.backend());
+  start.set_threads(std::max(1, request.threads()));
+  start.set_mode("measure");
+  start.set_seconds(collectives ? seconds * 0.75 : seconds);
+  const auto limit = static_cast<Nanoseconds>((seconds + 30) * 1e9);
+  LOCKSTEP_ASSIGN(auto alone, playWorkers(loop, {start}, limit, cancelled));
+  node::v1::MeasureReply reply = alone.front().measured();
+  if (!collectives) return reply;
+
+  start.set_mode("collectives");
+  start.set_seconds(seconds * 0.25);
+  start.set_world(ranks);
+  start.set_comm(request.comm());
+  start.set_oversubscribed(ranks * start.threads() > usableCores());
+  start.set_run(questionId("collectives"));
+  std::vector<WorkerStart> starts;
+  for (int rank = 0; rank < ranks; ++rank) {
+    start.set_rank(rank);
+    starts.push_back(start);
+  }
+  LOCKSTEP_ASSIGN(auto together, playWorkers(loop, std::move(starts), limit, cancelled));
+  // Equal sizes in equal order on all ranks; the mean of their medians.
+  const auto& first = together.front().measured();
+  for (int i = 0; i < first.collectives_size(); ++i) {
+    auto* cost = reply.add_collectives();
+    *cost = first.collectives(i);
+    double sum = 0;
+    for (const FromWorker& one : together) sum += one.measured().collectives(i).seconds();
+    cost->set_seconds(sum / ranks);
+  }
+  return reply;
+}
+
+Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest& request,
+                                   const std::string& folder,
+                                   const std::function<bool()>& cancelled) {
+  const PlanFile plan(folder, request.plan());
+  LOCKSTEP_TRY(plan.status());
+  const double seconds = request.seconds() > 0 ? std::min(request.seconds(), 600.0) : 5;
+  const int ranks = std::max(1, request.ranks());
+  WorkerStart start;
+  start.set_run(questionId("bench"));
+  start.set_plan_path(plan.path());
+  start.set_world(ranks);
+  *start.mutable_spec() = request.spec();
+  for (const auto& [name, path] : dataPaths(request.spec(), request.data_paths()))
+    (*start.mutable_data_paths())[name] = path;
+  start.set_comm(request.comm().empty() ? "shm" : request.comm());
+  start.set_threads(std::max(1, request.threads()));
+  start.set_oversubscribed(ranks * start.threads() > usableCores());
+  start.set_mode("bench");
+  start.set_seconds(seconds);
+  std::vector<WorkerStart> starts;
+  for (int rank = 0; rank < ranks; ++rank) {
+    start.set_rank(rank);
+    start.set_local_index(rank);
+    starts.push_back(start);
+  }
+  LOCKSTEP_ASSIGN(auto answers, playWorkers(loop, std::move(starts),
+                                            static_cast<Nanoseconds>((seconds + 60) * 1e9), cancelled));
+  return answers.front().benched();
+}
+
+}  // namespace lockstep::agent

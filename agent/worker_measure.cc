@@ -1,0 +1,419 @@
+// What plan steps, collectives and training cost on this machine, played by the same executor and
+// trainer that runs use.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "agent/telemetry.h"
+#include "agent/worker_link.h"
+#include "engine/backends/backend.h"
+#include "engine/base/random.h"
+#include "engine/ir/model_graph.h"
+#include "engine/planner/planner.h"
+#include "engine/runtime/executor.h"
+#include "engine/runtime/trainer.h"
+
+namespace lockstep::agent {
+namespace {
+
+double median(std::vector<double>& values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double since(Nanoseconds begin) { return static_cast<double>(monotonicNow() - begin) * 1e-9; }
+
+// A group of which only this rank is there: what is played between collectives is measured alone.
+class Alone final : public comm::Communicator {
+ public:
+  Alone(int rank, int size) : rank_(rank), size_(size) {}
+  std::string_view kind() const override { return "alone"; }
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  Status allReduce(void*, std::int64_t, DType, comm::ReduceOp) override { return {}; }
+  Status reduceScatter(const void*, void*, std::span<const std::int64_t>, DType,
+                       comm::ReduceOp) override {
+    return {};
+  }
+  Status allGather(const void*, void*, std::span<const std::int64_t>, DType) override { return {}; }
+  Status broadcast(void*, std::int64_t, int) override { return {}; }
+  Status allToAll(const void*, void*, std::int64_t) override { return {}; }
+  Status send(const void*, std::int64_t, int, int) override { return {}; }
+  Status recv(void*, std::int64_t, int, int) override { return {}; }
+  Status barrier() override { return {}; }
+  void abort() override {}
+
+ private:
+  int rank_, size_;
+};
+
+// Samples that fit the inputs of the plan's step program, made up: bytes that look like images,
+// labels within the classes.
+class MadeUp final : public data::Dataset {
+ public:
+  static constexpr std::int64_t kDistinct = 4096;
+  MadeUp(std::vector<data::Field> fields, std::int64_t size, std::int32_t classes)
+      : fields_(std::move(fields)), size_(size), classes_(classes) {
+    std::int64_t bytes = 64;
+    for (const data::Field& field : fields_) bytes = std::max(bytes, field.bytes());
+    noise_.resize(static_cast<std::size_t>(bytes + kDistinct));
+    for (std::size_t i = 0; i < noise_.size(); ++i)
+      noise_[i] = static_cast<std::byte>(randomBits(7, i) & 0xff);
+  }
+  std::int64_t size() const override { return size_; }
+  const std::vector<data::Field>& fields() const override { return fields_; }
+  void read(std::int64_t index, std::size_t field, std::byte* out) const override {
+    const data::Field& one = fields_[field];
+    if (one.dtype == DType::kU8) {
+      std::memcpy(out, noise_.data() + index % kDistinct, static_cast<std::size_t>(one.bytes()));
+    } else if (one.dtype == DType::kI32) {
+      const auto label = static_cast<std::int32_t>(randomBits(9, static_cast<std::uint64_t>(index)) %
+                                                   static_cast<std::uint64_t>(classes_));
+      for (std::int64_t i = 0; i < one.bytes(); i += 4) std::memcpy(out + i, &label, 4);
+    } else {
+      std::memset(out, 0, static_cast<std::size_t>(one.bytes()));
+    }
+  }
+
+ private:
+  std::vector<data::Field> fields_;
+  std::int64_t size_;
+  std::int32_t classes_;
+  std::vector<std::byte> noise_;
+};
+
+const plan::Buffer* inputOf(const plan::Body& body, std::string_view name) {
+  for (const plan::Buffer& buffer : body.buffers)
+    if (buffer.kind == plan::BufferKind::kInput && buffer.name == name) return &buffer;
+  return nullptr;
+}
+
+const plan::Body* bodyOf(const plan::Plan& plan, std::string_view program, int rank) {
+  const plan::Program* found = plan.find(program);
+  if (found == nullptr || found->bodies.empty()) return nullptr;
+  return &found->bodies[static_cast<std::size_t>(found->bodyOfRank[static_cast<std::size_t>(rank)])];
+}
+
+// The number of classes the plan's losses expect.
+std::int32_t classesOf(const plan::Body& body) {
+  for (const plan::Step& step : body.steps)
+    if (step.op == ir::Op::kSoftmaxXent && !step.inputs.empty()) {
+      const Shape& shape = body.buffers[static_cast<std::size_t>(step.inputs[0])].type.shape;
+      if (!shape.empty()) return static_cast<std::int32_t>(shape.back());
+    }
+  return 2;
+}
+
+Result<MadeUp> madeUpData(const plan::Plan& plan, int rank, std::int64_t size) {
+  const plan::Body* body = bodyOf(plan, "step", rank);
+  if (body == nullptr) return invalidArgument("the plan has no program \"step\"");
+  std::vector<data::Field> fields;
+  for (const char* name : {"x", "label"}) {
+    const plan::Buffer* buffer = inputOf(*body, name);
+    if (buffer == nullptr || buffer->type.shape.empty()) continue;
+    data::Field field;
+    field.name = name;
+    field.dtype = buffer->type.dtype;
+    field.shape.assign(buffer->type.shape.begin() + 1, buffer->type.shape.end());
+    fields.push_back(std::move(field));
+  }
+  return MadeUp(std::move(fields), size, classesOf(*body));
+}
+
+void fill(runtime::Executor& executor, const MadeUp& data) {
+  for (std::size_t f = 0; f < data.fields().size(); ++f) {
+    const backends::Operand to = executor.input(data.fields()[f].name);
+    if (to.data == nullptr) continue;
+    const std::int64_t each = data.fields()[f].bytes();
+    for (std::int64_t i = 0; i * each < to.type.bytes(); ++i)
+      data.read(i, f, static_cast<std::byte*>(to.data) + i * each);
+  }
+  for (const auto& [name, value] : {std::pair{"weight", 1.0}, {"lr", 1e-4}, {"t", 100.0}, {"stop", 0.0}}) {
+    const backends::Operand to = executor.input(name);
+    if (to.data == nullptr) continue;
+    for (std::int64_t i = 0; i < to.type.count(); ++i) {
+      if (to.type.dtype == DType::kF64) static_cast<double*>(to.data)[i] = value;
+      else static_cast<float*>(to.data)[i] = static_cast<float>(value);
+    }
+  }
+}
+
+// One rank for each different body of a program.
+std::vector<int> representatives(const plan::Program& program) {
+  std::vector<int> out;
+  std::set<int> seen;
+  for (std::size_t rank = 0; rank < program.bodyOfRank.size(); ++rank)
+    if (seen.insert(program.bodyOfRank[rank]).second) out.push_back(static_cast<int>(rank));
+  return out;
+}
+
+using Samples = std::map<std::string, std::vector<double>>;
+
+// Plays one body in order, again and again, so that caches are as in a run.
+Status playBody(const plan::Plan& plan, std::string_view program, int rank,
+                backends::Backend& backend, runtime::StateArena& state, double seconds,
+                Samples& samples) {
+  Alone group(rank, plan.mesh.size());
+  LOCKSTEP_ASSIGN(const auto executor,
+                  runtime::Executor::bind(plan, program, rank, backend, &group, state));
+  LOCKSTEP_ASSIGN(const MadeUp data, madeUpData(plan, rank, 1024));
+  fill(*executor, data);
+  std::vector<plan::Event> events;
+  events.reserve(executor->steps());
+  const plan::Body& body = executor->body();
+  std::vector<std::string> names;
+  for (const plan::Step& step : body.steps) names.push_back(planner::signature(body, step));
+  const Nanoseconds begin = monotonicNow();
+  for (int plays = 0;; ++plays) {
+    LOCKSTEP_TRY(executor->play(plays, &events));
+    const double spent = since(begin);
+    if (plays >= 3 || spent > seconds * 0.5)  // the first are warm-up
+      for (const plan::Event& event : events) {
+        if (event.kind != plan::EventKind::kCompute || event.planStep < 0) continue;
+        samples[names[static_cast<std::size_t>(event.planStep)]].push_back(
+            static_cast<double>(event.end - event.begin) * 1e-9);
+      }
+    if ((plays >= 5 && spent > seconds) || plays >= 20000) return {};
+  }
+}
+
+// Keeps what a trainer says of its steps.
+class Recorder final : public runtime::TrainerObserver {
+ public:
+  Recorder() { steps.reserve(1 << 20); }
+  void onReady(std::int64_t) override {}
+  void onStep(const runtime::StepRecord& record) override {
+    if (steps.size() < steps.capacity()) steps.push_back(record);
+  }
+  void onEvents(const std::vector<plan::Event>&) override {}
+  void onEpoch(const runtime::EpochRecord&) override {}
+  void onCheckpoint(std::int64_t, const std::string&) override {}
+  std::vector<runtime::StepRecord> steps;
+};
+
+// From one step's begin to the next, in the real trainer with its loader, less the compute in it.
+Result<double> stepOverhead(const plan::Plan& plan, backends::Backend& backend, double seconds) {
+  constexpr int kRank = 0;
+  Alone group(kRank, plan.mesh.size());
+  LOCKSTEP_ASSIGN(const MadeUp data, madeUpData(plan, kRank, std::max<std::int64_t>(
+                                                                 plan.globalBatch * 64, 8192)));
+  LOCKSTEP_ASSIGN(const MadeUp tiny, madeUpData(plan, kRank, plan.globalBatch));
+  runtime::TrainerOptions options;
+  options.epochs = 1 << 20;
+  options.learningRate = 1e-4;
+  std::atomic<bool> stop{false};
+  Recorder recorder;
+  std::jthread clock([&](const std::stop_token& ended) {
+    const Nanoseconds begin = monotonicNow();
+    while (!ended.stop_requested() && since(begin) < seconds)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    stop = true;
+  });
+  LOCKSTEP_TRY(runtime::train(plan, kRank, options, data, tiny, backend, &group, stop, recorder).status());
+  std::vector<double> rest;
+  const auto& steps = recorder.steps;
+  for (std::size_t i = 4; i + 1 < steps.size(); ++i) {
+    if (steps[i + 1].epoch != steps[i].epoch) continue;  // evaluation lies between
+    rest.push_back(static_cast<double>(steps[i + 1].begin - steps[i].begin) * 1e-9 -
+                   static_cast<double>(steps[i].forward + steps[i].backward + steps[i].optimizer));
+  }
+  return std::max(0.0, median(rest));
+}
+
+}  // namespace
+
+Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
+  LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
+  LOCKSTEP_ASSIGN(const auto backend,
+                  backends::makeBackend(start.backend().empty() ? "onednn" : start.backend(),
+                                        {start.threads()}));
+  runtime::StateArena state(plan);
+  Alone group(0, plan.mesh.size());
+  if (plan.find("init") != nullptr) {
+    LOCKSTEP_ASSIGN(const auto init, runtime::Executor::bind(plan, "init", 0, *backend, &group, state));
+    LOCKSTEP_TRY(init->play(0, nullptr));
+  }
+  std::size_t bodies = 0;
+  for (const char* program : {"step", "evaluate"})
+    if (const plan::Program* found = plan.find(program)) bodies += representatives(*found).size();
+  Samples samples;
+  const double each = start.seconds() * 0.7 / static_cast<double>(std::max<std::size_t>(1, bodies));
+  for (const char* program : {"step", "evaluate"})
+    if (const plan::Program* found = plan.find(program))
+      for (int rank : representatives(*found))
+        LOCKSTEP_TRY(playBody(plan, program, rank, *backend, state, each, samples));
+
+  node::v1::FromWorker message;
+  node::v1::MeasureReply* reply = message.mutable_measured();
+  for (auto& [name, values] : samples) {
+    auto* cost = reply->add_steps();
+    cost->set_signature(name);
+    cost->set_seconds(median(values));
+  }
+  LOCKSTEP_ASSIGN(const double overhead, stepOverhead(plan, *backend, start.seconds() * 0.3));
+  reply->set_step_overhead_seconds(overhead);
+  link.channel().send(message);
+  return {};
+}
+
+Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) {
+  LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
+  LOCKSTEP_ASSIGN(const auto group, formGroup(start, start.world(), link));
+  std::map<std::int64_t, DType> sizes;   // bytes → type
+  for (const plan::Program& program : plan.programs)
+    for (const plan::Body& body : program.bodies)
+      for (const plan::Step& step : body.steps) {
+        if (step.op != ir::Op::kAllReduce || step.inputs.empty()) continue;
+        const ir::TensorType& type = body.buffers[static_cast<std::size_t>(step.inputs[0])].type;
+        sizes[type.bytes()] = type.dtype;
+      }
+  node::v1::FromWorker ready;
+  ready.mutable_ready();
+  link.channel().send(ready);
+  link.waitGo();
+
+  node::v1::FromWorker message;
+  node::v1::MeasureReply* reply = message.mutable_measured();
+  const double each = start.seconds() / static_cast<double>(std::max<std::size_t>(1, sizes.size()));
+  for (const auto& [bytes, dtype] : sizes) {
+    std::vector<std::byte> memory(static_cast<std::size_t>(bytes) + 64);
+    void* data = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
+    const std::int64_t count = bytes / static_cast<std::int64_t>(sizeOf(dtype));
+    std::vector<double> seconds;
+    // All ranks play equally often: rank 0's clock decides, and says so in the reduction itself.
+    const Nanoseconds begin = monotonicNow();
+    for (int plays = 0; plays < 5000; ++plays) {
+      LOCKSTEP_TRY(group->barrier());  // waiting for the others is not counted
+      const Nanoseconds from = monotonicNow();
+      LOCKSTEP_TRY(group->allReduce(data, count, dtype, comm::ReduceOp::kMax));
+      if (plays >= 3) seconds.push_back(since(from));
+      std::int64_t over = start.rank() == 0 && plays >= 8 && since(begin) > each ? 1 : 0;
+      if (plays % 8 == 7) {
+        LOCKSTEP_TRY(group->broadcast(&over, sizeof over, 0));
+        if (over != 0) break;
+      }
+    }
+    auto* cost = reply->add_collectives();
+    cost->set_kind(start.comm());
+    cost->set_ranks(start.world());
+    cost->set_bytes(bytes);
+    cost->set_seconds(median(seconds));
+  }
+  link.channel().send(message);
+  return {};
+}
+
+namespace {
+
+// The training data many times over, so that no epoch ends while the clock runs.
+class Repeated final : public data::Dataset {
+ public:
+  Repeated(const data::Dataset& data, std::int64_t times) : data_(data), times_(times) {}
+  std::int64_t size() const override { return data_.size() * times_; }
+  const std::vector<data::Field>& fields() const override { return data_.fields(); }
+  void read(std::int64_t index, std::size_t field, std::byte* out) const override {
+    data_.read(index % data_.size(), field, out);
+  }
+
+ private:
+  const data::Dataset& data_;
+  std::int64_t times_;
+};
+
+class BenchObserver final : public runtime::TrainerObserver {
+ public:
+  BenchObserver(const plan::Body& body, WorkerLink& link, double seconds)
+      : link_(link), end_(static_cast<Nanoseconds>(seconds * 1e9)), sum_(body.steps.size()),
+        count_(body.steps.size()) {
+    for (const plan::Step& step : body.steps) names_.push_back(step.name);
+    windows_.reserve(1 << 14);
+  }
+  void onReady(std::int64_t) override {
+    node::v1::FromWorker ready;
+    ready.mutable_ready();
+    link_.channel().send(ready);
+    link_.waitGo();
+  }
+  void onStep(const runtime::StepRecord& record) override {
+    if (start_ == 0) start_ = windowBegin_ = record.end;  // the first step is warm-up
+    else samples_ += record.samples;
+    constexpr Nanoseconds kWindow = 250'000'000;
+    if (record.end - windowBegin_ >= kWindow) {
+      if (windows_.size() < windows_.capacity())
+        windows_.push_back(static_cast<double>(samples_) /
+                           (static_cast<double>(record.end - windowBegin_) * 1e-9));
+      windowBegin_ = record.end;
+      samples_ = 0;
+    }
+    if (record.end - start_ > end_) link_.askStop();
+  }
+  void onEvents(const std::vector<plan::Event>& events) override {
+    for (const plan::Event& event : events) {
+      if (event.planStep < 0) continue;
+      sum_[static_cast<std::size_t>(event.planStep)] += static_cast<double>(event.end - event.begin) * 1e-6;
+      count_[static_cast<std::size_t>(event.planStep)] += 1;
+    }
+  }
+  void onEpoch(const runtime::EpochRecord&) override {}
+  void onCheckpoint(std::int64_t, const std::string&) override {}
+
+  void reply(node::v1::BenchReply& out) const {
+    // The first window is still warming up where there are others.
+    std::vector<double> windows(windows_.begin() + (windows_.size() > 2 ? 1 : 0), windows_.end());
+    for (double one : windows) out.add_windows(one);
+    out.set_samples_per_second(median(windows));
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (count_[i] == 0) continue;
+      auto* op = out.add_ops();
+      op->set_name(names_[i]);
+      op->set_milliseconds(sum_[i] / count_[i]);
+    }
+  }
+
+ private:
+  WorkerLink& link_;
+  Nanoseconds end_, start_ = 0, windowBegin_ = 0;
+  std::int64_t samples_ = 0;
+  std::vector<double> windows_;
+  std::vector<std::string> names_;
+  std::vector<double> sum_, count_;
+};
+
+}  // namespace
+
+Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
+  LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
+  LOCKSTEP_ASSIGN(const auto data, openData(start, true));
+  const auto& training = start.spec().training();
+  LOCKSTEP_ASSIGN(const auto backend,
+                  backends::makeBackend(training.backend().empty() ? "onednn" : training.backend(),
+                                        {start.threads()}));
+  LOCKSTEP_ASSIGN(const auto group, formGroup(start, plan.mesh.size(), link));
+  const plan::Body* body = bodyOf(plan, "step", start.rank());
+  if (body == nullptr) return invalidArgument("the plan has no program \"step\"");
+  constexpr std::int64_t kMostSamples = 4'000'000;
+  const Repeated repeated(*data, std::max<std::int64_t>(1, kMostSamples / std::max<std::int64_t>(1, data->size())));
+  LOCKSTEP_ASSIGN(const MadeUp evaluation, madeUpData(plan, start.rank(), 1));
+  runtime::TrainerOptions options;
+  options.epochs = 1 << 20;
+  options.seed = training.seed();
+  options.shuffle = !training.no_shuffle();
+  options.learningRate = training.optimizer().learning_rate();
+  options.eventsEvery = 64;
+  BenchObserver observer(*body, link, start.seconds());
+  LOCKSTEP_TRY(runtime::train(plan, start.rank(), options, repeated, evaluation, *backend, group.get(),
+                              link.stopAsked(), observer)
+                   .status());
+  node::v1::FromWorker message;
+  observer.reply(*message.mutable_benched());
+  link.channel().send(message);
+  return {};
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,75 @@
+// WorkerProcess: one worker, spawned by exec from the loop's thread, with its control channel and
+// its output, until it has exited and both are drained.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/channel.h"
+#include "agent/event_loop.h"
+#include "agent/lines.h"
+#include "lockstep/node/v1/worker.pb.h"
+
+namespace lockstep::agent {
+
+struct WorkerOptions {
+  std::string run;              // LOCKSTEP_RUN of the child
+  int rank = 0;
+  int threads = 1;
+  int sharedMemoryFd = -1;      // becomes kWorkerSharedFd in the child
+  std::string logPath;          // ""; none
+  std::string folder = "/";     // current folder of the child
+};
+
+inline constexpr int kWorkerChannelFd = 3, kWorkerSharedFd = 4;
+
+class WorkerProcess {
+ public:
+  // All called on the loop's thread. onExit is the last; it may destroy the object.
+  struct Handlers {
+    std::function<void(node::v1::FromWorker&)> onMessage;
+    std::function<void(std::vector<std::string> lines, std::uint64_t dropped)> onLines;
+    std::function<void(int status)> onExit;   // as from waitpid
+  };
+  // Call on the loop's thread only: the child dies with the thread that spawned it.
+  static Result<std::unique_ptr<WorkerProcess>> spawn(EventLoop& loop, const WorkerOptions& options,
+                                                      Handlers handlers);
+  ~WorkerProcess();  // kills and reaps what still runs
+
+  void send(const node::v1::ToWorker& message);
+  void signal(int number);      // to the worker's process group
+  int pid() const { return pid_; }
+  bool exited() const { return exited_; }
+  std::string tail() const { return lines_.tail(); }
+  std::int64_t lastMemory() const { return lastMemory_; }  // resident bytes when last looked at
+  void noteMemory(std::int64_t bytes) { lastMemory_ = bytes; }
+
+ private:
+  WorkerProcess(EventLoop& loop, Handlers handlers) : loop_(loop), handlers_(std::move(handlers)) {}
+  void readOutput();
+  void closeOutput();
+  void flushLines();
+  void reap(int tries);
+
+  EventLoop& loop_;
+  Handlers handlers_;
+  pid_t pid_ = -1;
+  bool exited_ = false;
+  std::int64_t lastMemory_ = 0;
+  int output_ = -1;
+  EventLoop::TimerId lineTimer_ = 0, reapTimer_ = 0;
+  LineCollector lines_;
+  std::unique_ptr<BoundedFile> log_;
+  std::unique_ptr<Channel> channel_;
+};
+
+// "exited with code 3", "killed by signal 9 (SIGKILL), perhaps by the out-of-memory killer (it had
+// 2.1 GiB resident, …)".
+std::string exitText(int status, std::int64_t residentBytes);
+
+}  // namespace lockstep::agent
