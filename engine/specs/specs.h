@@ -9,12 +9,15 @@
 
 namespace lockstep::specs {
 
+// Shapes are checked through models::describe. Layers without a name are numbered by kind:
+// "dense1", "conv1", "pool1", "flatten1", "activation1", "add1".
 Result<models::Model> toModel(const spec::v1::ModelSpec& spec);
 
-// One rank a device of every worker node, in the order of the spec. `hosts` says on which physical
-// host each node is and its cores (from the agents' inventories); where a node is missing it is a
-// host of its own with as many cores as ranks. The communicator kind is spec.comm or, chosen: "shm"
-// on one node, else "gloo".
+// One rank a device of every worker and chief node, in the order of the spec, on one mesh axis
+// "data". `hosts` says on which physical host each node is and its cores (from the agents'
+// inventories); where a node is missing it is a host of its own with as many cores as its ranks
+// have threads. The communicator kind is spec.comm or, chosen: "shm" on one node, else "gloo".
+// Paths start at the cluster ("nodes[1].devices[0].kind").
 struct NodeHost {
   std::string node;
   std::string host;
@@ -23,7 +26,8 @@ struct NodeHost {
 Result<cluster::Cluster> toCluster(const spec::v1::ClusterSpec& spec,
                                    const std::vector<NodeHost>& hosts);
 
-// Ranges, kinds and combinations of training and strategy; fills every default in place.
+// The whole run: model (as toModel), data, ranges, kinds and combinations of training and strategy;
+// fills every default in place. Whether files exist is not asked.
 Status checkAndFill(spec::v1::RunSpec& spec);
 
 }  // namespace lockstep::specs

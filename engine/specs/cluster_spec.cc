@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <set>
+
+#include "engine/ir/graph.h"
+#include "engine/specs/field.h"
+#include "engine/specs/specs.h"
+
+namespace lockstep::specs {
+namespace {
+
+using spec::v1::ClusterSpec;
+using spec::v1::NodeSpec;
+
+constexpr int kMaxRanks = 4096;
+constexpr int kMaxThreads = 1024;
+
+bool trains(const NodeSpec& node) {
+  return node.roles().empty() || std::any_of(node.roles().begin(), node.roles().end(),
+                                             [](const std::string& role) {
+                                               return role == "worker" || role == "chief";
+                                             });
+}
+
+Status checkNode(const NodeSpec& node, const std::string& path,
+                 std::set<std::string, std::less<>>& names) {
+  if (!ir::isName(node.name()))
+    return wrongField(path + ".name", fmt::format("name is \"{}\"; expected letters, digits and _./+-",
+                                                  node.name()));
+  if (!names.insert(node.name()).second)
+    return wrongField(path + ".name", fmt::format("another node is named {}; expected a name of its "
+                                                  "own",
+                                                  node.name()));
+  for (int i = 0; i < node.roles_size(); ++i)
+    LOCKSTEP_TRY(checkKind(fmt::format("{}.roles[{}]", path, i), node.roles(i),
+                           {"worker", "ps", "chief", "evaluator"}));
+  if (!node.address().empty() && !node.interface().empty())
+    return wrongField(path + ".interface", "address and interface are both given; expected one");
+  if (node.has_ssh()) LOCKSTEP_TRY(checkRange(path + ".ssh.port", node.ssh().port(), 0, 65535));
+  for (int i = 0; i < node.devices_size(); ++i) {
+    const auto& device = node.devices(i);
+    const std::string at = fmt::format("{}.devices[{}]", path, i);
+    if (!device.kind().empty()) LOCKSTEP_TRY(checkKind(at + ".kind", device.kind(), {"cpu"}));
+    LOCKSTEP_TRY(checkRange(at + ".count", device.count(), 0, kMaxRanks));
+    LOCKSTEP_TRY(checkRange(at + ".threads", device.threads(), 0, kMaxThreads));
+  }
+  return {};
+}
+
+void addDevices(const NodeSpec& node, const std::string& host, cluster::Cluster& out) {
+  int index = 0;
+  auto add = [&](int count, int threads) {
+    for (int i = 0; i < std::max(1, count); ++i)
+      out.devices.push_back({node.name(), host, "cpu", index++, std::max(1, threads)});
+  };
+  if (node.devices().empty()) add(1, 1);
+  for (const auto& device : node.devices()) add(device.count(), device.threads());
+}
+
+void addHost(const std::string& name, int cores, cluster::Cluster& out) {
+  const auto it = std::find_if(out.hosts.begin(), out.hosts.end(),
+                               [&](const cluster::Host& host) { return host.name == name; });
+  if (it == out.hosts.end()) out.hosts.push_back({name, std::max(1, cores)});
+}
+
+Status chooseLink(const ClusterSpec& spec, std::size_t nodes, bool hostsKnown,
+                  cluster::Cluster& out) {
+  std::string kind = spec.comm();
+  if (kind.empty()) kind = nodes == 1 ? "shm" : "gloo";
+  LOCKSTEP_TRY(checkKind("comm", kind, {"shm", "gloo", "in-process"}));
+  if (kind == "in-process" && nodes > 1)
+    return wrongField("comm", "comm is in-process but there are several nodes; expected gloo");
+  if (kind == "shm" && hostsKnown && out.hosts.size() > 1)
+    return wrongField("comm", "comm is shm but the nodes are on several hosts; expected gloo");
+  // What is assumed of a loopback or a machine's memory until it has been measured.
+  out.link = kind == "gloo" ? cluster::Link{kind, 1e-4, 2e9} : cluster::Link{kind, 5e-6, 5e9};
+  for (int i = 0; i < spec.links_size(); ++i) {
+    const auto& link = spec.links(i);
+    const std::string path = fmt::format("links[{}]", i);
+    for (const auto& [field, name] : {std::pair("from", link.from()), std::pair("to", link.to())})
+      if (std::none_of(spec.nodes().begin(), spec.nodes().end(),
+                       [&, &wanted = name](const NodeSpec& node) { return node.name() == wanted; }))
+        return wrongField(fmt::format("{}.{}", path, field),
+                          fmt::format("there is no node {}; expected the name of one", name));
+    constexpr double kMax = 1e12;
+    LOCKSTEP_TRY(checkNumber(path + ".bandwidth_mbit", link.bandwidth_mbit(), 0, kMax));
+    LOCKSTEP_TRY(checkNumber(path + ".latency_us", link.latency_us(), 0, kMax));
+    // The slowest link is the group's pace.
+    if (link.bandwidth_mbit() > 0)
+      out.link.bytesPerSecond = std::min(out.link.bytesPerSecond, link.bandwidth_mbit() * 1e6 / 8);
+    out.link.latency = std::max(out.link.latency, link.latency_us() * 1e-6);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<NodeHost>& hosts) {
+  LOCKSTEP_TRY(checkRange("version", spec.version(), 0, 1));
+  if (spec.nodes().empty()) return wrongField("nodes", "there are no nodes; expected at least one");
+  cluster::Cluster out;
+  std::set<std::string, std::less<>> names;
+  std::size_t nodes = 0;
+  bool hostsKnown = true;
+  for (int i = 0; i < spec.nodes_size(); ++i) {
+    const NodeSpec& node = spec.nodes(i);
+    LOCKSTEP_TRY(checkNode(node, fmt::format("nodes[{}]", i), names));
+    if (!trains(node)) continue;
+    ++nodes;
+    const auto known = std::find_if(hosts.begin(), hosts.end(),
+                                    [&](const NodeHost& host) { return host.node == node.name(); });
+    const bool found = known != hosts.end();
+    const std::size_t first = out.devices.size();
+    const std::string host = found ? known->host : node.name();
+    addDevices(node, host, out);
+    if (out.devices.size() > kMaxRanks)
+      return wrongField("nodes", fmt::format("there are more than {} ranks", kMaxRanks));
+    int threads = 0;
+    for (std::size_t d = first; d < out.devices.size(); ++d) threads += out.devices[d].threads;
+    addHost(host, found ? known->cores : threads, out);
+    hostsKnown = hostsKnown && found;
+  }
+  if (nodes == 0)
+    return wrongField("nodes", "no node has the role worker; expected at least one");
+  out.mesh = cluster::Mesh({{"data", static_cast<int>(out.devices.size())}});
+  LOCKSTEP_TRY(chooseLink(spec, nodes, hostsKnown, out));
+  return out;
+}
+
+}  // namespace lockstep::specs

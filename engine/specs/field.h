@@ -1,0 +1,23 @@
+// Checks of single fields; errors carry the field's path in `why`.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+
+namespace lockstep::specs {
+
+Error wrongField(std::string path, std::string what);
+// value in [lowest, highest].
+Status checkRange(std::string_view path, std::int64_t value, std::int64_t lowest,
+                  std::int64_t highest);
+// Finite, lowest ≤ value < below.
+Status checkNumber(std::string_view path, double value, double lowest, double below);
+// One of `known`; "did you mean" for the nearest.
+Status checkKind(std::string_view path, std::string_view value,
+                 std::initializer_list<std::string_view> known);
+
+}  // namespace lockstep::specs

@@ -1,0 +1,145 @@
+#include "engine/specs/model_spec.h"
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "engine/specs/field.h"
+#include "engine/specs/specs.h"
+
+namespace lockstep::specs {
+namespace {
+
+using spec::v1::LayerSpec;
+using spec::v1::ModelSpec;
+
+constexpr int kMaxLayers = 10000;
+
+std::string_view stem(const LayerSpec& layer) {
+  switch (layer.kind_case()) {
+    case LayerSpec::kDense: return "dense";
+    case LayerSpec::kConv2D: return "conv";
+    case LayerSpec::kMaxPool2D: return "pool";
+    case LayerSpec::kFlatten: return "flatten";
+    case LayerSpec::kActivation: return "activation";
+    case LayerSpec::kAdd: return "add";
+    case LayerSpec::KIND_NOT_SET: break;
+  }
+  return "layer";
+}
+
+// The number counts the layers of the kind, named or not; a name that is taken is passed over.
+void nameLayers(ModelSpec& spec) {
+  std::set<std::string, std::less<>> taken;
+  for (const LayerSpec& layer : spec.layers()) taken.insert(layer.name());
+  std::map<std::string_view, int> counts;
+  for (LayerSpec& layer : *spec.mutable_layers()) {
+    int& count = counts[stem(layer)];
+    ++count;
+    if (!layer.name().empty()) continue;
+    std::string name = fmt::format("{}{}", stem(layer), count);
+    while (taken.contains(name)) name = fmt::format("{}{}", stem(layer), ++count);
+    taken.insert(name);
+    layer.set_name(std::move(name));
+  }
+}
+
+Status fillLayer(LayerSpec& layer, const std::string& path) {
+  switch (layer.kind_case()) {
+    case LayerSpec::kConv2D:
+      if (layer.conv2d().stride() == 0) layer.mutable_conv2d()->set_stride(1);
+      if (layer.conv2d().padding().empty()) layer.mutable_conv2d()->set_padding("valid");
+      return checkKind(path + ".conv2d.padding", layer.conv2d().padding(), {"valid", "same"});
+    case LayerSpec::kMaxPool2D:
+      if (layer.max_pool2d().stride() == 0)
+        layer.mutable_max_pool2d()->set_stride(layer.max_pool2d().size());
+      return {};
+    case LayerSpec::KIND_NOT_SET:
+      return wrongField(path, "the layer has no kind; expected dense, conv2d, max_pool2d, flatten, "
+                              "activation or add");
+    default: return {};
+  }
+}
+
+models::Layer toLayer(const LayerSpec& spec) {
+  using Kind = models::Layer::Kind;
+  models::Layer layer;
+  layer.name = spec.name();
+  layer.inputs.assign(spec.inputs().begin(), spec.inputs().end());
+  switch (spec.kind_case()) {
+    case LayerSpec::kDense:
+      layer.kind = Kind::kDense;
+      layer.units = spec.dense().units();
+      layer.activation = spec.dense().activation();
+      layer.bias = !spec.dense().no_bias();
+      break;
+    case LayerSpec::kConv2D:
+      layer.kind = Kind::kConv2d;
+      layer.units = spec.conv2d().filters();
+      layer.kernel = spec.conv2d().kernel();
+      layer.stride = spec.conv2d().stride();
+      layer.same = spec.conv2d().padding() == "same";
+      layer.activation = spec.conv2d().activation();
+      layer.bias = !spec.conv2d().no_bias();
+      break;
+    case LayerSpec::kMaxPool2D:
+      layer.kind = Kind::kMaxPool2d;
+      layer.kernel = spec.max_pool2d().size();
+      layer.stride = spec.max_pool2d().stride();
+      break;
+    case LayerSpec::kFlatten: layer.kind = Kind::kFlatten; break;
+    case LayerSpec::kActivation:
+      layer.kind = Kind::kActivation;
+      layer.activation = spec.activation().function();
+      break;
+    case LayerSpec::kAdd: layer.kind = Kind::kAdd; break;
+    case LayerSpec::KIND_NOT_SET: break;
+  }
+  return layer;
+}
+
+}  // namespace
+
+Status fillModel(ModelSpec& spec) {
+  if (spec.version() == 0) spec.set_version(1);
+  LOCKSTEP_TRY(checkRange("model.version", spec.version(), 1, 1));
+  if (spec.name().empty()) spec.set_name("model");
+  auto& input = *spec.mutable_input();
+  if (input.scale() == 0) input.set_scale(1.0 / 255);
+  if (!std::isfinite(input.scale()))
+    return wrongField("model.input.scale", "scale is not finite; expected a number such as 0.0039");
+  if (spec.layers_size() > kMaxLayers)
+    return wrongField("model.layers", fmt::format("there are {} layers; expected at most {}",
+                                                  spec.layers_size(), kMaxLayers));
+  nameLayers(spec);
+  for (int i = 0; i < spec.layers_size(); ++i)
+    LOCKSTEP_TRY(fillLayer(*spec.mutable_layers(i), fmt::format("model.layers[{}]", i)));
+  if (spec.loss().empty()) spec.set_loss("cross-entropy");
+  if (spec.classes() == 0 && spec.loss() == "cross-entropy" && spec.layers_size() > 0) {
+    const LayerSpec& last = spec.layers(spec.layers_size() - 1);
+    if (last.has_dense() && last.dense().units() <= std::numeric_limits<std::int32_t>::max())
+      spec.set_classes(static_cast<std::int32_t>(last.dense().units()));
+  }
+  return {};
+}
+
+Result<models::Model> toModel(const ModelSpec& given) {
+  ModelSpec spec = given;
+  LOCKSTEP_TRY(fillModel(spec));
+  models::Model model;
+  model.name = spec.name();
+  model.input.assign(spec.input().shape().begin(), spec.input().shape().end());
+  model.inputScale = spec.input().scale();
+  model.loss = spec.loss();
+  model.classes = spec.classes();
+  for (const LayerSpec& layer : spec.layers()) model.layers.push_back(toLayer(layer));
+  if (Status shapes = models::describe(model).status(); !shapes.ok()) {
+    Error error = shapes.error();
+    error.why = error.why.empty() ? "model" : "model." + error.why;
+    return error;
+  }
+  return model;
+}
+
+}  // namespace lockstep::specs

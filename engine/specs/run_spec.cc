@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <limits>
+
+#include "engine/specs/field.h"
+#include "engine/specs/model_spec.h"
+#include "engine/specs/specs.h"
+
+namespace lockstep::specs {
+namespace {
+
+using spec::v1::DataFiles;
+using spec::v1::DataSpec;
+using spec::v1::OptimizerSpec;
+using spec::v1::RunSpec;
+using spec::v1::TrainingSpec;
+
+constexpr std::int64_t kMaxBatch = std::int64_t{1} << 24;
+constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40;
+constexpr double kAnyNumber = std::numeric_limits<double>::max();
+
+Status checkHash(const std::string& path, const std::string& hash) {
+  const bool hex = std::all_of(hash.begin(), hash.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+  });
+  if (hash.empty() || (hash.size() == 64 && hex)) return {};
+  return wrongField(path, "not a SHA-256; expected 64 digits of 0-9 and a-f");
+}
+
+Status checkFiles(const std::string& path, const DataFiles& files) {
+  if (files.images().empty())
+    return wrongField(path + ".images", "images is missing; expected the path of an IDX file");
+  if (files.labels().empty())
+    return wrongField(path + ".labels", "labels is missing; expected the path of an IDX file");
+  LOCKSTEP_TRY(checkHash(path + ".images_sha256", files.images_sha256()));
+  return checkHash(path + ".labels_sha256", files.labels_sha256());
+}
+
+Status fillData(DataSpec& data) {
+  if (data.format().empty()) data.set_format("idx");
+  LOCKSTEP_TRY(checkKind("data.format", data.format(), {"idx"}));
+  LOCKSTEP_TRY(checkFiles("data.train", data.train()));
+  return checkFiles("data.evaluate", data.evaluate());
+}
+
+Status refuse(const std::string& path, double value, std::string_view optimizer) {
+  if (value == 0) return {};
+  return wrongField(path, fmt::format("{} has no {}; expected it left out", optimizer,
+                                      path.substr(path.rfind('.') + 1)));
+}
+
+Status fillOptimizer(OptimizerSpec& optimizer) {
+  const std::string path = "training.optimizer.";
+  if (optimizer.kind().empty()) optimizer.set_kind("adam");
+  LOCKSTEP_TRY(checkKind(path + "kind", optimizer.kind(), {"sgd", "adam"}));
+  if (optimizer.learning_rate() == 0)
+    optimizer.set_learning_rate(optimizer.kind() == "adam" ? 1e-3 : 1e-2);
+  LOCKSTEP_TRY(checkNumber(path + "learning_rate", optimizer.learning_rate(), 0, kAnyNumber));
+  LOCKSTEP_TRY(checkNumber(path + "weight_decay", optimizer.weight_decay(), 0, kAnyNumber));
+  if (optimizer.kind() == "sgd") {
+    LOCKSTEP_TRY(checkNumber(path + "momentum", optimizer.momentum(), 0, 1));
+    LOCKSTEP_TRY(refuse(path + "beta1", optimizer.beta1(), "sgd"));
+    LOCKSTEP_TRY(refuse(path + "beta2", optimizer.beta2(), "sgd"));
+    return refuse(path + "epsilon", optimizer.epsilon(), "sgd");
+  }
+  LOCKSTEP_TRY(refuse(path + "momentum", optimizer.momentum(), "adam"));
+  if (optimizer.beta1() == 0) optimizer.set_beta1(0.9);
+  if (optimizer.beta2() == 0) optimizer.set_beta2(0.999);
+  if (optimizer.epsilon() == 0) optimizer.set_epsilon(1e-8);
+  LOCKSTEP_TRY(checkNumber(path + "beta1", optimizer.beta1(), 0, 1));
+  LOCKSTEP_TRY(checkNumber(path + "beta2", optimizer.beta2(), 0, 1));
+  return checkNumber(path + "epsilon", optimizer.epsilon(), 0, kAnyNumber);
+}
+
+Status fillBackend(TrainingSpec& training) {
+  if (training.precision().empty()) training.set_precision("fp32");
+  LOCKSTEP_TRY(checkKind("training.precision", training.precision(), {"fp32", "fp64"}));
+  const bool isDouble = training.precision() == "fp64";
+  if (training.backend().empty()) training.set_backend(isDouble ? "reference" : "onednn");
+  LOCKSTEP_TRY(
+      checkKind("training.backend", training.backend(), {"onednn", "reference", "timed"}));
+  if (isDouble && training.backend() == "onednn")
+    return wrongField("training.backend",
+                      "backend onednn has no fp64; expected reference, or precision fp32");
+  return {};
+}
+
+Status fillTraining(TrainingSpec& training) {
+  if (training.batch() == 0) training.set_batch(64);
+  if (training.epochs() == 0) training.set_epochs(1);
+  if (training.seed() == 0) training.set_seed(1);
+  if (training.evaluate_batch() == 0) training.set_evaluate_batch(1000);
+  LOCKSTEP_TRY(checkRange("training.batch", training.batch(), 1, kMaxBatch));
+  LOCKSTEP_TRY(checkRange("training.epochs", training.epochs(), 1, kMaxSteps));
+  LOCKSTEP_TRY(checkRange("training.max_steps", training.max_steps(), 0, kMaxSteps));
+  LOCKSTEP_TRY(checkRange("training.evaluate_batch", training.evaluate_batch(), 1, kMaxBatch));
+  LOCKSTEP_TRY(fillOptimizer(*training.mutable_optimizer()));
+  LOCKSTEP_TRY(fillBackend(training));
+  auto& schedule = *training.mutable_schedule();
+  if (schedule.kind().empty()) schedule.set_kind("constant");
+  LOCKSTEP_TRY(checkKind("training.schedule.kind", schedule.kind(), {"constant"}));
+  auto& checkpoint = *training.mutable_checkpoint();
+  if (checkpoint.keep() == 0) checkpoint.set_keep(2);
+  return checkRange("training.checkpoint.keep", checkpoint.keep(), 1, 1000000);
+}
+
+}  // namespace
+
+Status checkAndFill(RunSpec& spec) {
+  if (spec.version() == 0) spec.set_version(1);
+  LOCKSTEP_TRY(checkRange("version", spec.version(), 1, 1));
+  LOCKSTEP_TRY(fillModel(*spec.mutable_model()));
+  LOCKSTEP_TRY(toModel(spec.model()).status());
+  LOCKSTEP_TRY(fillData(*spec.mutable_data()));
+  if (spec.model().loss() == "mse" && spec.data().format() == "idx")
+    return wrongField("model.loss", "loss is mse but the labels of idx are classes; expected "
+                                    "cross-entropy");
+  LOCKSTEP_TRY(fillTraining(*spec.mutable_training()));
+  auto& strategy = *spec.mutable_strategy();
+  if (strategy.kind().empty()) strategy.set_kind("multi-worker-mirrored");
+  LOCKSTEP_TRY(
+      checkKind("strategy.kind", strategy.kind(), {"mirrored", "multi-worker-mirrored"}));
+  return checkRange("strategy.bucket_bytes", strategy.bucket_bytes(), 0, std::int64_t{1} << 40);
+}
+
+}  // namespace lockstep::specs

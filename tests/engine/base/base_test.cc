@@ -1,0 +1,149 @@
+// Base vocabulary: errors, hashes, logical randomness, durable files, suggestions.
+#include <QtTest>
+#include <QTemporaryDir>
+#include <sys/stat.h>
+
+#include "engine/base/dtype.h"
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
+#include "engine/base/random.h"
+#include "engine/base/status.h"
+#include "engine/base/suggest.h"
+
+using namespace lockstep;
+
+namespace {
+
+Result<int> half(int number) {
+  if (number % 2 != 0) return invalidArgument("{} is odd", number);
+  return number / 2;
+}
+Result<int> quarter(int number) {
+  LOCKSTEP_ASSIGN(const int once, half(number));
+  LOCKSTEP_ASSIGN(const int twice, half(once));
+  return twice;
+}
+Status even(int number) {
+  LOCKSTEP_TRY(half(number).status());
+  return {};
+}
+
+}  // namespace
+
+class BaseTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void errorsPassThrough() {
+    QCOMPARE(*quarter(12), 3);
+    QCOMPARE(quarter(6).error().what, std::string("3 is odd"));
+    QVERIFY(even(4).ok());
+    QVERIFY(even(5).code() == Code::kInvalidArgument);
+    QVERIFY(Status().code() == Code::kOk);
+  }
+
+  void errorTextSaysWhereWhatWhyNext() {
+    Error error = makeError(Code::kUnavailable, "cannot reach peer");
+    QCOMPARE(error.text(), std::string("cannot reach peer"));
+    error.node = "n2";
+    error.rank = 1;
+    error.step = 40;
+    error.why = "connection refused";
+    error.next = "start its agent";
+    QCOMPARE(error.text(), std::string("node n2, rank 1, step 40: cannot reach peer: connection "
+                                       "refused (start its agent)"));
+  }
+
+  void codeNamesReadBack() {
+    for (int i = 0; i <= static_cast<int>(Code::kInternal); ++i) {
+      const Code code = static_cast<Code>(i);
+      QVERIFY(codeFromName(codeName(code)) == code);
+    }
+    QVERIFY(!codeFromName("no-such-code"));
+    QVERIFY(systemError(ENOSPC, "x").code == Code::kResourceExhausted);
+    QVERIFY(systemError(EACCES, "x").code == Code::kPermissionDenied);
+  }
+
+  void dtypes() {
+    for (DType dtype : {DType::kF32, DType::kF64, DType::kBf16, DType::kF16, DType::kI32, DType::kI64,
+                        DType::kU8})
+      QVERIFY(dtypeFromName(dtypeName(dtype)) == dtype);
+    QVERIFY(!dtypeFromName("f8"));
+    QCOMPARE(sizeOf(DType::kBf16), std::size_t{2});
+    QCOMPARE(shapeText({64, 784}), std::string("64x784"));
+    QCOMPARE(elementCount({}), std::int64_t{1});
+  }
+
+  void hashes() {
+    QCOMPARE(sha256Hex("abc"),
+             std::string("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"));
+    Sha256 parts;
+    parts.update("a");
+    parts.update("bc");
+    QCOMPARE(parts.hex(), sha256Hex("abc"));
+    QVERIFY(stableHash("dense1.weight") != stableHash("dense1.bias"));
+    QCOMPARE(stableHash("dense1.weight"), stableHash(std::string("dense1.") + "weight"));
+  }
+
+  void randomStreamsAreFunctionsOfTheirIndex() {
+    const std::uint64_t key = randomKey(1, stableHash("dense1.weight"));
+    QCOMPARE(randomUniform(key, 7), randomUniform(key, 7));
+    QVERIFY(randomUniform(key, 7) != randomUniform(key, 8));
+    QVERIFY(randomUniform(key, 7) != randomUniform(key + 1, 7));
+    double sum = 0, squares = 0, normal = 0, normalSquares = 0;
+    constexpr int kCount = 100000;
+    for (int i = 0; i < kCount; ++i) {
+      const double u = randomUniform(key, static_cast<std::uint64_t>(i));
+      QVERIFY(u >= 0 && u < 1);
+      sum += u;
+      squares += u * u;
+      const double n = randomNormal(key, static_cast<std::uint64_t>(i));
+      normal += n;
+      normalSquares += n * n;
+    }
+    // Six standard deviations of the mean.
+    QVERIFY(std::abs(sum / kCount - 0.5) < 6 * 0.2887 / std::sqrt(kCount));
+    QVERIFY(std::abs(squares / kCount - 1.0 / 3) < 6 * 0.2981 / std::sqrt(kCount));
+    QVERIFY(std::abs(normal / kCount) < 6 / std::sqrt(kCount));
+    QVERIFY(std::abs(normalSquares / kCount - 1) < 6 * std::sqrt(2.0 / kCount));
+    // The sequence is part of every trained model: it may never change.
+    QCOMPARE(mix64(0), std::uint64_t{0xe220a8397b1dcdafu});
+    QCOMPARE(mix64(1), std::uint64_t{0x910a2dec89025cc1u});
+  }
+
+  void filesAreReplacedWhole() {
+    QTemporaryDir folder;
+    const std::string path = folder.filePath("a").toStdString();
+    QVERIFY(readFile(path).status().code() == Code::kNotFound);
+    QVERIFY(writeFileAtomically(path, "one", 0600).ok());
+    QVERIFY(writeFileAtomically(path, std::string("two\0bytes", 9), 0600).ok());
+    QCOMPARE(*readFile(path), std::string("two\0bytes", 9));
+    QCOMPARE(*sha256File(path), sha256Hex(std::string_view("two\0bytes", 9)));
+    struct stat info {};
+    QCOMPARE(stat(path.c_str(), &info), 0);
+    QCOMPARE(static_cast<int>(info.st_mode & 0777), 0600);
+    QVERIFY(readFile(path, 4).status().code() == Code::kResourceExhausted);
+    QCOMPARE(QDir(folder.path()).entryList(QDir::Files).size(), 1);
+    QVERIFY(!writeFileAtomically(folder.filePath("none/b").toStdString(), "x").ok());
+  }
+
+  void aFullDiskLeavesTheOldFile() {
+    const Status status = writeFileAtomically("/dev/full/x", "x");
+    QVERIFY(!status.ok());
+    QVERIFY(status.error().what.find("/dev/full/x") != std::string::npos);
+  }
+
+  void suggestions() {
+    const std::string_view known[] = {"dense", "conv2d", "flatten"};
+    QCOMPARE(nearest("dnese", known), std::string("dense"));
+    QCOMPARE(nearest("conv3d", known), std::string("conv2d"));
+    QCOMPARE(nearest("lstm", known), std::string());
+    QCOMPARE(nearest("", known), std::string());
+    QCOMPARE(editDistance("kitten", "sitting"), std::size_t{3});
+    QCOMPARE(expectedOneOf("flat", known), std::string("dense, conv2d or flatten"));
+    QCOMPARE(expectedOneOf("flaten", known),
+             std::string("dense, conv2d or flatten; did you mean flatten?"));
+  }
+};
+
+QTEST_GUILESS_MAIN(BaseTest)
+#include "base_test.moc"

@@ -1,0 +1,226 @@
+// Placement rules on one axis: what each op makes of split, partial and replicated inputs.
+#include <QtTest>
+
+#include "engine/ir/graph.h"
+#include "engine/ir/ops.h"
+
+using namespace lockstep;
+using namespace lockstep::ir;
+
+namespace {
+
+using Kind = AxisPlacement::Kind;
+
+// "r" replicated, "s0" split along dimension 0, "p" partial sum, "m" partial max.
+AxisPlacement placementOf(const std::string& word) {
+  if (word == "p") return {Kind::kPartialSum, 0, {}};
+  if (word == "m") return {Kind::kPartialMax, 0, {}};
+  if (word == "r") return {};
+  return {Kind::kSplit, word[1] - '0', {0, 1, 4}};
+}
+
+QString wordOf(const AxisPlacement& placement) {
+  switch (placement.kind) {
+    case Kind::kReplicated: return "r";
+    case Kind::kPartialSum: return "p";
+    case Kind::kPartialMax: return "m";
+    case Kind::kSplit:
+      return (placement.cuts == std::vector<std::int64_t>{0, 1, 4} ? "s" : "wrong cuts ") +
+             QString::number(placement.dim);
+  }
+  return "?";
+}
+
+// The rule's answer for the last node of a graph whose values %0, %1, … have these placements:
+// the outputs, or "input i".
+QString place(const std::string& lines, const QStringList& words) {
+  const Result<Graph> graph = parse("graph \"g\"\n" + lines);
+  if (!graph.ok()) return QString::fromStdString(graph.error().what);
+  const Node& node = graph->nodes().back();
+  std::vector<AxisPlacement> inputs;
+  std::vector<TensorType> inputTypes, outputTypes;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    inputs.push_back(placementOf(words[static_cast<int>(i)].toStdString()));
+    inputTypes.push_back(graph->value(node.inputs[i]).type);
+  }
+  for (ValueId output : node.outputs) outputTypes.push_back(graph->value(output).type);
+  const auto placed = info(node.op).place(node, inputs, inputTypes, outputTypes);
+  if (!placed.ok()) {
+    if (placed.error().code != Code::kFailedPrecondition) return "wrong code";
+    return QString::fromStdString(placed.error().next);
+  }
+  if (placed->size() != node.outputs.size()) return "wrong number of outputs";
+  QStringList out;
+  for (const AxisPlacement& placement : *placed) out << wordOf(placement);
+  return out.join(' ');
+}
+
+std::string fill(int id, const std::string& type) {
+  const std::size_t open = type.find('[');
+  std::string shape = type.substr(open);
+  std::replace(shape.begin(), shape.end(), 'x', ' ');
+  return fmt::format("%{} = input() {{dtype=\"{}\", name=\"v{}\", shape={}}} : {} | v{}, data\n", id,
+                     type.substr(0, open), id, shape, type, id);
+}
+
+// A graph of inputs with these types and one op over all of them.
+std::string graphOf(const std::vector<std::string>& types, const std::string& op,
+                    const std::string& attrs, const std::vector<std::string>& outputs) {
+  std::string lines, operands, results, resultTypes;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    lines += fill(static_cast<int>(i), types[i]);
+    operands += fmt::format("{}%{}", i ? ", " : "", i);
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    results += fmt::format("{}%{}", i ? ", " : "", types.size() + i);
+    resultTypes += (i ? ", " : "") + outputs[i];
+  }
+  return lines + (outputs.empty() ? "" : results + " = ") + op + "(" + operands + ")" + attrs +
+         (outputs.empty() ? "" : " : " + resultTypes) + " | op, forward\n";
+}
+
+}  // namespace
+
+class PlacementTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void rules_data() {
+    QTest::addColumn<QString>("graph");
+    QTest::addColumn<QString>("inputs");
+    QTest::addColumn<QString>("outputs");
+    auto rows = [](const char* name, const std::string& graph,
+                   std::initializer_list<std::pair<const char*, const char*>> cases) {
+      for (const auto& [inputs, outputs] : cases)
+        QTest::addRow("%s %s", name, inputs)
+            << QString::fromStdString(graph) << QString(inputs) << QString(outputs);
+    };
+    rows("matmul", graphOf({"f32[4x4]", "f32[4x5]"}, "matmul", "", {"f32[4x5]"}),
+         {{"r r", "r"}, {"s0 r", "s0"}, {"s1 s0", "p"}, {"p r", "p"}, {"r p", "p"},
+          {"s0 s0", "input 1"}, {"s1 r", "input 0"}, {"p p", "input 0"}, {"m r", "input 0"}});
+    rows("matmul columns", graphOf({"f32[3x4]", "f32[4x4]", "f32[4]"}, "matmul", " {act=\"relu\"}",
+                                   {"f32[3x4]"}),
+         {{"r s1 s0", "s1"}, {"r s1 r", "input 1"}, {"s1 s0 r", "input 0"}, {"p r r", "input 0"},
+          {"r r p", "input 2"}});
+    rows("weight gradient", graphOf({"f32[4x3]", "f32[4x5]"}, "matmul", " {ta=1}", {"f32[3x5]"}),
+         {{"s0 s0", "p"}, {"r r", "r"}, {"s1 r", "s0"}, {"r s1", "s1"}, {"s0 r", "input 0"}});
+    rows("input gradient", graphOf({"f32[4x5]", "f32[3x5]"}, "matmul", " {tb=1}", {"f32[4x3]"}),
+         {{"s0 r", "s0"}, {"s1 s1", "p"}, {"r s0", "s1"}});
+    rows("bias-add", graphOf({"f32[4x4]", "f32[4]"}, "bias-add", "", {"f32[4x4]"}),
+         {{"s0 r", "s0"}, {"s1 s0", "s1"}, {"p r", "input 0"}, {"s0 p", "input 1"}, {"r r", "r"}});
+    rows("reduce-rows", graphOf({"f32[4x2x4]"}, "reduce-rows", "", {"f32[4]"}),
+         {{"s0", "p"}, {"s2", "s0"}, {"p", "p"}, {"r", "r"}, {"m", "input 0"}});
+    rows("conv2d", graphOf({"f32[4x4x4x4]", "f32[3x3x4x4]"}, "conv2d", " {pad=0, stride=1}",
+                           {"f32[4x2x2x4]"}),
+         {{"s0 r", "s0"}, {"r s3", "s3"}, {"s3 s2", "p"}, {"p r", "p"}, {"s1 r", "input 0"}});
+    rows("conv2d-weight-grad",
+         graphOf({"f32[4x4x4x4]", "f32[4x2x2x4]"}, "conv2d-weight-grad",
+                 " {pad=0, shape=[3 3 4 4], stride=1}", {"f32[3x3x4x4]"}),
+         {{"s0 s0", "p"}, {"r s3", "s3"}, {"s3 r", "s2"}, {"s0 r", "input 0"}, {"r r", "r"}});
+    rows("conv2d-input-grad",
+         graphOf({"f32[4x2x2x4]", "f32[3x3x4x4]"}, "conv2d-input-grad",
+                 " {pad=0, shape=[4 4 4 4], stride=1}", {"f32[4x4x4x4]"}),
+         {{"s0 r", "s0"}, {"s3 s3", "p"}, {"r s2", "s3"}, {"p r", "p"}});
+    rows("max-pool2d", graphOf({"f32[4x4x4x4]"}, "max-pool2d", " {size=2, stride=2}",
+                               {"f32[4x2x2x4]"}),
+         {{"s0", "s0"}, {"s3", "s3"}, {"s1", "input 0"}, {"p", "input 0"}});
+    rows("relu", graphOf({"f32[4]"}, "relu", "", {"f32[4]"}),
+         {{"s0", "s0"}, {"r", "r"}, {"p", "input 0"}});
+    rows("relu-grad", graphOf({"f32[4]", "f32[4]"}, "relu-grad", "", {"f32[4]"}),
+         {{"s0 s0", "s0"}, {"p r", "p"}, {"r p", "input 1"}, {"r s0", "input 1"}});
+    rows("add", graphOf({"f32[4]", "f32[4]"}, "add", "", {"f32[4]"}),
+         {{"p p", "p"}, {"s0 s0", "s0"}, {"p r", "input 0"}, {"r p", "input 1"}, {"m m", "input 0"}});
+    rows("scale", graphOf({"f32[4]"}, "scale", " {factor=2.0}", {"f32[4]"}),
+         {{"p", "p"}, {"s0", "s0"}});
+    rows("cast", graphOf({"u8[4]"}, "cast", " {dtype=\"f32\", scale=1.0}", {"f32[4]"}),
+         {{"s0", "s0"}, {"r", "r"}});
+    rows("reshape", graphOf({"f32[4x2x3]"}, "reshape", " {shape=[4 6]}", {"f32[4x6]"}),
+         {{"s0", "s0"}, {"s1", "input 0"}, {"p", "p"}, {"m", "m"}, {"r", "r"}});
+    rows("reshape of columns", graphOf({"f32[2x3x4]"}, "reshape", " {shape=[6 4]}", {"f32[6x4]"}),
+         {{"s2", "s1"}, {"s0", "input 0"}});
+    rows("slice1", graphOf({"f32[4]"}, "slice1", " {offset=1, shape=[3]}", {"f32[3]"}),
+         {{"p", "p"}, {"r", "r"}, {"s0", "input 0"}});
+    rows("pack", graphOf({"f32[2]", "f32[3x4]"}, "pack", "", {"f32[14]"}),
+         {{"p p", "p"}, {"r r", "r"}, {"r p", "input 1"}, {"p r", "input 0"}, {"r s0", "input 1"}});
+    rows("softmax-xent", graphOf({"f32[4x3]", "i32[4]", "f32[4]"}, "softmax-xent", "",
+                                 {"f32[1]", "f32[4x3]"}),
+         {{"s0 s0 s0", "p s0"}, {"r r r", "r r"}, {"s1 r r", "input 0"}, {"s0 r s0", "input 0"}});
+    rows("softmax-xent-grad",
+         graphOf({"f32[4x3]", "i32[4]", "f32[4]", "f32[1]"}, "softmax-xent-grad", "", {"f32[4x3]"}),
+         {{"s0 s0 s0 r", "s0"}, {"s0 s0 s0 p", "input 3"}, {"r r r r", "r"}});
+    rows("count-correct", graphOf({"f32[4x3]", "i32[4]", "f32[4]"}, "count-correct", "", {"f32[1]"}),
+         {{"s0 s0 s0", "p"}, {"r r r", "r"}});
+    rows("sum-all", graphOf({"f32[4x3]"}, "sum-all", "", {"f32[1]"}),
+         {{"s0", "p"}, {"s1", "p"}, {"p", "p"}, {"r", "r"}});
+    rows("sgd", graphOf({"f32[4]", "f32[4]", "f32[4]", "f32[1]", "f32[1]"}, "sgd",
+                        " {momentum=0.9, weight_decay=0.0}", {"f32[4]", "f32[4]"}),
+         {{"r r r r r", "r r"}, {"r p r r r", "input 1"}, {"s0 s0 s0 r r", "s0 s0"},
+          {"r r r p r", "input 3"}});
+    rows("adam", graphOf({"f32[4]", "f32[4]", "f32[4]", "f32[4]", "f32[1]", "f32[1]", "f32[1]"},
+                         "adam", " {beta1=0.9, beta2=0.999, eps=1e-08, weight_decay=0.0}",
+                         {"f32[4]", "f32[4]", "f32[4]"}),
+         {{"r p r r r r r", "input 1"}, {"s0 s0 s0 s0 r r r", "s0 s0 s0"}});
+    rows("store", graphOf({"f32[4]"}, "store", " {state=\"a\"}", {}),
+         {{"p", "input 0"}, {"r", ""}, {"s0", ""}});
+  }
+  void rules() {
+    QFETCH(QString, graph);
+    QFETCH(QString, inputs);
+    QFETCH(QString, outputs);
+    QCOMPARE(place(graph.toStdString(), inputs.split(' ')), outputs);
+  }
+
+  // Repeatedly replicating what a rule names ends with a placement, for every op and any inputs.
+  void replicatingWhatIsNamedAlwaysEnds() {
+    const std::pair<std::string, int> ops[] = {
+        {graphOf({"f32[4x4]", "f32[4x4]"}, "matmul", "", {"f32[4x4]"}), 2},
+        {graphOf({"f32[4x4]", "f32[4x4]", "f32[4]"}, "matmul", " {ta=1, tb=1}", {"f32[4x4]"}), 3},
+        {graphOf({"f32[4x4]", "f32[4]"}, "bias-add", "", {"f32[4x4]"}), 2},
+        {graphOf({"f32[4x4]", "i32[4]", "f32[4]", "f32[1]"}, "softmax-xent-grad", "", {"f32[4x4]"}), 4},
+        {graphOf({"f32[4x4]", "i32[4]", "f32[4]"}, "softmax-xent", "", {"f32[1]", "f32[4x4]"}), 3},
+        {graphOf({"f32[4]", "f32[4]", "f32[4]"}, "pack", "", {"f32[12]"}), 3},
+        {graphOf({"f32[4x4x4x4]", "f32[3x3x4x4]", "f32[4]"}, "conv2d", " {pad=0, stride=1}",
+                 {"f32[4x2x2x4]"}), 3}};
+    const char* words[] = {"r", "s0", "s1", "s2", "s3", "p", "m"};
+    for (const auto& [graph, count] : ops) {
+      int combinations = 1;
+      for (int i = 0; i < count; ++i) combinations *= 7;
+      for (int c = 0; c < combinations; ++c) {
+        QStringList inputs;
+        for (int i = 0, rest = c; i < count; ++i, rest /= 7) inputs << words[rest % 7];
+        QString answer = place(graph, inputs);
+        for (int round = 0; round < count && answer.startsWith("input "); ++round) {
+          const int index = answer.mid(6).toInt();
+          QVERIFY2(inputs[index] != "r", qPrintable(inputs.join(' ') + ": " + answer));
+          inputs[index] = "r";
+          answer = place(graph, inputs);
+        }
+        QVERIFY2(!answer.startsWith("input "), qPrintable(answer));
+      }
+    }
+  }
+
+  void everyOpHasACompleteRow() {
+    for (std::size_t i = 0; i < kOpCount; ++i) {
+      const OpInfo& row = info(static_cast<Op>(i));
+      QVERIFY(static_cast<std::size_t>(row.op) == i);
+      QVERIFY(opFromName(row.name) == row.op);
+      QVERIFY(row.infer != nullptr && row.cost != nullptr);
+      QCOMPARE(row.place == nullptr, row.isCollective);
+      QCOMPARE(row.inPlace.size(), static_cast<std::size_t>(row.outputs));
+      for (int input : row.inPlace) QVERIFY(input < std::max(1, row.maxInputs));
+    }
+    QVERIFY(!opFromName("nothing"));
+  }
+
+  void costs() {
+    const Graph g = *parse("graph \"g\"\n" + graphOf({"f32[64x784]", "f32[784x128]"}, "matmul", "",
+                                                     {"f32[64x128]"}));
+    const std::vector<TensorType> in{g.value(0).type, g.value(1).type}, out{g.value(2).type};
+    const OpCost cost = info(Op::kMatmul).cost(g.nodes().back(), in, out);
+    QCOMPARE(cost.flops, 2.0 * 64 * 784 * 128);
+    QCOMPARE(cost.bytes, std::int64_t{4 * (64 * 784 + 784 * 128 + 64 * 128)});
+  }
+};
+
+QTEST_GUILESS_MAIN(PlacementTest)
+#include "placement_test.moc"

@@ -1,0 +1,229 @@
+// The doors from messages: defaults, ranges, kinds, and the field each error names.
+#include <QtTest>
+
+#include "engine/specs/specs.h"
+
+using namespace lockstep;
+using namespace lockstep::specs;
+using spec::v1::ClusterSpec;
+using spec::v1::RunSpec;
+
+namespace {
+
+RunSpec cnn() {
+  RunSpec spec;
+  auto& model = *spec.mutable_model();
+  model.set_name("fashion-cnn");
+  for (int extent : {28, 28, 1}) model.mutable_input()->add_shape(extent);
+  auto& conv = *model.add_layers()->mutable_conv2d();
+  conv.set_filters(32);
+  conv.set_kernel(3);
+  conv.set_activation("relu");
+  model.add_layers()->mutable_max_pool2d()->set_size(2);
+  model.add_layers()->mutable_flatten();
+  model.add_layers()->mutable_dense()->set_units(10);
+  for (auto* files : {spec.mutable_data()->mutable_train(), spec.mutable_data()->mutable_evaluate()}) {
+    files->set_images("images.gz");
+    files->set_labels("labels.gz");
+  }
+  return spec;
+}
+
+QString messageOf(const Status& status) {
+  return status.ok() ? QString("no error")
+                     : QString::fromStdString(status.error().why + " | " + status.error().what);
+}
+
+ClusterSpec nodes(int count) {
+  ClusterSpec spec;
+  for (int i = 0; i < count; ++i) spec.add_nodes()->set_name(fmt::format("n{}", i));
+  return spec;
+}
+
+}  // namespace
+
+class SpecsTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void defaultsAreFilled() {
+    RunSpec spec = cnn();
+    QCOMPARE(messageOf(checkAndFill(spec)), "no error");
+    QCOMPARE(spec.version(), 1);
+    QCOMPARE(spec.training().batch(), 64);
+    QCOMPARE(spec.training().epochs(), 1);
+    QCOMPARE(spec.training().seed(), 1u);
+    QCOMPARE(spec.training().evaluate_batch(), 1000);
+    QCOMPARE(spec.training().precision(), std::string("fp32"));
+    QCOMPARE(spec.training().backend(), std::string("onednn"));
+    QCOMPARE(spec.training().optimizer().kind(), std::string("adam"));
+    QCOMPARE(spec.training().optimizer().learning_rate(), 1e-3);
+    QCOMPARE(spec.training().optimizer().beta2(), 0.999);
+    QCOMPARE(spec.training().schedule().kind(), std::string("constant"));
+    QCOMPARE(spec.training().checkpoint().keep(), 2);
+    QCOMPARE(spec.strategy().kind(), std::string("multi-worker-mirrored"));
+    QCOMPARE(spec.data().format(), std::string("idx"));
+    QCOMPARE(spec.model().layers(0).name(), std::string("conv1"));
+    QCOMPARE(spec.model().layers(1).name(), std::string("pool1"));
+    QCOMPARE(spec.model().layers(1).max_pool2d().stride(), 2);
+    QCOMPARE(spec.model().classes(), 10);
+    const RunSpec once = spec;
+    QCOMPARE(messageOf(checkAndFill(spec)), "no error");
+    QCOMPARE(spec.SerializeAsString(), once.SerializeAsString());
+  }
+
+  void modelOfTheSpec() {
+    const Result<models::Model> model = toModel(cnn().model());
+    QVERIFY(model.ok());
+    QCOMPARE(model->layers.size(), std::size_t{4});
+    QCOMPARE(model->inputScale, 1.0 / 255);
+    QCOMPARE(model->layers[0].stride, std::int64_t{1});
+    QVERIFY(model->layers[0].bias);
+    QCOMPARE(model->layers[3].name, std::string("dense1"));
+  }
+
+  void givenNamesAreKeptClear() {
+    auto spec = cnn();
+    spec.mutable_model()->mutable_layers(0)->set_name("dense1");
+    const Result<models::Model> model = toModel(spec.model());
+    QVERIFY(model.ok());
+    QCOMPARE(model->layers[3].name, std::string("dense2"));
+  }
+
+  void wrongRuns_data() {
+    QTest::addColumn<int>("change");
+    QTest::addColumn<QString>("message");
+    auto row = [](int change, const char* message) {
+      QTest::addRow("%d", change) << change << QString(message);
+    };
+    row(0, "model.layers[0].conv2d.kernel | layer conv1: kernel is 29 but its input is 28x28x1; "
+           "expected at most 28, or padding same");
+    row(1, "model.layers[0].conv2d.padding | padding is \"sme\"; expected valid or same; did you "
+           "mean same?");
+    row(2, "model.layers[1] | the layer has no kind; expected dense, conv2d, max_pool2d, flatten, "
+           "activation or add");
+    row(3, "training.optimizer.kind | kind is \"adm\"; expected sgd or adam; did you mean adam?");
+    row(4, "training.optimizer.momentum | adam has no momentum; expected it left out");
+    row(5, "training.batch | batch is -1; expected 1 to 16777216");
+    row(6, "training.backend | backend onednn has no fp64; expected reference, or precision fp32");
+    row(7, "strategy.kind | kind is \"mirored\"; expected mirrored or multi-worker-mirrored; did you "
+           "mean mirrored?");
+    row(8, "data.evaluate.labels | labels is missing; expected the path of an IDX file");
+    row(9, "data.train.images_sha256 | not a SHA-256; expected 64 digits of 0-9 and a-f");
+    row(10, "training.optimizer.learning_rate | learning_rate is nan; expected a finite number, at "
+            "least 0");
+    row(11, "model.loss | loss is mse but the labels of idx are classes; expected cross-entropy");
+    row(12, "version | version is 2; expected 1 to 1");
+    row(13, "training.optimizer.beta1 | beta1 is 1.5; expected at least 0 and less than 1");
+    row(14, "model.layers[3].inputs[0] | layer dense1: there is no layer flaten1 before it; expected "
+            "\"input\" or the name of a layer above; did you mean flatten1?");
+  }
+  void wrongRuns() {
+    QFETCH(int, change);
+    QFETCH(QString, message);
+    RunSpec s = cnn();
+    auto& layers = *s.mutable_model()->mutable_layers();
+    auto& training = *s.mutable_training();
+    switch (change) {
+      case 0: layers[0].mutable_conv2d()->set_kernel(29); break;
+      case 1: layers[0].mutable_conv2d()->set_padding("sme"); break;
+      case 2: layers[1].clear_kind(); break;
+      case 3: training.mutable_optimizer()->set_kind("adm"); break;
+      case 4: training.mutable_optimizer()->set_momentum(0.9); break;
+      case 5: training.set_batch(-1); break;
+      case 6: training.set_precision("fp64"), training.set_backend("onednn"); break;
+      case 7: s.mutable_strategy()->set_kind("mirored"); break;
+      case 8: s.mutable_data()->mutable_evaluate()->clear_labels(); break;
+      case 9: s.mutable_data()->mutable_train()->set_images_sha256("abc"); break;
+      case 10: training.mutable_optimizer()->set_learning_rate(std::nan("")); break;
+      case 11: s.mutable_model()->set_loss("mse"); break;
+      case 12: s.set_version(2); break;
+      case 13: training.mutable_optimizer()->set_beta1(1.5); break;
+      case 14: layers[3].add_inputs("flaten1"); break;
+      default: QFAIL("no such change");
+    }
+    QCOMPARE(messageOf(checkAndFill(s)), message);
+  }
+
+  void doublePrecisionChoosesTheReferenceBackend() {
+    RunSpec spec = cnn();
+    spec.mutable_training()->set_precision("fp64");
+    QVERIFY(checkAndFill(spec).ok());
+    QCOMPARE(spec.training().backend(), std::string("reference"));
+  }
+
+  void ranksOfACluster() {
+    ClusterSpec spec = nodes(3);
+    auto& device = *spec.mutable_nodes(1)->add_devices();
+    device.set_count(2);
+    device.set_threads(4);
+    spec.mutable_nodes(2)->add_roles("evaluator");
+    const Result<cluster::Cluster> cluster = toCluster(spec, {{"n0", "boot", 16}});
+    QVERIFY(cluster.ok());
+    QCOMPARE(cluster->devices.size(), std::size_t{3});
+    QCOMPARE(cluster->devices[0].host, std::string("boot"));
+    QCOMPARE(cluster->devices[2].node, std::string("n1"));
+    QCOMPARE(cluster->devices[2].index, 1);
+    QCOMPARE(cluster->devices[2].threads, 4);
+    QCOMPARE(cluster->hosts.size(), std::size_t{2});
+    QCOMPARE(cluster->hosts[0].cores, 16);
+    QCOMPARE(cluster->hosts[1].cores, 8);
+    QCOMPARE(cluster->mesh.text(), std::string("data 3"));
+    QCOMPARE(cluster->link.kind, std::string("gloo"));
+    QCOMPARE(toCluster(nodes(1), {})->link.kind, std::string("shm"));
+  }
+
+  void sharedMemoryNeedsOneHost() {
+    ClusterSpec spec = nodes(2);
+    spec.set_comm("shm");
+    const Result<cluster::Cluster> one = toCluster(spec, {{"n0", "boot", 2}, {"n1", "boot", 2}});
+    QVERIFY(one.ok());
+    QCOMPARE(one->hosts.size(), std::size_t{1});
+    QCOMPARE(messageOf(toCluster(spec, {{"n0", "a", 2}, {"n1", "b", 2}}).status()),
+             "comm | comm is shm but the nodes are on several hosts; expected gloo");
+  }
+
+  void knownLinksSetThePace() {
+    ClusterSpec spec = nodes(2);
+    auto& link = *spec.add_links();
+    link.set_from("n0");
+    link.set_to("n1");
+    link.set_bandwidth_mbit(1000);
+    link.set_latency_us(500);
+    const Result<cluster::Cluster> cluster = toCluster(spec, {});
+    QVERIFY(cluster.ok());
+    QCOMPARE(cluster->link.bytesPerSecond, 1.25e8);
+    QCOMPARE(cluster->link.latency, 5e-4);
+    link.set_to("n2");
+    QCOMPARE(messageOf(toCluster(spec, {}).status()),
+             "links[0].to | there is no node n2; expected the name of one");
+  }
+
+  void wrongClusters() {
+    QCOMPARE(messageOf(toCluster(nodes(0), {}).status()),
+             "nodes | there are no nodes; expected at least one");
+    ClusterSpec twice = nodes(2);
+    twice.mutable_nodes(1)->set_name("n0");
+    QCOMPARE(messageOf(toCluster(twice, {}).status()),
+             "nodes[1].name | another node is named n0; expected a name of its own");
+    ClusterSpec role = nodes(1);
+    role.mutable_nodes(0)->add_roles("worke");
+    QCOMPARE(messageOf(toCluster(role, {}).status()),
+             "nodes[0].roles[0] | roles[0] is \"worke\"; expected worker, ps, chief or evaluator; did "
+             "you mean worker?");
+    ClusterSpec device = nodes(1);
+    device.mutable_nodes(0)->add_devices()->set_kind("cdu");
+    QCOMPARE(messageOf(toCluster(device, {}).status()),
+             "nodes[0].devices[0].kind | kind is \"cdu\"; expected cpu; did you mean cpu?");
+    ClusterSpec comm = nodes(1);
+    comm.set_comm("glo");
+    QCOMPARE(messageOf(toCluster(comm, {}).status()),
+             "comm | comm is \"glo\"; expected shm, gloo or in-process; did you mean gloo?");
+    ClusterSpec noWorker = nodes(1);
+    noWorker.mutable_nodes(0)->add_roles("ps");
+    QCOMPARE(messageOf(toCluster(noWorker, {}).status()),
+             "nodes | no node has the role worker; expected at least one");
+  }
+};
+
+QTEST_GUILESS_MAIN(SpecsTest)
+#include "specs_test.moc"
