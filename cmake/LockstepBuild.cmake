@@ -44,3 +44,10 @@ function(lockstep_module name)
   target_link_libraries(${target} PUBLIC ${arg_DEPS} PRIVATE ${arg_PRIVATE_DEPS}
                         $<BUILD_INTERFACE:lockstep_warnings>)
 endfunction()
+
+# lockstep_bundle_rpath(TARGET): an executable that looks for its libraries, and for theirs, in lib/
+# beside itself first (DT_RPATH: DT_RUNPATH would not hold for the libraries' own).
+function(lockstep_bundle_rpath target)
+  set_target_properties(${target} PROPERTIES BUILD_RPATH "$ORIGIN/lib" INSTALL_RPATH "$ORIGIN/lib")
+  target_link_options(${target} PRIVATE -Wl,--disable-new-dtags)
+endfunction()

@@ -413,7 +413,7 @@ class SshSession::Impl {
       bool busy = false;
       for (const auto& stream : streams_) {
         fds.push_back({stream->localFd(), stream->localEvents(shared_), 0});
-        fds.push_back({stream->errorFd(), POLLOUT, 0});
+        fds.push_back({stream->errorFd(), stream->errorEvents(), 0});
         busy = busy || stream->busy();
       }
       ::poll(fds.data(), fds.size(), busy ? 0 : kLongestSleepMs);

@@ -103,6 +103,7 @@ void SshStream::advance(Shared& shared, short localEvents, short errorEvents) {
   if (phase_ != Phase::kOpen) return;
 
   if (localEvents & POLLOUT) flush(toLocal_, local_.get(), &localGone_);
+  if (errorEvents & (POLLHUP | POLLERR)) errorGone_ = true;
   if (errorEvents & POLLOUT) flush(toError_, localError_.get(), &errorGone_);
   if (readable_) {
     readable_ = false;
@@ -247,7 +248,7 @@ void SshStream::localToRemote(Shared& shared, short events) {
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
       localEnded_ = true;
     }
-  } else if (localEnded_ && (events & (POLLHUP | POLLERR))) {
+  } else if (localEnded_ && !remoteEnded_ && (events & (POLLHUP | POLLERR))) {
     localGone_ = true;
   }
   if (localEnded_ && toRemote_.empty() && !endSent_) {
@@ -264,7 +265,8 @@ void SshStream::finish(Shared& shared) {
   const bool closed = ssh_channel_is_closed(channel_);
   const bool unread = (!toLocal_.empty() && !localGone_) || (!toError_.empty() && !errorGone_) ||
                       again_;
-  const bool gone = localGone_ && (endSent_ || closed);
+  const bool left = localGone_ || (localDone() && errorGone_ && localError_);
+  const bool gone = left && (endSent_ || closed);
   const bool ours = request_.kind != StreamRequest::Kind::kExec && !bridging_ && remoteEnded_ &&
                     endSent_;  // a command's exit status comes after its output
   if (!(closed && !unread) && !ours && !gone) return;
@@ -287,6 +289,10 @@ void SshStream::finish(Shared& shared) {
   local_.reset();
   localError_.reset();
   phase_ = Phase::kDone;
+}
+
+short SshStream::errorEvents() const {
+  return phase_ == Phase::kOpen && !toError_.empty() ? POLLOUT : 0;
 }
 
 short SshStream::localEvents(const Shared& shared) const {

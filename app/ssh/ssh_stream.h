@@ -37,9 +37,14 @@ class SshStream {
   Phase phase() const { return phase_; }
   bool busy() const { return again_; }  // has more to do without any event
   // What to poll for; descriptor -1: nothing.
-  int localFd() const { return localGone_ ? -1 : local_.get(); }
+  int localFd() const {
+    return phase_ != Phase::kOpen || localGone_ || localDone() ? -1 : local_.get();
+  }
   short localEvents(const Shared& shared) const;
-  int errorFd() const { return toError_.empty() ? -1 : localError_.get(); }
+  int errorFd() const {
+    return phase_ != Phase::kOpen || errorGone_ ? -1 : localError_.get();
+  }
+  short errorEvents() const;
 
  private:
   struct Pending {
@@ -49,6 +54,8 @@ class SshStream {
     void clear() { bytes.clear(), at = 0; }
   };
   bool usesSessionChannel() const;
+  // Shut both ways by now: it would be polled as hung up, though its owner may still be there.
+  bool localDone() const { return localEnded_ && remoteEnded_; }
   void open(Shared& shared);
   void openFailed(Shared& shared);
   void request(Shared& shared);

@@ -1,0 +1,330 @@
+#include "app/deploy/deploy.h"
+
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "app/ssh/run_process.h"
+#include "app/ssh/sftp.h"
+
+namespace lockstep::app {
+namespace {
+
+constexpr int kKeptVersions = 2;
+constexpr std::uint64_t kSpareBytes = std::uint64_t{16} << 20;
+constexpr std::chrono::seconds kScriptLimit{60};
+constexpr std::chrono::seconds kStartLimit{30};
+
+Error onNode(Error error, const DeployOptions& options) {
+  error.node = options.node;
+  return error;
+}
+
+// Runs a script, and takes a status other than 0 as an error.
+Result<std::string> mustRun(SshConnection& connection, const std::string& script,
+                            const std::string& what, const DeployOptions& options) {
+  ExecOptions exec;
+  exec.timeout = kScriptLimit;
+  auto run = connection.script(script, exec, options.stop);
+  if (!run.ok()) return onNode(run.error(), options);
+  if (run->exitStatus != 0) {
+    Error error = makeError(Code::kFailedPrecondition, "{} failed", what);
+    error.why = run->errorOutput.empty() ? fmt::format("status {}", run->exitStatus)
+                                         : run->errorOutput.substr(0, 2000);
+    while (error.why.ends_with('\n')) error.why.pop_back();
+    if (error.why.find("No space left") != std::string::npos) error.code = Code::kResourceExhausted;
+    if (error.why.find("Permission denied") != std::string::npos)
+      error.code = Code::kPermissionDenied;
+    return onNode(error, options);
+  }
+  return run->output;
+}
+
+// Sets W to the absolute working folder on the node, "" standing for ~/.lockstep.
+std::string workdirLines(const std::string& workdir) {
+  if (workdir.empty()) return "W=\"$HOME/.lockstep\"\n";
+  if (workdir == "~" || workdir.starts_with("~/"))
+    return "W=\"$HOME\"" + shellQuote(workdir.substr(1)) + "\n";
+  return "W=" + shellQuote(workdir) + "\ncase $W in /*) ;; *) W=\"$HOME/$W\";; esac\n";
+}
+
+struct NodeFacts {
+  std::string machine, glibc, workdir;
+  std::uint64_t freeBytes = 0;
+  bool freeKnown = false;
+  bool deployed = false;
+};
+
+Result<NodeFacts> lookAtNode(SshConnection& connection, const Bundle& bundle,
+                             const DeployOptions& options) {
+  const std::string script = workdirLines(options.workdir) +
+                             "V=\"$W/versions\"\n"
+                             "mkdir -p \"$V\" || exit 1\n"
+                             "chmod go-w \"$W\" \"$V\" 2>/dev/null\n"
+                             "echo \"workdir $W\"\n"
+                             "echo \"machine $(uname -m)\"\n"
+                             "G=$(getconf GNU_LIBC_VERSION 2>/dev/null) && "
+                             "echo \"glibc ${G#glibc }\"\n"
+                             "set -- $(df -Pk \"$V\" 2>/dev/null | tail -n 1)\n"
+                             "echo \"free $4\"\n"
+                             "D=\"$V/" + bundle.version + "\"\n"
+                             "if [ -x \"$D/lockstep-agent\" ] && [ -f \"$D/manifest\" ]; then "
+                             "touch \"$D\"; echo deployed; fi\n";
+  LOCKSTEP_ASSIGN(const std::string output,
+                  mustRun(connection, script, "looking at the node", options));
+  NodeFacts facts;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const auto space = line.find(' ');
+    const std::string key = line.substr(0, space);
+    const std::string value = space == std::string::npos ? "" : line.substr(space + 1);
+    if (key == "workdir") facts.workdir = value;
+    else if (key == "machine") facts.machine = value;
+    else if (key == "glibc") facts.glibc = value;
+    else if (key == "deployed") facts.deployed = true;
+    else if (key == "free") {
+      std::uint64_t kib = 0;
+      const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), kib);
+      facts.freeKnown = fault == std::errc() && end != value.data();
+      facts.freeBytes = kib * 1024;
+    }
+  }
+  if (facts.workdir.empty())
+    return onNode(makeError(Code::kDataLoss, "the node's shell gives no sensible answer"), options);
+  return facts;
+}
+
+std::pair<int, int> versionNumbers(const std::string& text) {
+  int major = 0, minor = 0;
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, major);
+  if (first.ptr != end && *first.ptr == '.') std::from_chars(first.ptr + 1, end, minor);
+  return {major, minor};
+}
+
+Status checkNode(const NodeFacts& facts, const Bundle& bundle, const DeployOptions& options) {
+  Error error = makeError(Code::kFailedPrecondition, "the agent cannot run on this node");
+  if (facts.machine != bundle.machine) {
+    error.why = fmt::format("its processor is {}, the bundle is for {}", facts.machine,
+                            bundle.machine);
+    error.next = "make a bundle for this kind of machine";
+    return onNode(error, options);
+  }
+  if (facts.glibc.empty() || versionNumbers(facts.glibc) < versionNumbers(bundle.glibc)) {
+    error.why = facts.glibc.empty()
+                    ? fmt::format("it has no glibc (a musl system?), and {} is needed", bundle.glibc)
+                    : fmt::format("its glibc is {}, and {} is needed", facts.glibc, bundle.glibc);
+    error.next = "use a node with a newer system, or build the bundle on an older one";
+    return onNode(error, options);
+  }
+  return {};
+}
+
+Error noSpace(const NodeFacts& facts, const Bundle& bundle, const DeployOptions& options,
+              std::uint64_t freeBytes) {
+  Error error = makeError(Code::kResourceExhausted,
+                          "no space on {} for the agent: {} bytes needed, {} free in {}",
+                          options.node.empty() ? "the node" : options.node,
+                          bundle.totalBytes() + kSpareBytes, freeBytes, facts.workdir);
+  error.next = "free space there, or give the node another workdir";
+  return onNode(error, options);
+}
+
+std::optional<std::uint64_t> freeNow(SshConnection& connection, const NodeFacts& facts,
+                                     const DeployOptions& options) {
+  DeployOptions quiet = options;
+  quiet.stop = {};
+  const auto output = mustRun(connection,
+                              "set -- $(df -Pk " + shellQuote(facts.workdir) +
+                                  " | tail -n 1)\necho \"$4\"\n",
+                              "df", quiet);
+  std::uint64_t kib = 0;
+  if (!output.ok() ||
+      std::from_chars(output->data(), output->data() + output->size(), kib).ec != std::errc())
+    return std::nullopt;
+  return kib * 1024;
+}
+
+Status uploadFiles(SftpClient& sftp, const Bundle& bundle, const std::string& folder,
+                   const DeployOptions& options) {
+  LOCKSTEP_TRY(sftp.makeFolder(folder, 0755));
+  std::set<std::string> made;
+  for (const BundleFile& file : bundle.files)
+    for (auto slash = file.path.find('/'); slash != std::string::npos;
+         slash = file.path.find('/', slash + 1))
+      if (made.insert(file.path.substr(0, slash)).second)
+        LOCKSTEP_TRY(sftp.makeFolder(folder + "/" + file.path.substr(0, slash), 0755));
+  DeployProgress progress;
+  progress.bytesTotal = bundle.totalBytes();
+  if (options.onProgress) options.onProgress(progress);
+  const auto onBytes = [&](std::uint64_t bytes) {
+    progress.bytesDone += bytes;
+    if (options.onProgress) options.onProgress(progress);
+  };
+  for (const BundleFile& file : bundle.files)
+    LOCKSTEP_TRY(sftp.upload(bundle.folder + "/" + file.path, folder + "/" + file.path, file.mode,
+                             onBytes));
+  return sftp.upload(bundle.folder + "/manifest", folder + "/manifest", 0644, onBytes);
+}
+
+Status verifyFiles(SshConnection& connection, const Bundle& bundle, const std::string& folder,
+                   const DeployOptions& options) {
+  std::string script = "command -v sha256sum >/dev/null || { echo 'sha256sum (coreutils) is not "
+                       "there' >&2; exit 1; }\ncd " + shellQuote(folder) +
+                       " || exit 1\nsha256sum manifest";
+  for (const BundleFile& file : bundle.files) script += " " + file.path;
+  LOCKSTEP_ASSIGN(const std::string output,
+                  mustRun(connection, script + "\n", "checking what was copied", options));
+  std::map<std::string, std::string> hashes;
+  std::istringstream lines(output);
+  for (std::string hash, path; lines >> hash >> path;) hashes[path] = hash;
+  const auto compare = [&](const std::string& path, const std::string& expected) -> Status {
+    if (hashes[path] == expected) return {};
+    Error error = makeError(Code::kDataLoss, "{} arrived damaged", path);
+    error.why = fmt::format("its SHA-256 is {}, expected {}", hashes[path], expected);
+    error.next = "deploy again; if it stays so, make the bundle again and check the node's disk";
+    return onNode(error, options);
+  };
+  LOCKSTEP_TRY(compare("manifest", bundle.version));
+  for (const BundleFile& file : bundle.files) LOCKSTEP_TRY(compare(file.path, file.sha256));
+  return {};
+}
+
+// Removes temporary folders left by lost links (old ones only: another deploy may be under way),
+// and all versions but the newest two and those a process runs from. Renamed before they are
+// removed, so that nobody meets half a version.
+std::string cleanScript(const std::string& workdir) {
+  return "cd " + shellQuote(workdir + "/versions") + " || exit 0\n" +
+         "find . -maxdepth 1 -name '.*' -type d -mmin +60 ! -name . -exec rm -rf {} +\n"
+         "here=$(pwd -P)\n"
+         "used=$(for e in /proc/[0-9]*/exe; do readlink \"$e\"; done 2>/dev/null)\n"
+         "kept=0\n"
+         "for v in $(ls -1t); do\n"
+         "  case $v in *[!0-9a-f]*) continue;; esac\n"
+         "  [ ${#v} -eq 64 ] || continue\n"
+         "  case $used in *\"$here/$v/\"*) continue;; esac\n"
+         "  kept=$((kept + 1))\n"
+         "  [ $kept -le " + std::to_string(kKeptVersions) + " ] && continue\n"
+         "  mv \"$v\" \".$v.old-$$\" && rm -rf \".$v.old-$$\"\n"
+         "done\n"
+         "exit 0\n";
+}
+
+Result<AgentInfo> parseAnnouncement(const std::string& output, const std::string& errorOutput,
+                                    int exitStatus, const DeployOptions& options) {
+  // The last line that is an object: a login shell may have printed something before.
+  std::istringstream lines(output);
+  std::string object;
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("{")) object = line;
+  google::protobuf::Struct fields;
+  const bool parsed =
+      !object.empty() && google::protobuf::util::JsonStringToMessage(object, &fields).ok();
+  const auto& map = fields.fields();
+  if (exitStatus == 0 && parsed && map.count("socket") && map.count("version")) {
+    AgentInfo info;
+    info.socket = map.at("socket").string_value();
+    info.version = map.at("version").string_value();
+    if (map.count("pid")) info.pid = static_cast<std::int64_t>(map.at("pid").number_value());
+    if (!info.socket.empty()) return info;
+  }
+  Error error = makeError(Code::kFailedPrecondition, "the agent does not start");
+  error.why = fmt::format("status {}: {}", exitStatus,
+                          (errorOutput.empty() ? output : errorOutput).substr(0, 2000));
+  while (error.why.ends_with('\n')) error.why.pop_back();
+  return onNode(error, options);
+}
+
+}  // namespace
+
+Result<Deployed> deploy(SshConnection& connection, const Bundle& bundle,
+                        const DeployOptions& options) {
+  LOCKSTEP_ASSIGN(const NodeFacts facts, lookAtNode(connection, bundle, options));
+  LOCKSTEP_TRY(checkNode(facts, bundle, options));
+  Deployed deployed;
+  deployed.workdir = facts.workdir;
+  const std::string versions = facts.workdir + "/versions";
+  deployed.folder = versions + "/" + bundle.version;
+  if (facts.deployed) {
+    if (options.onProgress) options.onProgress({});
+    return deployed;
+  }
+  if (facts.freeKnown && facts.freeBytes < bundle.totalBytes() + kSpareBytes)
+    return noSpace(facts, bundle, options, facts.freeBytes);
+
+  std::random_device device;
+  const std::string temporary =
+      fmt::format("{}/.{}.tmp-{:08x}{:08x}", versions, bundle.version, device(), device());
+  LOCKSTEP_ASSIGN(UniqueFd stream, connection.openSubsystem("sftp", options.stop));
+  auto sftp = SftpClient::start(std::move(stream), options.stop);
+  if (!sftp.ok()) return onNode(sftp.error(), options);
+  Status status = uploadFiles(**sftp, bundle, temporary, options);
+  if (status.ok()) status = verifyFiles(connection, bundle, temporary, options);
+  if (status.ok()) {
+    status = (*sftp)->rename(temporary, deployed.folder);
+    deployed.uploaded = status.ok();
+    if (!status.ok()) {
+      // Another deploy of the same version was first: its folder is as good.
+      auto again = lookAtNode(connection, bundle, options);
+      if (again.ok() && again->deployed) {
+        status = {};
+        (void)mustRun(connection, "rm -rf " + shellQuote(temporary) + "\n", "cleaning", options);
+      }
+    }
+  }
+  if (!status.ok()) {
+    // What the server says for a full disk is only "Failure": the free space tells.
+    std::optional<std::uint64_t> freeBytes;
+    if (status.code() == Code::kUnavailable) freeBytes = freeNow(connection, facts, options);
+    DeployOptions cleaning = options;
+    cleaning.stop = {};
+    (void)mustRun(connection, "rm -rf " + shellQuote(temporary) + "\n", "cleaning", cleaning);
+    if (freeBytes && *freeBytes < kSpareBytes)
+      return noSpace(facts, bundle, options, *freeBytes);
+    return onNode(status.error(), options);
+  }
+  (void)mustRun(connection, cleanScript(facts.workdir), "removing old versions", options);
+  return deployed;
+}
+
+Result<AgentInfo> startAgent(SshConnection& connection, const Deployed& deployed,
+                             const DeployOptions& options) {
+  const std::string script = shellQuote(deployed.folder + "/lockstep-agent") +
+                             " serve --workdir " + shellQuote(deployed.workdir) +
+                             " --detach </dev/null\n";
+  ExecOptions exec;
+  exec.timeout = kStartLimit;
+  auto run = connection.script(script, exec, options.stop);
+  if (!run.ok()) return onNode(run.error(), options);
+  return parseAnnouncement(run->output, run->errorOutput, run->exitStatus, options);
+}
+
+Result<AgentInfo> startLocalAgent(const std::string& executable, const DeployOptions& options) {
+  std::string workdir = options.workdir;
+  if (workdir.empty() || workdir == "~" || workdir.starts_with("~/")) {
+    const char* home = ::getenv("HOME");
+    if (!home || !*home)
+      return onNode(makeError(Code::kFailedPrecondition, "HOME is not set"), options);
+    workdir = home + (workdir.empty() ? "/.lockstep" : workdir.substr(1));
+  }
+  auto run = runProcess({executable, "serve", "--workdir", workdir, "--detach"}, kStartLimit,
+                        options.stop);
+  if (!run.ok()) return onNode(run.error(), options);
+  return parseAnnouncement(run->output, run->errorOutput, run->exitStatus, options);
+}
+
+std::string bridgeCommand(const Deployed& deployed, const std::string& socket) {
+  return "exec " + shellQuote(deployed.folder + "/lockstep-agent") + " bridge --socket " +
+         shellQuote(socket);
+}
+
+}  // namespace lockstep::app

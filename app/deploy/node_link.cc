@@ -1,0 +1,122 @@
+#include "app/deploy/node_link.h"
+
+#include <unistd.h>
+
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+// lockstep-agent of the bundle, else the one beside this executable (a build folder).
+Result<std::string> findLocalAgent(const NodeLinkOptions& options) {
+  if (!options.localAgent.empty()) return options.localAgent;
+  if (!options.bundleFolder.empty()) return options.bundleFolder + "/lockstep-agent";
+  std::string self(4096, '\0');
+  const ssize_t size = ::readlink("/proc/self/exe", self.data(), self.size());
+  self.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  const std::string beside = self.substr(0, self.rfind('/')) + "/lockstep-agent";
+  if (::access(beside.c_str(), X_OK) == 0) return beside;
+  LOCKSTEP_ASSIGN(const std::string bundle, findBundle());
+  return bundle + "/lockstep-agent";
+}
+
+}  // namespace
+
+class NodeLink::Impl {
+ public:
+  Impl(const spec::v1::NodeSpec& node, NodeLinkOptions options)
+      : name_(node.name()), workdir_(node.workdir()), options_(std::move(options)) {
+    if (!node.has_ssh()) return;
+    SshConnectionOptions settings;
+    settings.node = name_;
+    settings.configFile = options_.configFile;
+    settings.prompter = options_.prompter;
+    settings.onState = options_.onState;
+    connection_ = std::make_unique<SshConnection>(targetOf(node.ssh()), std::move(settings));
+  }
+
+  Result<AgentInfo> ensureAgent(std::stop_token stop) {
+    DeployOptions deployOptions;
+    deployOptions.node = name_;
+    deployOptions.workdir = workdir_;
+    deployOptions.onProgress = options_.onProgress;
+    deployOptions.stop = stop;
+    if (!connection_) {
+      LOCKSTEP_ASSIGN(const std::string agent, findLocalAgent(options_));
+      return startLocalAgent(agent, deployOptions);
+    }
+    std::string folder = options_.bundleFolder;
+    if (folder.empty()) {
+      LOCKSTEP_ASSIGN(folder, findBundle());
+    }
+    LOCKSTEP_ASSIGN(const Bundle bundle, readBundle(folder));
+    LOCKSTEP_TRY(connection_->connect(stop));
+    LOCKSTEP_ASSIGN(Deployed deployed, deploy(*connection_, bundle, deployOptions));
+    auto agent = startAgent(*connection_, deployed, deployOptions);
+    const std::lock_guard lock(mutex_);
+    deployed_ = std::move(deployed);
+    return agent;
+  }
+
+  Result<std::string> reach(const std::string& socketOnNode) {
+    if (!connection_) return socketOnNode;
+    const std::lock_guard lock(mutex_);
+    if (const auto found = sockets_.find(socketOnNode); found != sockets_.end())
+      return found->second;
+    if (!deployed_) {
+      Error error = makeError(Code::kFailedPrecondition, "no agent was started");
+      error.node = name_;
+      return error;
+    }
+    LOCKSTEP_ASSIGN(const std::string local,
+                    connection_->forward(socketOnNode, bridgeCommand(*deployed_, socketOnNode)));
+    sockets_[socketOnNode] = local;
+    return local;
+  }
+
+  void forget(const std::string& socketOnNode) {
+    const std::lock_guard lock(mutex_);
+    const auto found = sockets_.find(socketOnNode);
+    if (found == sockets_.end()) return;
+    connection_->stopForward(found->second);
+    sockets_.erase(found);
+  }
+
+  const std::string& name() const { return name_; }
+  SshConnection* connection() const { return connection_.get(); }
+
+ private:
+  const std::string name_, workdir_;
+  const NodeLinkOptions options_;
+  std::mutex mutex_;
+  std::optional<Deployed> deployed_;
+  std::map<std::string, std::string> sockets_;  // on the node → here
+  std::unique_ptr<SshConnection> connection_;
+};
+
+NodeLink::NodeLink(const spec::v1::NodeSpec& node, NodeLinkOptions options)
+    : impl_(std::make_unique<Impl>(node, std::move(options))) {}
+NodeLink::~NodeLink() = default;
+Result<AgentInfo> NodeLink::ensureAgent(std::stop_token stop) { return impl_->ensureAgent(stop); }
+Result<std::string> NodeLink::reach(const std::string& socketOnNode) {
+  return impl_->reach(socketOnNode);
+}
+void NodeLink::forget(const std::string& socketOnNode) { impl_->forget(socketOnNode); }
+const std::string& NodeLink::name() const { return impl_->name(); }
+bool NodeLink::local() const { return impl_->connection() == nullptr; }
+LinkStatus NodeLink::status() const {
+  if (impl_->connection()) return impl_->connection()->status();
+  LinkStatus status;
+  status.state = LinkState::kConnected;
+  return status;
+}
+SshConnection* NodeLink::connection() { return impl_->connection(); }
+void NodeLink::close() {
+  if (impl_->connection()) impl_->connection()->close();
+}
+
+}  // namespace lockstep::app
