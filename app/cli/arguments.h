@@ -1,0 +1,41 @@
+// The words of a command line: flags by name, the rest in order.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace lockstep::app::cli {
+
+// What a command takes. `flags` end in '=' where a value follows: "cluster=", "json", "set=".
+struct Grammar {
+  std::vector<std::string_view> flags;
+  std::size_t minWords = 0, maxWords = 0;
+  std::string_view usage;
+};
+
+class Arguments {
+ public:
+  // Errors: kInvalidArgument naming the flag and, where one is near, the flag that was meant.
+  static Result<Arguments> parse(const std::vector<std::string>& words, const Grammar& grammar);
+
+  bool has(std::string_view flag) const { return values_.contains(flag); }
+  std::string text(std::string_view flag, std::string fallback = {}) const;  // the last one given
+  std::vector<std::string> all(std::string_view flag) const;
+  // kInvalidArgument where it is no number in [low, high].
+  Result<std::int64_t> integer(std::string_view flag, std::int64_t fallback, std::int64_t low,
+                               std::int64_t high) const;
+  Result<double> number(std::string_view flag, double fallback, double low, double high) const;
+  const std::vector<std::string>& words() const { return words_; }
+
+ private:
+  std::map<std::string, std::vector<std::string>, std::less<>> values_;
+  std::vector<std::string> words_;
+};
+
+}  // namespace lockstep::app::cli

@@ -1,0 +1,55 @@
+// What the commands share: global options, exit codes, the loop that drains the inbox.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/cli/arguments.h"
+#include "app/cluster/cluster_session.h"
+#include "app/core/home.h"
+#include "app/core/inbox.h"
+#include "app/specs/spec_text.h"
+#include "engine/base/status.h"
+
+namespace lockstep::app::cli {
+
+enum ExitCode : int { kSucceeded = 0, kRunFailed = 1, kBadInput = 2, kNode = 3, kStoppedByUser = 130 };
+// Of an error before a run has started: bad input, or a node or prerequisite.
+int exitCodeOf(const Error& error);
+
+struct Globals {
+  Home home;
+  std::string sshConfig;
+  std::vector<std::string> acceptedHostKeys;
+};
+
+struct Command {
+  std::string_view name;  // "run", "cluster check"
+  Grammar grammar;
+  std::string_view help;
+  int (*run)(const Globals& globals, const Arguments& arguments);
+};
+const std::vector<Command>& commands();
+
+// How often Ctrl-C came since the command began. watchInterrupts() once, at its start.
+void watchInterrupts();
+int interrupts();
+
+// Drains the inbox until `done` or Ctrl-C came more often than `interruptsSeen`; false then.
+// `idle` is called about thirty times a second.
+bool drainUntil(Inbox& inbox, const std::function<bool()>& done, int interruptsSeen,
+                const std::function<void()>& idle = {});
+
+// The cluster of --cluster FILE, --local N (--comm KIND), or one local node.
+Result<ClusterSpecFile> clusterOf(const Globals& globals, const Arguments& arguments);
+// A session that asks at the terminal where there is one, and never without.
+ClusterSessionOptions sessionOptions(const Globals& globals, double sampleHertz);
+// Puts an open question to the person at the terminal.
+void askAtTerminal(ClusterSession& session, const NodeQuestion& question);
+
+// "error: …" to stderr, or an error line with --json.
+void report(const Error& error, bool json);
+
+}  // namespace lockstep::app::cli

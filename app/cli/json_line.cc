@@ -1,0 +1,48 @@
+#include "app/cli/json_line.h"
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace lockstep::app::cli {
+namespace {
+std::string quoted(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+}  // namespace
+
+void JsonLine::key(std::string_view key) {
+  if (!body_.empty()) body_ += ",";
+  body_ += quoted(key) + ":";
+}
+JsonLine& JsonLine::add(std::string_view name, std::string_view value) {
+  return addRaw(name, quoted(value));
+}
+JsonLine& JsonLine::add(std::string_view name, std::int64_t value) {
+  return addRaw(name, fmt::format("{}", value));
+}
+JsonLine& JsonLine::add(std::string_view name, double value) {
+  return addRaw(name, std::isfinite(value) ? fmt::format("{:.9g}", value) : "null");
+}
+JsonLine& JsonLine::add(std::string_view name, bool value) {
+  return addRaw(name, value ? "true" : "false");
+}
+JsonLine& JsonLine::addRaw(std::string_view name, std::string_view json) {
+  key(name);
+  body_ += json;
+  return *this;
+}
+void JsonLine::print() const {
+  const std::string line = text() + "\n";
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fflush(stdout);
+}
+
+JsonLine errorLine(const Error& error) {
+  JsonLine line("error");
+  line.add("code", codeName(error.code)).add("node", error.node).add("rank", error.rank);
+  line.add("step", error.step).add("what", error.what).add("why", error.why).add("next", error.next);
+  return line;
+}
+
+}  // namespace lockstep::app::cli
