@@ -1,0 +1,32 @@
+// NodeAccess: a connected node for background work: gRPC channels to its agent and to the
+// supervisors of its runs. Channels heal by themselves while the node is reconnected.
+//
+// Threads: any. Owned by the session; valid as long as it lives.
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "app/cluster/cluster_session.h"
+#include "engine/base/status.h"
+
+namespace grpc {
+class Channel;
+}
+
+namespace lockstep::app {
+
+class NodeAccess {
+ public:
+  virtual ~NodeAccess() = default;
+  virtual const std::string& name() const = 0;
+  // Waits until the node is connected. Errors: why it failed; kCancelled.
+  virtual Result<NodeInventory> waitConnected(std::stop_token stop) = 0;
+  // The agent's. kUnavailable while the node is not connected.
+  virtual Result<std::shared_ptr<grpc::Channel>> agent() = 0;
+  // A supervisor's, by its socket on the node.
+  virtual Result<std::shared_ptr<grpc::Channel>> supervisor(const std::string& socketOnNode) = 0;
+};
+
+}  // namespace lockstep::app
