@@ -219,8 +219,9 @@ Result<ir::Graph> localise(const ir::Graph& placed, const cluster::Mesh& mesh, i
                     rewrite.copy(static_cast<ir::NodeId>(id), std::move(attrs)));
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const Shape expected = localShape(placed.value(node.outputs[i]), mesh, rank);
-      const Shape& actual =
-          rewrite.to().value(rewrite.to().output(copied, static_cast<int>(i))).type.shape;
+      ir::Value& local = rewrite.to().value(rewrite.to().output(copied, static_cast<int>(i)));
+      local.placement.reset();  // a rank's own value lives nowhere else
+      const Shape& actual = local.type.shape;
       if (actual != expected) {
         return makeError(Code::kInternal, "node {}: the local shape is {}, its placement says {}",
                          node.name, shapeText(actual), shapeText(expected));

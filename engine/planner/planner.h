@@ -7,6 +7,7 @@
 
 #include "engine/base/status.h"
 #include "engine/cluster/mesh.h"
+#include "engine/ir/model_graph.h"
 #include "engine/passes/train_graph.h"
 #include "engine/plan/plan.h"
 
@@ -36,9 +37,13 @@ struct PlanRequest {
 // Programs "init", "step", "evaluate". Errors: kInvalidArgument saying which number to change.
 Result<plan::Plan> makePlan(const PlanRequest& request, const cluster::Cluster& cluster,
                             const CostModel& cost);
-// Writes Step::seconds of every body from the cost model.
+// Writes Step::seconds of every body from the cost model. A collective costs what was measured for
+// its kind and number of ranks, linear in bytes between measurements; else latency + bytes/bandwidth
+// of the cluster's link.
 void predict(plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost);
 
+// In bytes. Activations are what the arenas of step and evaluation hold besides gradients, inputs
+// included; workspace is the kernels' own and known only where they are bound.
 struct RankMemory {
   std::int64_t parameters = 0, optimizer = 0, gradients = 0, activations = 0, workspace = 0;
   std::int64_t total() const {
@@ -48,7 +53,10 @@ struct RankMemory {
 RankMemory memory(const plan::Plan& plan, int rank);
 
 // Plays a program in virtual time: ranks on one host share its cores (processor sharing), a
-// collective starts when its last rank arrives. Emits events in each rank's plan order.
+// collective starts when its last rank arrives and a waiting rank needs no core. Emits events in
+// each rank's plan order: data, then for each step a compute event, or of a collective waiting
+// (where there was any) and transfer. Steps are numbered from 1. Durations are the plan's predicted
+// seconds; steps without one are priced by the cost model.
 struct Simulation {
   std::vector<plan::Event> events;   // sorted by (rank, step, planStep order)
   double stepSeconds = 0;            // steady state: mean distance of step ends

@@ -1,0 +1,99 @@
+#include "engine/analysis/analysis.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace lockstep::analysis {
+namespace {
+
+constexpr std::size_t kRecentSteps = 20;
+// How far ranks' records may be apart before a step that lacks some is given up.
+constexpr std::size_t kMaxPending = 4096;
+
+}  // namespace
+
+Breakdown& Breakdown::operator+=(const Breakdown& other) {
+  data += other.data;
+  forward += other.forward;
+  backward += other.backward;
+  waiting += other.waiting;
+  transfer += other.transfer;
+  optimizer += other.optimizer;
+  return *this;
+}
+
+Breakdown Breakdown::operator*(double factor) const {
+  return {data * factor,    forward * factor,  backward * factor,
+          waiting * factor, transfer * factor, optimizer * factor};
+}
+
+StepBreakdown breakDown(const std::vector<StepSample>& samples) {
+  StepBreakdown result;
+  if (samples.empty()) return result;
+  result.step = samples[0].step;
+  Nanoseconds last = 0;
+  double least = std::numeric_limits<double>::infinity();
+  bool arrivals = true;
+  for (const StepSample& sample : samples) {
+    last = std::max(last, sample.arrival);
+    least = std::min(least, sample.communication);
+    arrivals = arrivals && sample.arrival != 0;
+    result.seconds =
+        std::max(result.seconds, static_cast<double>(sample.end - sample.begin) * 1e-9);
+  }
+  for (const StepSample& sample : samples) {
+    const double waited = arrivals ? static_cast<double>(last - sample.arrival) * 1e-9
+                                   : sample.communication - least;
+    const double waiting = std::clamp(waited, 0.0, std::max(sample.communication, 0.0));
+    result.ranks.push_back({sample.data, sample.forward, sample.backward, waiting,
+                            std::max(sample.communication - waiting, 0.0), sample.optimizer});
+  }
+  return result;
+}
+
+StepAnalyzer::StepAnalyzer(int world) : world_(world), finder_(world) {}
+
+void StepAnalyzer::add(const StepSample& sample) {
+  if (sample.rank < 0 || sample.rank >= world_ || sample.step <= done_) return;
+  auto [entry, isNew] = pending_.try_emplace(sample.step);
+  Pending& pending = entry->second;
+  if (isNew) {
+    pending.samples.assign(static_cast<std::size_t>(world_), StepSample{-1});
+    pending.missing = world_;
+  }
+  StepSample& place = pending.samples[static_cast<std::size_t>(sample.rank)];
+  if (place.rank < 0) --pending.missing;
+  place = sample;
+  // A complete step is held back while an earlier one may yet become complete.
+  while (!pending_.empty()) {
+    const auto first = pending_.begin();
+    const bool complete = first->second.missing == 0;
+    if (!complete && pending_.size() <= kMaxPending) return;
+    done_ = first->first;
+    if (complete) {
+      finder_.add(first->second.samples);
+      ready_.push_back(breakDown(first->second.samples));
+      recent_.push_back(ready_.back());
+      if (recent_.size() > kRecentSteps) recent_.pop_front();
+    }
+    pending_.erase(first);
+  }
+}
+
+std::vector<StepBreakdown> StepAnalyzer::take() { return std::exchange(ready_, {}); }
+
+StepBreakdown StepAnalyzer::recent() const {
+  StepBreakdown mean;
+  if (recent_.empty()) return mean;
+  mean.step = recent_.back().step;
+  mean.ranks.resize(static_cast<std::size_t>(world_));
+  const double share = 1.0 / static_cast<double>(recent_.size());
+  for (const StepBreakdown& step : recent_) {
+    mean.seconds += step.seconds * share;
+    for (std::size_t r = 0; r < mean.ranks.size(); ++r) mean.ranks[r] += step.ranks[r] * share;
+  }
+  return mean;
+}
+
+}  // namespace lockstep::analysis

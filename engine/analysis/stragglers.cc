@@ -1,0 +1,211 @@
+#include <algorithm>
+#include <cmath>
+
+#include "engine/analysis/analysis.h"
+
+namespace lockstep::analysis {
+namespace {
+
+constexpr std::size_t kWindowSteps = 20;
+constexpr std::size_t kMaxSteps = 2048;
+constexpr std::int64_t kWarmUpSteps = 5;
+constexpr double kShortSeconds = 0.2, kLongSeconds = 2.5;
+constexpr double kEverySeconds = 0.01;   // of steps, between two looks
+constexpr double kNamedShare = 0.2, kClearedShare = 0.1;
+constexpr double kSameRank = 0.8;        // of the late steps
+constexpr double kMostSteps = 0.6;
+constexpr double kLate = 0.25;           // of the median step
+constexpr double kBurstSeconds = 0.05, kStopSeconds = 0.12;
+constexpr double kChance = 1e-5;
+
+// How many late steps of one rank are no accident: world^(1−k) ≤ kChance.
+int steadySteps(int world) {
+  const double k = 1 - std::log(kChance) / std::log(static_cast<double>(world));
+  return std::max(4, static_cast<int>(std::ceil(k)));
+}
+
+// The middle of `values`; of an even number the lower.
+double lowerMedian(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double ownSeconds(const StepSample& sample) {
+  if (sample.arrival > sample.begin) {
+    return static_cast<double>(sample.arrival - sample.begin) * 1e-9;
+  }
+  return sample.data + sample.forward + sample.backward;
+}
+
+template <typename Get>
+double middleOf(const std::vector<StepSample>& samples, Get get) {
+  std::vector<double> values;
+  for (const StepSample& sample : samples) values.push_back(get(sample));
+  return lowerMedian(std::move(values));
+}
+
+}  // namespace
+
+std::string_view slowPhaseName(SlowPhase phase) {
+  switch (phase) {
+    case SlowPhase::kData: return "data";
+    case SlowPhase::kForward: return "forward";
+    case SlowPhase::kBackward: return "backward";
+  }
+  return "forward";
+}
+
+// The first step of the window: the last kWindowSteps steps and at least `seconds` of them, as far
+// as there are.
+std::size_t StragglerFinder::windowBegin(double seconds) const {
+  std::size_t begin = steps_.size();
+  double covered = 0;
+  while (begin > 0 && (steps_.size() - begin < kWindowSteps || covered < seconds)) {
+    covered += steps_[--begin].seconds;
+  }
+  return begin;
+}
+
+double StragglerFinder::medianStep(std::size_t begin) const {
+  std::vector<double> seconds;
+  for (std::size_t i = begin; i < steps_.size(); ++i) seconds.push_back(steps_[i].seconds);
+  return lowerMedian(std::move(seconds));
+}
+
+bool StragglerFinder::slowIn(std::size_t begin, int rank) const {
+  const auto r = static_cast<std::size_t>(rank);
+  const double median = medianStep(begin);
+  const double late = kLate * median;
+  const double burst = std::max(kBurstSeconds, 0.75 * median);
+  const double stop = std::max(kStopSeconds, 0.75 * median);
+  const double longStop = std::max(kStopSeconds, 2 * median);
+  double total = 0, lost = 0;
+  int lateHere = 0, lateAny = 0, bursts = 0, burstsAny = 0;
+  int stops = 0, stopsAny = 0, longStops = 0;
+  for (std::size_t i = begin; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    const double excess = step.ranks[r].excess;
+    double worst = 0;
+    for (const Rank& other : step.ranks) worst = std::max(worst, other.excess);
+    total += step.seconds;
+    lost += excess;
+    lateHere += excess >= late ? 1 : 0;
+    lateAny += worst >= late ? 1 : 0;
+    bursts += excess >= burst ? 1 : 0;
+    burstsAny += worst >= burst ? 1 : 0;
+    stops += excess >= stop ? 1 : 0;
+    stopsAny += worst >= stop ? 1 : 0;
+    longStops += excess >= longStop ? 1 : 0;
+  }
+  if (lost < kNamedShare * total) return false;
+  const int enough = steadySteps(world_);
+  const auto most = kMostSteps * static_cast<double>(steps_.size() - begin);
+  const bool steady = lateHere >= enough && lateHere >= most && lateHere >= kSameRank * lateAny;
+  const bool inBursts = bursts >= enough && bursts >= kSameRank * burstsAny;
+  const bool inStops = (longStops >= 2 || stops >= 3) && stops >= kSameRank * stopsAny;
+  return steady || inBursts || inStops;
+}
+
+Straggler StragglerFinder::describe(std::size_t begin, int rank) const {
+  const auto r = static_cast<std::size_t>(rank);
+  const double late = kLate * medianStep(begin);
+  Straggler result;
+  result.rank = rank;
+  double total = 0, lost = 0, own = 0, middle = 0;
+  double data = 0, forward = 0, backward = 0;
+  for (std::size_t i = begin; i < steps_.size(); ++i) {
+    const Rank& here = steps_[i].ranks[r];
+    total += steps_[i].seconds;
+    lost += here.excess;
+    own += here.own;
+    middle += steps_[i].middle;
+    if (here.excess < late) continue;
+    if (result.since == 0) result.since = steps_[i].step;
+    data += here.data;
+    forward += here.forward;
+    backward += here.backward;
+  }
+  const double most = std::max({data, forward, backward});
+  result.phase = most == data      ? SlowPhase::kData
+                 : most == forward ? SlowPhase::kForward
+                                   : SlowPhase::kBackward;
+  result.factor = middle > 0 ? own / middle : 1;
+  result.lostShare = total > 0 ? lost / total : 0;
+  result.stepSeconds = total / static_cast<double>(steps_.size() - begin);
+  return result;
+}
+
+void StragglerFinder::add(const std::vector<StepSample>& samples) {
+  if (world_ < 2 || samples.size() != static_cast<std::size_t>(world_)) return;
+  if (++seen_ <= kWarmUpSteps) return;
+  Step step;
+  step.step = samples[0].step;
+  step.middle = middleOf(samples, ownSeconds);
+  const double data = middleOf(samples, [](const StepSample& s) { return s.data; });
+  const double forward = middleOf(samples, [](const StepSample& s) { return s.forward; });
+  const double backward = middleOf(samples, [](const StepSample& s) { return s.backward; });
+  for (const StepSample& sample : samples) {
+    const double own = ownSeconds(sample);
+    step.seconds = std::max(step.seconds, static_cast<double>(sample.end - sample.begin) * 1e-9);
+    step.ranks.push_back({own, std::max(own - step.middle, 0.0), sample.data - data,
+                          sample.forward - forward, sample.backward - backward});
+  }
+  steps_.push_back(std::move(step));
+  const std::size_t longBegin = windowBegin(kLongSeconds);
+  const std::size_t keep = std::min(longBegin, steps_.size() - 1);
+  steps_.erase(steps_.begin(), steps_.begin() + static_cast<std::ptrdiff_t>(keep));
+  if (steps_.size() > kMaxSteps) steps_.pop_front();
+  unseenSeconds_ += steps_.back().seconds;
+  if (unseenSeconds_ < kEverySeconds) return;
+  unseenSeconds_ = 0;
+  look();
+}
+
+void StragglerFinder::look() {
+  const std::size_t shortBegin = windowBegin(kShortSeconds);
+  std::vector<Straggler> named;
+  for (int rank = 0; rank < world_; ++rank) {
+    const auto known = std::find_if(current_.begin(), current_.end(),
+                                    [&](const Straggler& s) { return s.rank == rank; });
+    const bool slowNow = slowIn(shortBegin, rank);
+    if (!slowNow && !slowIn(0, rank)) {
+      if (known == current_.end()) continue;
+      Straggler still = describe(0, rank);
+      if (still.lostShare < kClearedShare) continue;
+      still.since = known->since;
+      still.phase = known->phase;
+      named.push_back(still);
+      continue;
+    }
+    Straggler straggler = describe(slowNow ? shortBegin : 0, rank);
+    if (known != current_.end()) straggler.since = known->since;
+    named.push_back(straggler);
+  }
+  // Without them a step is shorter by what the slowest of them is behind the slowest other.
+  const auto isNamed = [&](std::size_t rank) {
+    return std::any_of(named.begin(), named.end(),
+                       [&](const Straggler& s) { return static_cast<std::size_t>(s.rank) == rank; });
+  };
+  double gained = 0;
+  const std::size_t count = steps_.size() - shortBegin;
+  for (std::size_t i = shortBegin; !named.empty() && i < steps_.size(); ++i) {
+    double slowest = 0, others = 0;
+    for (std::size_t r = 0; r < steps_[i].ranks.size(); ++r) {
+      double& longest = isNamed(r) ? slowest : others;
+      longest = std::max(longest, steps_[i].ranks[r].own);
+    }
+    gained += std::max(slowest - others, 0.0) / static_cast<double>(count);
+  }
+  double mean = 0;
+  for (std::size_t i = shortBegin; i < steps_.size(); ++i) {
+    mean += steps_[i].seconds / static_cast<double>(count);
+  }
+  for (Straggler& straggler : named) {
+    straggler.stepSeconds = mean;
+    straggler.withoutSeconds = std::max(mean - gained, 0.0);
+  }
+  current_ = std::move(named);
+}
+
+}  // namespace lockstep::analysis

@@ -1,0 +1,211 @@
+#include "engine/planner/planner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/passes/distribute.h"
+#include "engine/passes/programs.h"
+#include "engine/planner/lower.h"
+
+namespace lockstep::planner {
+namespace {
+
+constexpr std::string_view kDataAxis = "data";
+
+Error numberToChange(std::string what, std::string why, std::string next) {
+  Error error = invalidArgument("{}", what);
+  error.why = std::move(why);
+  error.next = std::move(next);
+  return error;
+}
+
+Status checkStrategy(const PlanRequest& request, const cluster::Cluster& cluster) {
+  if (request.strategy != "mirrored" && request.strategy != "multi-worker-mirrored") {
+    return numberToChange(fmt::format("unknown strategy {}", request.strategy), "",
+                          "strategy.kind is mirrored or multi-worker-mirrored");
+  }
+  if (cluster.devices.size() != static_cast<std::size_t>(cluster.mesh.size())) {
+    return numberToChange(
+        fmt::format("the mesh has {} ranks, the cluster {} devices", cluster.mesh.size(),
+                    cluster.devices.size()),
+        "", "give each rank one device");
+  }
+  for (const cluster::Axis& axis : cluster.mesh.axes()) {
+    if (axis.name != kDataAxis && axis.size > 1) {
+      return numberToChange(fmt::format("strategy {} cannot use mesh axis {}", request.strategy,
+                                        axis.name),
+                            "it divides the batch only", "put all ranks on axis data");
+    }
+  }
+  if (request.strategy == "mirrored") {
+    for (const cluster::Device& device : cluster.devices) {
+      if (device.node == cluster.devices[0].node) continue;
+      return numberToChange(
+          "strategy mirrored keeps all ranks in one node",
+          fmt::format("ranks are on {} and {}", cluster.devices[0].node, device.node),
+          "set strategy.kind to multi-worker-mirrored");
+    }
+  }
+  return {};
+}
+
+Status checkBatch(const ir::ModelGraph& model, int ranks, std::string_view what) {
+  if (model.batch >= ranks) return {};
+  return numberToChange(
+      fmt::format("a global {} of {} cannot be divided over {} ranks", what, model.batch, ranks),
+      "every rank needs a sample of each step",
+      fmt::format("raise the {} to at least {} or use fewer ranks", what, ranks));
+}
+
+Status checkModels(const ir::ModelGraph& step, const ir::ModelGraph& evaluate) {
+  const auto same = [](const ir::Parameter& a, const ir::Parameter& b) {
+    return a.name == b.name && a.shape == b.shape;
+  };
+  if (step.compute != evaluate.compute ||
+      !std::equal(step.parameters.begin(), step.parameters.end(), evaluate.parameters.begin(),
+                  evaluate.parameters.end(), same)) {
+    return makeError(Code::kInternal, "step and evaluation are not of one model");
+  }
+  return {};
+}
+
+// The pass and the proof that it broke nothing.
+Result<ir::Graph> checked(std::string_view pass, Result<ir::Graph> graph) {
+  if (!graph.ok()) return graph;
+  const Status status = ir::verify(*graph);
+  if (status.ok()) return graph;
+  return makeError(Code::kInternal, "pass {} broke graph {}: {}", pass, graph->name(),
+                   status.error().text());
+}
+
+std::vector<plan::StateSlot> stateOf(const std::vector<passes::Group>& groups,
+                                     const std::vector<std::string>& optimizer, DType dtype,
+                                     std::int64_t& bytes) {
+  std::vector<plan::StateSlot> slots;
+  std::vector<std::string> kinds{"params"};
+  kinds.insert(kinds.end(), optimizer.begin(), optimizer.end());
+  bytes = 0;
+  for (const std::string& kind : kinds) {
+    for (std::size_t k = 0; k < groups.size(); ++k) {
+      plan::StateSlot slot;
+      slot.name = fmt::format("{}.{}", kind, k);
+      slot.type = {dtype, {groups[k].count}};
+      slot.offset = bytes;
+      bytes += (slot.type.bytes() + 63) / 64 * 64;
+      for (const passes::Group::Member& member : groups[k].members) {
+        slot.members.push_back({member.name, member.shape, member.element});
+      }
+      slots.push_back(std::move(slot));
+    }
+  }
+  return slots;
+}
+
+class Maker {
+ public:
+  Maker(const PlanRequest& request, const cluster::Cluster& cluster)
+      : request_(request), cluster_(cluster), ranks_(cluster.mesh.axisSize(kDataAxis)) {}
+
+  Result<plan::Plan> run() {
+    LOCKSTEP_TRY(checkStrategy(request_, cluster_));
+    LOCKSTEP_TRY(checkBatch(request_.step, ranks_, "batch"));
+    LOCKSTEP_TRY(checkBatch(request_.evaluate, ranks_, "evaluation batch"));
+    LOCKSTEP_TRY(checkModels(request_.step, request_.evaluate));
+    const DType dtype = request_.step.compute;
+    plan_.name = request_.step.graph.name();
+    plan_.strategy = request_.strategy;
+    plan_.mesh = cluster_.mesh;
+    plan_.precision = dtype == DType::kF64 ? "fp64" : "fp32";
+    plan_.globalBatch = request_.step.batch;
+    plan_.batchCuts = passes::evenCuts(request_.step.batch, ranks_);
+    plan_.evaluateCuts = passes::evenCuts(request_.evaluate.batch, ranks_);
+
+    const std::int64_t bucketBytes =
+        request_.bucketBytes > 0
+            ? request_.bucketBytes
+            : passes::chooseBucketBytes(cluster_.link.latency, cluster_.link.bytesPerSecond);
+    LOCKSTEP_ASSIGN(const passes::TrainProgram step,
+                    passes::stepProgram(request_.step, request_.training, bucketBytes));
+    LOCKSTEP_ASSIGN(const ir::Graph evaluate,
+                    passes::evaluateProgram(request_.evaluate, step.groups));
+    LOCKSTEP_ASSIGN(const ir::Graph init,
+                    passes::initProgram(request_.step, step.groups, request_.training));
+    LOCKSTEP_ASSIGN(const std::vector<std::string> optimizer,
+                    passes::optimizerStates(request_.training.optimizer));
+    plan_.state = stateOf(step.groups, optimizer, dtype, plan_.stateBytes);
+
+    LOCKSTEP_TRY(addProgram("init", init, {}));
+    LOCKSTEP_TRY(addProgram("step", step.graph,
+                            sources(request_.step.graph, plan_.batchCuts)));
+    LOCKSTEP_TRY(addProgram("evaluate", evaluate,
+                            sources(request_.evaluate.graph, plan_.evaluateCuts)));
+    return std::move(plan_);
+  }
+
+ private:
+  // Mirrored: the model's inputs are divided along the batch; parameters are everywhere; each rank
+  // has its own wish to stop, and the sum counts them.
+  static passes::Sources sources(const ir::Graph& model, const std::vector<std::int64_t>& cuts) {
+    using Kind = ir::AxisPlacement::Kind;
+    passes::Sources sources;
+    for (const ir::Node& node : model.nodes()) {
+      if (node.op == ir::Op::kInput) sources[node.name] = {Kind::kSplit, 0, cuts};
+    }
+    sources["stop"] = {Kind::kPartialSum, 0, {}};
+    return sources;
+  }
+
+  Status addProgram(std::string name, const ir::Graph& logical, const passes::Sources& sources) {
+    LOCKSTEP_ASSIGN(ir::Graph graph, checked("group", logical));
+    LOCKSTEP_ASSIGN(graph, checked("fuse-epilogues", passes::fuseEpilogues(graph)));
+    LOCKSTEP_ASSIGN(graph, checked("remove-dead", passes::removeDead(graph)));
+    if (ranks_ > 1) {
+      LOCKSTEP_ASSIGN(graph, checked("place", passes::place(graph, kDataAxis, sources)));
+      LOCKSTEP_ASSIGN(graph, checked("remove-dead", passes::removeDead(graph)));
+    }
+    plan::Program program;
+    program.name = std::move(name);
+    program.bodyOfRank = passes::localClasses(graph, cluster_.mesh);
+    const int bodies =
+        1 + *std::max_element(program.bodyOfRank.begin(), program.bodyOfRank.end());
+    for (int body = 0; body < bodies; ++body) {
+      const auto first = std::find(program.bodyOfRank.begin(), program.bodyOfRank.end(), body);
+      const int rank = static_cast<int>(first - program.bodyOfRank.begin());
+      LOCKSTEP_ASSIGN(const ir::Graph local,
+                      checked("localise", passes::localise(graph, cluster_.mesh, rank)));
+      LOCKSTEP_ASSIGN(plan::Body lowered,
+                      lower(local, plan_.state, role(program.name, rank, bodies)));
+      program.bodies.push_back(std::move(lowered));
+    }
+    plan_.programs.push_back(std::move(program));
+    return {};
+  }
+
+  // "worker", or where shares differ "worker.22".
+  std::string role(std::string_view program, int rank, int bodies) const {
+    if (bodies == 1) return "worker";
+    const auto& cuts = program == "evaluate" ? plan_.evaluateCuts : plan_.batchCuts;
+    const auto c = static_cast<std::size_t>(cluster_.mesh.coordinate(rank, kDataAxis));
+    return fmt::format("worker.{}", cuts[c + 1] - cuts[c]);
+  }
+
+  const PlanRequest& request_;
+  const cluster::Cluster& cluster_;
+  int ranks_;
+  plan::Plan plan_;
+};
+
+}  // namespace
+
+Result<plan::Plan> makePlan(const PlanRequest& request, const cluster::Cluster& cluster,
+                            const CostModel& cost) {
+  LOCKSTEP_ASSIGN(plan::Plan plan, Maker(request, cluster).run());
+  predict(plan, cluster, cost);
+  if (const Status status = plan::verify(plan); !status.ok()) {
+    return makeError(Code::kInternal, "the plan of {} does not hold: {}", plan.name,
+                     status.error().text());
+  }
+  return plan;
+}
+
+}  // namespace lockstep::planner

@@ -1,0 +1,130 @@
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+#include "engine/planner/planner.h"
+#include "engine/planner/pricing.h"
+
+namespace lockstep::planner {
+namespace {
+
+std::string attrText(const ir::Attr& attr) {
+  if (const auto* number = std::get_if<std::int64_t>(&attr)) return fmt::format("{}", *number);
+  if (const auto* number = std::get_if<double>(&attr)) return fmt::format("{}", *number);
+  if (const auto* text = std::get_if<std::string>(&attr)) return *text;
+  return fmt::format("[{}]", fmt::join(std::get<std::vector<std::int64_t>>(attr), " "));
+}
+
+// Linear between the measurements round `bytes`; outside them along the nearest two.
+double interpolate(const std::vector<CostModel::CollectiveCost>& points, std::int64_t bytes) {
+  if (points.size() == 1) {
+    const double share = static_cast<double>(bytes) / static_cast<double>(points[0].bytes);
+    return points[0].seconds * std::max(share, 1.0);
+  }
+  std::size_t right = 1;
+  while (right + 1 < points.size() && points[right].bytes < bytes) ++right;
+  const auto& a = points[right - 1];
+  const auto& b = points[right];
+  const double slope = (b.seconds - a.seconds) / static_cast<double>(b.bytes - a.bytes);
+  const double value = a.seconds + slope * static_cast<double>(bytes - a.bytes);
+  const double least =
+      std::min_element(points.begin(), points.end(), [](const auto& x, const auto& y) {
+        return x.seconds < y.seconds;
+      })->seconds;
+  return std::max(value, least);
+}
+
+// Predictions are read by people, and are no better than that.
+double fourDigits(double value) {
+  const std::string text = fmt::format("{:.3e}", value);
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+double collectiveSeconds(int ranks, std::int64_t bytes, const cluster::Link& link,
+                         const CostModel& cost) {
+  std::vector<CostModel::CollectiveCost> points;
+  for (const auto& point : cost.collectives) {
+    if (point.kind == link.kind && point.ranks == ranks && point.bytes > 0) points.push_back(point);
+  }
+  std::sort(points.begin(), points.end(),
+            [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  points.erase(std::unique(points.begin(), points.end(),
+                           [](const auto& a, const auto& b) { return a.bytes == b.bytes; }),
+               points.end());
+  if (!points.empty()) return interpolate(points, bytes);
+  return link.latency + static_cast<double>(bytes) / link.bytesPerSecond;
+}
+
+}  // namespace
+
+std::string signature(const plan::Body& body, const plan::Step& step) {
+  fmt::memory_buffer out;
+  const auto put = [&](std::string_view text) { out.append(text.data(), text.data() + text.size()); };
+  const auto type = [&](plan::BufferId id) {
+    const ir::TensorType& t = body.buffers[static_cast<std::size_t>(id)].type;
+    return fmt::format(" {}[{}]", dtypeName(t.dtype), shapeText(t.shape));
+  };
+  put(ir::info(step.op).name);
+  for (const plan::BufferId input : step.inputs) put(type(input));
+  put(" ->");
+  for (const plan::BufferId output : step.outputs) put(type(output));
+  for (const auto& [key, value] : step.attrs) {
+    // The stream of random numbers and the shape of the output make no difference to the work.
+    if (key != "key" && key != "shape" && key != "dtype") {
+      put(fmt::format(" {}={}", key, attrText(value)));
+    }
+  }
+  return fmt::to_string(out);
+}
+
+double priceOf(const plan::Plan& plan, const plan::Body& body, const plan::Step& step,
+               const cluster::Cluster& cluster, const CostModel& cost) {
+  if (step.kind == plan::StepKind::kCollective) {
+    return collectiveSeconds(plan.mesh.axisSize(step.axis), step.bytes, cluster.link, cost);
+  }
+  const auto measured = cost.stepSeconds.find(signature(body, step));
+  if (measured != cost.stepSeconds.end()) return measured->second;
+  return std::max(step.flops / cost.flopsPerSecond,
+                  static_cast<double>(step.bytes) / cost.bytesPerSecond) +
+         cost.launchSeconds;
+}
+
+void predict(plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost) {
+  for (plan::Program& program : plan.programs) {
+    for (plan::Body& body : program.bodies) {
+      for (plan::Step& step : body.steps) {
+        step.seconds = fourDigits(priceOf(plan, body, step, cluster, cost));
+      }
+    }
+  }
+}
+
+RankMemory memory(const plan::Plan& plan, int rank) {
+  RankMemory result;
+  for (const plan::StateSlot& slot : plan.state) {
+    (slot.name.starts_with("params.") ? result.parameters : result.optimizer) +=
+        slot.type.bytes();
+  }
+  for (const char* name : {"step", "evaluate"}) {
+    const plan::Program* program = plan.find(name);
+    if (program == nullptr || rank < 0 ||
+        static_cast<std::size_t>(rank) >= program->bodyOfRank.size()) {
+      continue;
+    }
+    const plan::Body& body = program->bodies[static_cast<std::size_t>(
+        program->bodyOfRank[static_cast<std::size_t>(rank)])];
+    result.activations += body.arenaBytes;
+    for (const plan::Buffer& buffer : body.buffers) {
+      if (buffer.base >= 0 || buffer.kind != plan::BufferKind::kTemp ||
+          !buffer.name.starts_with("grads.")) {
+        continue;
+      }
+      result.gradients += buffer.type.bytes();
+      result.activations -= buffer.type.bytes();
+    }
+  }
+  return result;
+}
+
+}  // namespace lockstep::planner

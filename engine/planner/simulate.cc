@@ -1,0 +1,264 @@
+// Discrete events in virtual time. A host is a queue under processor sharing: while its ranks ask
+// for more cores than it has, all of them advance at one common rate. So a host keeps one clock of
+// work done per rank, and a rank's computation ends at a fixed reading of that clock.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <queue>
+#include <tuple>
+
+#include "engine/planner/planner.h"
+#include "engine/planner/pricing.h"
+
+namespace lockstep::planner {
+namespace {
+
+using plan::Event;
+using plan::EventKind;
+
+std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+
+class Simulator {
+ public:
+  Simulator(const plan::Plan& plan, const plan::Program& program, const cluster::Cluster& cluster,
+            const CostModel& cost, const SimulateOptions& options)
+      : plan_(plan), program_(program), cost_(cost), options_(options) {
+    for (const plan::Body& body : program.bodies) {
+      auto& seconds = seconds_.emplace_back();
+      for (const plan::Step& step : body.steps) {
+        seconds.push_back(step.seconds > 0 ? step.seconds
+                                           : priceOf(plan, body, step, cluster, cost));
+      }
+    }
+    std::map<std::string, std::size_t> hosts;
+    for (const cluster::Host& host : cluster.hosts) {
+      hosts.emplace(host.name, hosts_.size());
+      hosts_.push_back({static_cast<double>(std::max(host.cores, 1))});
+    }
+    ranks_.resize(program.bodyOfRank.size());
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      Rank& rank = ranks_[r];
+      rank.body = static_cast<std::size_t>(program.bodyOfRank[r]);
+      std::string host = fmt::format("rank {}", r);  // unknown: a host of its own
+      if (r < cluster.devices.size()) {
+        host = cluster.devices[r].host.empty() ? cluster.devices[r].node : cluster.devices[r].host;
+        rank.threads = std::max(cluster.devices[r].threads, 1);
+      }
+      const auto [entry, isNew] = hosts.emplace(host, hosts_.size());
+      if (isNew) hosts_.push_back({static_cast<double>(rank.threads)});
+      rank.host = entry->second;
+      if (r < options.slowdown.size()) rank.slowdown = options.slowdown[r];
+    }
+  }
+
+  Simulation run() {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) beginStep(r);
+    while (!agenda_.empty()) {
+      const Due due = agenda_.top();
+      agenda_.pop();
+      if (due.collective) {
+        now_ = due.time;
+        finishCollective(due.index);
+      } else if (due.version == hosts_[due.index].version) {
+        now_ = due.time;
+        finishWork(due.index);
+      }
+    }
+    return results();
+  }
+
+ private:
+  struct Rank {
+    std::size_t body = 0, host = 0;
+    int threads = 1;
+    double slowdown = 1;
+    int at = -1;             // step of the body; -1: data
+    int played = 0;          // training steps done
+    double since = 0;        // when what it does now began
+    std::vector<Event> events;
+    std::vector<double> ends;
+  };
+  struct Host {
+    double cores = 1;
+    double demand = 0;       // threads of the ranks at work
+    double work = 0;         // seconds of work each rank at work has done since the start
+    double updated = 0;
+    std::uint64_t version = 0;
+    std::priority_queue<std::pair<double, std::size_t>, std::vector<std::pair<double, std::size_t>>,
+                        std::greater<>>
+        queue{};             // reading of `work` at the end, rank
+    double rate() const { return demand > cores ? cores / demand : 1; }
+  };
+  struct Meeting {
+    std::vector<std::size_t> ranks;
+    std::size_t expected = 0;
+    double started = 0;
+  };
+  struct Due {
+    double time;
+    std::uint64_t order;     // ties in the order of their making
+    bool collective;
+    std::size_t index;       // host or meeting
+    std::uint64_t version;
+    bool operator>(const Due& other) const {
+      return std::tie(time, order) > std::tie(other.time, other.order);
+    }
+  };
+
+  void advance(Host& host) {
+    host.work += (now_ - host.updated) * host.rate();
+    host.updated = now_;
+  }
+  void reschedule(std::size_t index) {
+    Host& host = hosts_[index];
+    ++host.version;
+    if (host.queue.empty()) return;
+    const double left = std::max(host.queue.top().first - host.work, 0.0) / host.rate();
+    agenda_.push({now_ + left, order_++, false, index, host.version});
+  }
+  void work(std::size_t r, double seconds) {
+    Rank& rank = ranks_[r];
+    Host& host = hosts_[rank.host];
+    advance(host);
+    rank.since = now_;
+    host.demand += rank.threads;
+    host.queue.emplace(host.work + seconds * rank.slowdown, r);
+    reschedule(rank.host);
+  }
+
+  void beginStep(std::size_t r) {
+    ranks_[r].at = -1;
+    work(r, cost_.stepOverheadSeconds);
+  }
+
+  void finishWork(std::size_t index) {
+    Host& host = hosts_[index];
+    advance(host);
+    const std::size_t r = host.queue.top().second;
+    host.work = std::max(host.work, host.queue.top().first);
+    host.queue.pop();
+    Rank& rank = ranks_[r];
+    host.demand -= rank.threads;
+    reschedule(index);
+    record(rank, r, rank.at < 0 ? EventKind::kData : EventKind::kCompute, rank.since, now_);
+    next(r);
+  }
+
+  void next(std::size_t r) {
+    Rank& rank = ranks_[r];
+    const auto& steps = program_.bodies[rank.body].steps;
+    ++rank.at;
+    if (static_cast<std::size_t>(rank.at) == steps.size()) {
+      rank.ends.push_back(now_);
+      if (++rank.played < options_.steps) beginStep(r);
+      return;
+    }
+    const plan::Step& step = steps[static_cast<std::size_t>(rank.at)];
+    if (step.kind == plan::StepKind::kCompute) {
+      work(r, seconds_[rank.body][static_cast<std::size_t>(rank.at)]);
+    } else {
+      arrive(r, step);
+    }
+  }
+
+  void arrive(std::size_t r, const plan::Step& step) {
+    ranks_[r].since = now_;
+    const std::vector<int> group = plan_.mesh.group(static_cast<int>(r), step.axis);
+    const auto [entry, isNew] = groups_.emplace(std::make_pair(step.axis, group[0]),
+                                                meetings_.size());
+    if (isNew) meetings_.push_back({{}, group.size()});
+    Meeting& meeting = meetings_[entry->second];
+    meeting.ranks.push_back(r);
+    if (meeting.ranks.size() < meeting.expected) return;
+    meeting.started = now_;
+    const Rank& rank = ranks_[r];
+    agenda_.push({now_ + seconds_[rank.body][static_cast<std::size_t>(rank.at)], order_++, true,
+                  entry->second, 0});
+  }
+
+  void finishCollective(std::size_t index) {
+    const std::vector<std::size_t> ranks = std::move(meetings_[index].ranks);
+    meetings_[index].ranks.clear();
+    for (const std::size_t r : ranks) {
+      Rank& rank = ranks_[r];
+      const double started = meetings_[index].started;
+      if (started > rank.since) {
+        record(rank, r, EventKind::kWaiting, rank.since, started);
+        rank.events.back().peer = static_cast<std::int32_t>(ranks.back());
+      }
+      record(rank, r, EventKind::kTransfer, started, now_);
+    }
+    for (const std::size_t r : ranks) next(r);
+  }
+
+  void record(Rank& rank, std::size_t r, EventKind kind, double begin, double end) {
+    Event event;
+    event.rank = static_cast<std::int32_t>(r);
+    event.step = rank.played + 1;
+    event.planStep = rank.at;
+    event.kind = kind;
+    event.phase = ir::Phase::kData;
+    if (rank.at >= 0) {
+      const plan::Step& step =
+          program_.bodies[rank.body].steps[static_cast<std::size_t>(rank.at)];
+      event.phase = step.phase;
+      if (kind == EventKind::kTransfer) event.bytes = step.bytes;
+    }
+    event.begin = nanoseconds(begin);
+    event.end = nanoseconds(end);
+    rank.events.push_back(event);
+  }
+
+  // The first step is left out of the means where there is another: all ranks begin it together.
+  Simulation results() {
+    Simulation result;
+    const int counted = options_.steps > 1 ? options_.steps - 1 : 1;
+    double firstEnd = 0, lastEnd = 0;
+    for (Rank& rank : ranks_) {
+      firstEnd = std::max(firstEnd, rank.ends.front());
+      lastEnd = std::max(lastEnd, rank.ends.back());
+      Simulation::Breakdown spent;
+      for (const Event& event : rank.events) {
+        if (options_.steps > 1 && event.step == 1) continue;
+        const double seconds = static_cast<double>(event.end - event.begin) * 1e-9 / counted;
+        switch (event.kind) {
+          case EventKind::kData: spent.data += seconds; break;
+          case EventKind::kWaiting: spent.waiting += seconds; break;
+          case EventKind::kTransfer: spent.transfer += seconds; break;
+          case EventKind::kCompute:
+            (event.phase == ir::Phase::kBackward    ? spent.backward
+             : event.phase == ir::Phase::kOptimizer ? spent.optimizer
+                                                    : spent.forward) += seconds;
+        }
+      }
+      result.ranks.push_back(spent);
+      result.events.insert(result.events.end(), rank.events.begin(), rank.events.end());
+    }
+    result.stepSeconds = options_.steps > 1 ? (lastEnd - firstEnd) / counted : lastEnd;
+    return result;
+  }
+
+  const plan::Plan& plan_;
+  const plan::Program& program_;
+  const CostModel& cost_;
+  const SimulateOptions& options_;
+  std::vector<std::vector<double>> seconds_;  // by body and step
+  std::vector<Rank> ranks_;
+  std::vector<Host> hosts_;
+  std::vector<Meeting> meetings_;
+  std::map<std::pair<std::string, int>, std::size_t> groups_;
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> agenda_;
+  std::uint64_t order_ = 0;
+  double now_ = 0;
+};
+
+}  // namespace
+
+Simulation simulate(const plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost,
+                    const SimulateOptions& options) {
+  const plan::Program* program = plan.find(options.program);
+  if (program == nullptr || options.steps < 1 || program->bodyOfRank.empty()) return {};
+  return Simulator(plan, *program, cluster, cost, options).run();
+}
+
+}  // namespace lockstep::planner

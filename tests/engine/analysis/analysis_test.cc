@@ -1,0 +1,276 @@
+#include <QTest>
+
+#include <functional>
+
+#include "engine/analysis/analysis.h"
+#include "engine/base/random.h"
+
+using namespace lockstep;
+using namespace lockstep::analysis;
+
+namespace {
+
+constexpr double kTransfer = 0.002, kOptimizer = 0.001;
+
+Nanoseconds ns(double seconds) { return static_cast<Nanoseconds>(seconds * 1e9); }
+
+// A synchronous run: every rank computes, all meet, all update. `compute(rank, step, now)` is the
+// time of a rank from the step's begin to its arrival.
+class Run {
+ public:
+  using Compute = std::function<double(int rank, std::int64_t step, double now)>;
+  Run(int world, Compute compute) : world_(world), compute_(std::move(compute)), analyzer_(world) {}
+
+  void play(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      ++step_;
+      std::vector<double> own;
+      double last = 0;
+      for (int r = 0; r < world_; ++r) {
+        own.push_back(compute_(r, step_, now_));
+        last = std::max(last, own.back());
+      }
+      const double end = now_ + last + kTransfer + kOptimizer;
+      for (int r = 0; r < world_; ++r) {
+        const double mine = own[static_cast<std::size_t>(r)];
+        StepSample sample;
+        sample.rank = r;
+        sample.step = step_;
+        sample.begin = ns(now_);
+        sample.end = ns(end);
+        sample.arrival = ns(now_ + mine);
+        sample.data = 0.05 * mine;
+        sample.forward = 0.3 * mine;
+        sample.backward = 0.65 * mine;
+        sample.communication = last - mine + kTransfer;
+        sample.optimizer = kOptimizer;
+        analyzer_.add(sample);
+      }
+      now_ = end;
+      if (!analyzer_.stragglers().empty()) {
+        if (firstNamed_ == 0) firstNamed_ = step_;
+        everNamed_ = true;
+      }
+    }
+  }
+  const std::vector<Straggler>& stragglers() const { return analyzer_.stragglers(); }
+  StepAnalyzer& analyzer() { return analyzer_; }
+  std::int64_t step() const { return step_; }
+  std::int64_t firstNamed() const { return firstNamed_; }
+  bool everNamed() const { return everNamed_; }
+
+ private:
+  int world_;
+  Compute compute_;
+  StepAnalyzer analyzer_;
+  std::int64_t step_ = 0, firstNamed_ = 0;
+  double now_ = 0;
+  bool everNamed_ = false;
+};
+
+// Noise as on an oversubscribed machine: a few per cent always, a scheduler's slice now and then,
+// rarely a long hiccup, on any rank.
+double noise(std::uint64_t seed, int rank, std::int64_t step) {
+  const std::uint64_t key = randomKey(seed, static_cast<std::uint64_t>(rank));
+  const auto at = static_cast<std::uint64_t>(step) * 8;
+  double extra = 0.0005 * randomUniform(key, at);
+  if (randomUniform(key, at + 1) < 0.2) extra += 0.004 * (1 + randomUniform(key, at + 2));
+  if (randomUniform(key, at + 3) < 0.003) extra += 0.08;
+  return extra;
+}
+
+// Delays of `length` every `period` from `start` on, for work of `work` beginning at `now`.
+double withBursts(double now, double work, double start, double period, double length) {
+  double end = now + work;
+  for (double burst = start; burst < end; burst += period) {
+    if (burst + length <= now) continue;
+    end += burst + length - std::max(burst, now);
+  }
+  return end - now;
+}
+
+}  // namespace
+
+class AnalysisTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void waitingIsTheTimeToTheLastArrival() {
+    Run run(3, [](int rank, std::int64_t, double) { return 0.01 * (rank + 1); });
+    run.play(2);
+    const auto steps = run.analyzer().take();
+    QCOMPARE(steps.size(), std::size_t{2});
+    for (int r = 0; r < 3; ++r) {
+      const Breakdown& rank = steps[1].ranks[static_cast<std::size_t>(r)];
+      QVERIFY(std::abs(rank.waiting - 0.01 * (2 - r)) < 1e-8);
+      QVERIFY(std::abs(rank.transfer - kTransfer) < 1e-8);
+      QVERIFY(std::abs(rank.total() - steps[1].seconds) < 1e-8);
+    }
+    QVERIFY(std::abs(run.analyzer().recent().ranks[0].waiting - 0.02) < 1e-8);
+    QVERIFY(run.analyzer().take().empty());
+  }
+
+  void waitingNeverExceedsCommunication() {
+    StepSample a{0, 1, 0, ns(0.03), ns(0.01), 0, 0.01, 0, 0.005, 0};
+    StepSample b{1, 1, 0, ns(0.03), ns(0.02), 0, 0.02, 0, 0.004, 0};
+    auto step = breakDown({a, b});
+    QVERIFY(std::abs(step.ranks[0].waiting - 0.005) < 1e-12);
+    QCOMPARE(step.ranks[0].transfer, 0.0);
+    a.arrival = b.arrival = 0;  // no arrivals told: the least communication is the transfer
+    step = breakDown({a, b});
+    QVERIFY(std::abs(step.ranks[0].waiting - 0.001) < 1e-12);
+    QVERIFY(std::abs(step.ranks[1].transfer - 0.004) < 1e-12);
+  }
+
+  void ranksMayTellLateAndTwice() {
+    StepAnalyzer analyzer(2);
+    const auto tell = [&](int rank, std::int64_t step) {
+      analyzer.add({rank, step, ns(0.01 * static_cast<double>(step)),
+                    ns(0.01 * static_cast<double>(step) + 0.01), 0, 0, 0.01, 0, 0, 0});
+    };
+    for (int step = 1; step <= 3; ++step) tell(0, step);
+    QVERIFY(analyzer.take().empty());
+    tell(0, 3);
+    tell(1, 1);
+    tell(7, 2);
+    QCOMPARE(analyzer.take().size(), std::size_t{1});
+    tell(1, 2);
+    tell(1, 3);
+    tell(1, 1);
+    QCOMPARE(analyzer.take().size(), std::size_t{2});
+    // Step 4 of rank 1 is lost: the steps after it are told once it is given up.
+    tell(0, 4);
+    for (int step = 5; step < 5 + 5000; ++step) {
+      tell(0, step);
+      tell(1, step);
+    }
+    QVERIFY(analyzer.take().size() > 800);
+  }
+
+  void healthyRunsNameNobody_data() {
+    QTest::addColumn<int>("world");
+    QTest::addColumn<double>("work");
+    for (const int world : {1, 2, 3, 8}) {
+      for (const double work : {0.0005, 0.003, 0.02, 0.2}) {
+        QTest::addRow("%d ranks, %g ms", world, work * 1e3) << world << work;
+      }
+    }
+  }
+  void healthyRunsNameNobody() {
+    QFETCH(int, world);
+    QFETCH(double, work);
+    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+      Run run(world, [&](int rank, std::int64_t step, double) {
+        return work + noise(seed, rank, step);
+      });
+      run.play(2000);
+      QVERIFY2(!run.everNamed(), qPrintable(QString("seed %1, step %2").arg(seed)
+                                                .arg(run.firstNamed())));
+    }
+  }
+
+  // Three ranks on two cores: two of them share one, and which two changes now and then.
+  void sharingCoresNamesNobody() {
+    Run run(3, [](int rank, std::int64_t step, double) {
+      const int alone = static_cast<int>(mix64(static_cast<std::uint64_t>(step / 37)) % 3);
+      return (rank == alone ? 0.02 : 0.04) + noise(9, rank, step);
+    });
+    run.play(2000);
+    QVERIFY(!run.everNamed());
+  }
+
+  void slowRankIsNamedWithin20Steps_data() {
+    QTest::addColumn<int>("world");
+    QTest::addColumn<double>("work");
+    QTest::addColumn<double>("factor");
+    for (const int world : {2, 3, 4}) {
+      for (const double factor : {1.5, 3.0}) {
+        QTest::addRow("%d ranks, %g times", world, factor) << world << 0.03 << factor;
+        QTest::addRow("%d ranks, %g times, long", world, factor) << world << 0.3 << factor;
+      }
+    }
+  }
+  void slowRankIsNamedWithin20Steps() {
+    QFETCH(int, world);
+    QFETCH(double, work);
+    QFETCH(double, factor);
+    Run run(world, [&](int rank, std::int64_t step, double) {
+      return work * (rank == 1 && step > 50 ? factor : 1) + noise(5, rank, step);
+    });
+    run.play(50);
+    QVERIFY(!run.everNamed());
+    run.play(20);
+    QCOMPARE(run.stragglers().size(), std::size_t{1});
+    const Straggler& straggler = run.stragglers()[0];
+    QCOMPARE(straggler.rank, 1);
+    QVERIFY(straggler.since >= 31 && straggler.since <= 53);
+    QCOMPARE(slowPhaseName(straggler.phase), std::string_view("backward"));
+    run.play(40);
+    const Straggler& settled = run.stragglers()[0];
+    QVERIFY(std::abs(settled.factor - factor) < 0.25 * factor);
+    const double without = work + kTransfer + kOptimizer;
+    QVERIFY(settled.withoutSeconds > 0.95 * without && settled.withoutSeconds < 1.35 * without);
+    QVERIFY(settled.stepSeconds > 1.2 * settled.withoutSeconds);
+  }
+
+  void burstsAreNamed_data() {
+    QTest::addColumn<double>("work");
+    QTest::addColumn<int>("within");
+    QTest::newRow("30 ms") << 0.03 << 25;
+    QTest::newRow("100 ms") << 0.1 << 20;
+    QTest::newRow("300 ms") << 0.3 << 20;
+    QTest::newRow("1 ms") << 0.001 << 1500;
+  }
+  void burstsAreNamed() {
+    QFETCH(double, work);
+    QFETCH(int, within);
+    Run run(3, [&](int rank, std::int64_t step, double now) {
+      const double own = work + 0.1 * noise(6, rank, step);
+      return rank == 2 ? withBursts(now, own, 2.0, 0.5, 0.2) : own;
+    });
+    int played = 0;
+    while (run.step() < 1 || !run.everNamed()) {
+      run.play(1);
+      QVERIFY2(++played < 4000, "never named");
+    }
+    const double begins = 2.0 / (work + kTransfer + kOptimizer);
+    QVERIFY2(static_cast<double>(run.firstNamed()) - begins <= within,
+             qPrintable(QString::number(run.firstNamed())));
+    QCOMPARE(run.stragglers()[0].rank, 2);
+    // It stays named between the bursts.
+    for (int i = 0; i < 300; ++i) {
+      run.play(1);
+      QCOMPARE(run.stragglers().size(), std::size_t{1});
+    }
+  }
+
+  void slowStartIsNoStraggler() {
+    Run run(3, [](int rank, std::int64_t step, double) {
+      return (rank == 0 && step <= 4 ? 0.3 : 0.02) + noise(3, rank, step);
+    });
+    run.play(300);
+    QVERIFY(!run.everNamed());
+  }
+
+  void recoveryClearsTheName() {
+    Run run(3, [](int rank, std::int64_t step, double) {
+      return 0.03 * (rank == 0 && step > 20 && step <= 100 ? 3 : 1) + noise(4, rank, step);
+    });
+    run.play(100);
+    QCOMPARE(run.stragglers().size(), std::size_t{1});
+    run.play(200);
+    QVERIFY(run.stragglers().empty());
+  }
+
+  void twoSlowRanksOfFiveAreBothNamed() {
+    Run run(5, [](int rank, std::int64_t step, double) {
+      return 0.03 * (rank >= 3 ? 2 : 1) + 0.2 * noise(4, rank, step);
+    });
+    run.play(60);
+    QCOMPARE(run.stragglers().size(), std::size_t{2});
+    QVERIFY(run.stragglers()[0].withoutSeconds < 0.6 * run.stragglers()[0].stepSeconds);
+  }
+};
+
+QTEST_GUILESS_MAIN(AnalysisTest)
+#include "analysis_test.moc"

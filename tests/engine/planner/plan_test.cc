@@ -1,0 +1,219 @@
+#include <QElapsedTimer>
+#include <QTest>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/engine/planner/requests.h"
+#include "tests/support/golden.h"
+
+using namespace lockstep;
+using namespace lockstep::testing;
+
+class PlanTest : public QObject {
+  Q_OBJECT
+
+  static const plan::Body& body(const plan::Plan& plan, const char* program, int rank = 0) {
+    const plan::Program* found = plan.find(program);
+    return found->bodies[static_cast<std::size_t>(
+        found->bodyOfRank[static_cast<std::size_t>(rank)])];
+  }
+  static int countOf(const plan::Body& body, ir::Op op) {
+    return static_cast<int>(std::count_if(body.steps.begin(), body.steps.end(),
+                                          [&](const plan::Step& s) { return s.op == op; }));
+  }
+
+ private Q_SLOTS:
+  void goldens_data() {
+    QTest::addColumn<int>("ranks");
+    QTest::addRow("1") << 1;
+    QTest::addRow("3") << 3;
+  }
+  void goldens() {
+    QFETCH(int, ranks);
+    const plan::Plan plan = planOf(request(fashionMlp(), 8, 8), clusterOf(ranks));
+    const std::string written = plan::text(plan);
+    const std::string differs =
+        differsFromGolden(fmt::format("fashion-mlp.{}-ranks.plan", ranks), written);
+    QVERIFY2(differs.empty(), differs.c_str());
+    const auto parsed = plan::parse(written);
+    QVERIFY2(parsed.ok(), parsed.ok() ? "" : parsed.error().text().c_str());
+    QVERIFY(*parsed == plan);
+    QVERIFY(plan::verify(*parsed).ok());
+    QCOMPARE(plan::hash(*parsed), plan::hash(plan));
+  }
+
+  void everyExampleHolds_data() {
+    QTest::addColumn<bool>("cnn");
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<QString>("optimizer");
+    QTest::addColumn<qint64>("bucketBytes");
+    QTest::addColumn<bool>("f64");
+    for (const bool cnn : {false, true}) {
+      for (const int ranks : {1, 2, 3, 4, 7}) {
+        for (const char* optimizer : {"sgd", "adam"}) {
+          for (const qint64 bucket : {0, 1, 4096}) {
+            QTest::addRow("%s %d %s %lld", cnn ? "cnn" : "mlp", ranks, optimizer, bucket)
+                << cnn << ranks << QString(optimizer) << bucket << (ranks == 4);
+          }
+        }
+      }
+    }
+  }
+  // makePlan verifies after itself: that it succeeds is the proof of memory, order and views.
+  void everyExampleHolds() {
+    QFETCH(bool, cnn);
+    QFETCH(int, ranks);
+    QFETCH(QString, optimizer);
+    QFETCH(qint64, bucketBytes);
+    QFETCH(bool, f64);
+    auto asked = request(cnn ? fashionCnn() : fashionMlp(), 64, 100,
+                         f64 ? DType::kF64 : DType::kF32);
+    asked.training.optimizer.kind = optimizer.toStdString();
+    asked.bucketBytes = bucketBytes;
+    const auto made = planner::makePlan(asked, clusterOf(ranks), {});
+    QVERIFY2(made.ok(), made.ok() ? "" : made.error().text().c_str());
+    const plan::Plan& plan = *made;
+    const auto parsed = plan::parse(plan::text(plan));
+    QVERIFY(parsed.ok() && *parsed == plan);
+    std::set<std::string> names;
+    for (const plan::StateSlot& slot : plan.state) {
+      for (const auto& member : slot.members) {
+        if (slot.name.starts_with("params.")) names.insert(member.name);
+        QCOMPARE(member.element * static_cast<std::int64_t>(sizeOf(slot.type.dtype)) % 64, 0);
+      }
+    }
+    QCOMPARE(names.size(), std::size_t{4});
+    const int groups = static_cast<int>(std::count_if(
+        plan.state.begin(), plan.state.end(),
+        [](const auto& slot) { return slot.name.starts_with("params."); }));
+    QCOMPARE(groups, bucketBytes == 0 ? 1 : bucketBytes == 1 ? 4 : groups);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const plan::Body& step = body(plan, "step", rank);
+      QCOMPARE(countOf(step, ir::Op::kAllReduce), ranks == 1 ? 0 : groups);
+      QCOMPARE(countOf(body(plan, "evaluate", rank), ir::Op::kAllReduce), ranks == 1 ? 0 : 1);
+      QCOMPARE(countOf(step, optimizer == "adam" ? ir::Op::kAdam : ir::Op::kSgd), groups);
+      // The one copy is the wish to stop: an input does not lie in a group.
+      QCOMPARE(countOf(step, ir::Op::kScale), 1);
+      QCOMPARE(step.results.size(), std::size_t{1});
+      for (const char* input : {"x", "label", "weight", "lr", "t", "stop"}) {
+        if (std::string_view(input) == "t" && optimizer == "sgd") continue;
+        QVERIFY2(std::any_of(step.buffers.begin(), step.buffers.end(),
+                             [&](const plan::Buffer& buffer) {
+                               return buffer.kind == plan::BufferKind::kInput &&
+                                      buffer.name == input;
+                             }),
+                 input);
+      }
+    }
+  }
+
+  void unevenBatchesShareBodies() {
+    const plan::Plan plan = planOf(request(fashionMlp(), 64, 64), clusterOf(3));
+    QCOMPARE(plan.batchCuts, (std::vector<std::int64_t>{0, 22, 43, 64}));
+    const plan::Program* step = plan.find("step");
+    QCOMPARE(step->bodies.size(), std::size_t{2});
+    QCOMPARE(step->bodies[0].role, std::string("worker.22"));
+    QCOMPARE(step->bodies[1].role, std::string("worker.21"));
+    QCOMPARE(step->bodyOfRank, (std::vector<int>{0, 1, 1}));
+    QCOMPARE(plan.find("init")->bodies.size(), std::size_t{1});
+  }
+
+  // A bucket travels as soon as its last gradient is there, and updates come last.
+  void collectivesFollowTheirGradients() {
+    auto asked = request(fashionMlp(), 64, 64);
+    asked.bucketBytes = 1;
+    const plan::Plan plan = planOf(asked, clusterOf(2));
+    const plan::Body& step = body(plan, "step");
+    int reduced = 0;
+    bool computedBetween = false;
+    for (const plan::Step& s : step.steps) {
+      if (s.kind == plan::StepKind::kCollective) ++reduced;
+      if (reduced > 0 && reduced < 4 && s.phase == ir::Phase::kBackward && s.flops > 1e5) {
+        computedBetween = true;
+      }
+      if (s.phase == ir::Phase::kOptimizer) QCOMPARE(reduced, 4);
+    }
+    QVERIFY(computedBetween);
+  }
+
+  void updatesWorkInPlace() {
+    const plan::Plan plan = planOf(request(fashionCnn(), 64, 64), clusterOf(2));
+    for (const plan::Step& step : body(plan, "step").steps) {
+      if (step.op != ir::Op::kAdam) continue;
+      QCOMPARE(step.inputs[0], step.outputs[0]);
+      QCOMPARE(step.inputs[2], step.outputs[1]);
+      QCOMPARE(step.inputs[3], step.outputs[2]);
+    }
+  }
+
+  void memoryIsReused() {
+    const plan::Plan plan = planOf(request(fashionCnn(), 64, 64), clusterOf(1));
+    const plan::Body& step = body(plan, "step");
+    std::int64_t all = 0;
+    for (const plan::Buffer& buffer : step.buffers) {
+      if (buffer.base < 0 && buffer.kind != plan::BufferKind::kState) all += buffer.type.bytes();
+    }
+    QVERIFY(step.arenaBytes < all);
+    const planner::RankMemory memory = planner::memory(plan, 0);
+    QCOMPARE(memory.optimizer, 2 * memory.parameters);
+    QVERIFY(memory.gradients >= memory.parameters);
+    QCOMPARE(memory.gradients + memory.activations,
+             step.arenaBytes + body(plan, "evaluate").arenaBytes);
+  }
+
+  void initialValuesDependOnNamesAlone() {
+    auto asked = request(fashionMlp(), 64, 64);
+    const plan::Plan one = planOf(asked, clusterOf(1));
+    asked.bucketBytes = 1;
+    const plan::Plan other = planOf(asked, clusterOf(3));
+    const auto keys = [](const plan::Plan& plan) {
+      std::map<std::string, std::int64_t> keys;
+      for (const plan::Step& step : body(plan, "init").steps) {
+        if (step.op == ir::Op::kRandom) keys[step.name] = ir::intAttr(step.attrs, "key");
+      }
+      return keys;
+    };
+    QCOMPARE(keys(one).size(), std::size_t{4});
+    QVERIFY(keys(one) == keys(other));
+    asked.training.seed = 2;
+    QVERIFY(keys(planOf(asked, clusterOf(1))) != keys(one));
+  }
+
+  void errorsSayWhichNumberToChange() {
+    const auto errorOf = [](const planner::PlanRequest& asked, const cluster::Cluster& cluster) {
+      const auto made = planner::makePlan(asked, cluster, {});
+      return made.ok() ? Error{} : made.error();
+    };
+    Error error = errorOf(request(fashionMlp(), 2, 64), clusterOf(3));
+    QCOMPARE(error.code, Code::kInvalidArgument);
+    QCOMPARE(error.what, std::string("a global batch of 2 cannot be divided over 3 ranks"));
+    QCOMPARE(error.next, std::string("raise the batch to at least 3 or use fewer ranks"));
+    auto asked = request(fashionMlp(), 64, 64);
+    asked.strategy = "mirrored";
+    QCOMPARE(errorOf(asked, clusterOf(2)).code, Code::kInvalidArgument);
+    asked.strategy = "mirored";
+    QVERIFY(errorOf(asked, clusterOf(1)).what.find("mirored") != std::string::npos);
+    asked = request(fashionMlp(), 64, 64);
+    asked.training.optimizer.kind = "adm";
+    QVERIFY(errorOf(asked, clusterOf(1)).what.find("adm") != std::string::npos);
+  }
+
+  void aThousandRanksAreCheap() {
+    const auto asked = request(fashionCnn(), 2000, 2000);
+    const auto cluster = clusterOf(1024);
+    QElapsedTimer timer;
+    timer.start();
+    const plan::Plan plan = planOf(asked, cluster);
+    const std::string written = plan::text(plan);
+    const qint64 elapsed = timer.elapsed();
+    QVERIFY2(elapsed <= 1000, qPrintable(QString::number(elapsed)));
+    QVERIFY2(written.size() <= 1'000'000, qPrintable(QString::number(written.size())));
+    QCOMPARE(plan.find("step")->bodies.size(), std::size_t{2});
+    const auto parsed = plan::parse(written);
+    QVERIFY(parsed.ok() && *parsed == plan);
+  }
+};
+
+QTEST_GUILESS_MAIN(PlanTest)
+#include "plan_test.moc"

@@ -1,0 +1,167 @@
+#include <QElapsedTimer>
+#include <QTest>
+
+#include "tests/engine/planner/requests.h"
+
+using namespace lockstep;
+using namespace lockstep::testing;
+
+namespace {
+
+bool close(double a, double b) { return std::abs(a - b) <= 1e-9 + 1e-6 * std::abs(b); }
+
+struct Sums {
+  double compute = 0, collective = 0;
+};
+Sums sumsOf(const plan::Plan& plan, std::size_t body = 0) {
+  Sums sums;
+  for (const plan::Step& step : plan.find("step")->bodies[body].steps) {
+    (step.kind == plan::StepKind::kCompute ? sums.compute : sums.collective) += step.seconds;
+  }
+  return sums;
+}
+
+}  // namespace
+
+class SimulateTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void oneRankTakesTheSum() {
+    const auto cluster = clusterOf(1);
+    const planner::CostModel cost;
+    const plan::Plan plan = planOf(request(fashionMlp(), 64, 64), cluster);
+    const auto simulation = planner::simulate(plan, cluster, cost);
+    QVERIFY(close(simulation.stepSeconds, sumsOf(plan).compute + cost.stepOverheadSeconds));
+    const auto& rank = simulation.ranks[0];
+    QVERIFY(close(rank.data + rank.forward + rank.backward + rank.optimizer,
+                  simulation.stepSeconds));
+    QVERIFY(rank.forward > 0 && rank.backward > 0 && rank.optimizer > 0 && rank.waiting == 0);
+  }
+
+  void equalRanksDoNotWait() {
+    const auto cluster = clusterOf(2);
+    const planner::CostModel cost;
+    const plan::Plan plan = planOf(request(fashionMlp(), 64, 64), cluster);
+    const auto simulation = planner::simulate(plan, cluster, cost);
+    const Sums sums = sumsOf(plan);
+    QVERIFY(close(simulation.stepSeconds,
+                  sums.compute + sums.collective + cost.stepOverheadSeconds));
+    for (const auto& rank : simulation.ranks) {
+      QCOMPARE(rank.waiting, 0.0);
+      QVERIFY(close(rank.transfer, sums.collective));
+    }
+  }
+
+  void twoRanksOnOneCoreTakeTwice() {
+    const auto cluster = clusterOf(2, 1, 2);
+    const planner::CostModel cost;
+    const plan::Plan plan = planOf(request(fashionMlp(), 64, 64), cluster);
+    const Sums sums = sumsOf(plan);
+    QVERIFY(close(planner::simulate(plan, cluster, cost).stepSeconds,
+                  2 * (sums.compute + cost.stepOverheadSeconds) + sums.collective));
+    const auto cores = clusterOf(2, 2, 2);
+    QVERIFY(close(planner::simulate(plan, cores, cost).stepSeconds,
+                  sums.compute + cost.stepOverheadSeconds + sums.collective));
+  }
+
+  void threeEqualRanksOnTwoCores() {
+    const auto cluster = clusterOf(3, 2, 3);
+    const planner::CostModel cost;
+    const plan::Plan plan = planOf(request(fashionMlp(), 63, 63), cluster);
+    const Sums sums = sumsOf(plan);
+    QVERIFY(close(planner::simulate(plan, cluster, cost).stepSeconds,
+                  1.5 * (sums.compute + cost.stepOverheadSeconds) + sums.collective));
+  }
+
+  void othersWaitForASlowRank() {
+    const auto cluster = clusterOf(2);
+    const planner::CostModel cost;
+    const plan::Plan plan = planOf(request(fashionMlp(), 64, 64), cluster);
+    planner::SimulateOptions options;
+    options.slowdown = {1, 3};
+    const auto simulation = planner::simulate(plan, cluster, cost, options);
+    const Sums sums = sumsOf(plan);
+    const double work = sums.compute + cost.stepOverheadSeconds;
+    QVERIFY(close(simulation.stepSeconds, 3 * work + sums.collective));
+    QVERIFY(close(simulation.ranks[0].waiting, 2 * work));
+    QCOMPARE(simulation.ranks[1].waiting, 0.0);
+    for (const plan::Event& event : simulation.events) {
+      if (event.kind == plan::EventKind::kWaiting) QCOMPARE(event.peer, 1);
+    }
+  }
+
+  // Each rank's events follow its plan, and time does not go back.
+  void eventsAreInPlanOrder() {
+    const auto cluster = clusterOf(3, 2, 3);
+    const plan::Plan plan = planOf(request(fashionCnn(), 64, 64), cluster);
+    const auto simulation = planner::simulate(plan, cluster, {});
+    std::size_t at = 0;
+    for (int rank = 0; rank < 3; ++rank) {
+      const plan::Program* step = plan.find("step");
+      const auto& steps =
+          step->bodies[static_cast<std::size_t>(step->bodyOfRank[static_cast<std::size_t>(rank)])]
+              .steps;
+      std::int64_t now = 0;
+      for (int played = 1; played <= 4; ++played) {
+        for (int planStep = -1; planStep < static_cast<int>(steps.size()); ++planStep) {
+          const plan::Event* event = &simulation.events[at++];
+          if (event->kind == plan::EventKind::kWaiting) {
+            QVERIFY(event->begin >= now && event->end > event->begin);
+            event = &simulation.events[at++];
+          }
+          QCOMPARE(event->rank, rank);
+          QCOMPARE(event->step, played);
+          QCOMPARE(event->planStep, planStep);
+          QVERIFY(event->begin >= now && event->end >= event->begin);
+          now = event->end;
+        }
+      }
+    }
+    QCOMPARE(at, simulation.events.size());
+  }
+
+  void measuredCostsComeFirst() {
+    const auto cluster = clusterOf(2);
+    plan::Plan plan = planOf(request(fashionMlp(), 64, 64), cluster);
+    planner::CostModel cost;
+    const plan::Body& body = plan.find("step")->bodies[0];
+    const auto matmul =
+        std::find_if(body.steps.begin(), body.steps.end(),
+                     [](const plan::Step& s) { return s.op == ir::Op::kMatmul; });
+    const std::string name = planner::signature(body, *matmul);
+    QVERIFY2(name.starts_with("matmul f32[32x784] f32[784x128]"), name.c_str());
+    cost.stepSeconds[name] = 0.25;
+    cost.collectives = {{"shm", 2, 1000, 0.001}, {"shm", 2, 1'000'000, 0.002},
+                        {"gloo", 2, 1000, 9}, {"shm", 3, 1000, 9}};
+    planner::predict(plan, cluster, cost);
+    const auto index = static_cast<std::size_t>(matmul - body.steps.begin());
+    QCOMPARE(body.steps[index].seconds, 0.25);
+    for (const plan::Step& step : body.steps) {
+      if (step.kind != plan::StepKind::kCollective) continue;
+      const double expected = 0.001 + 0.001 * static_cast<double>(step.bytes - 1000) / 999'000;
+      QVERIFY(std::abs(step.seconds - expected) < 1e-3 * expected);
+    }
+  }
+
+  void aThousandRanksAreSimulatedQuickly() {
+    const auto cluster = clusterOf(1024, 4, 8);
+    const plan::Plan plan = planOf(request(fashionCnn(), 2000, 2000), cluster);
+    QElapsedTimer timer;
+    timer.start();
+    const auto simulation = planner::simulate(plan, cluster, {});
+    QVERIFY2(timer.elapsed() <= 2000, qPrintable(QString::number(timer.elapsed())));
+    QCOMPARE(simulation.ranks.size(), std::size_t{1024});
+  }
+
+  void unknownProgramsGiveNothing() {
+    const auto cluster = clusterOf(1);
+    const plan::Plan plan = planOf(request(fashionMlp(), 8, 8), cluster);
+    planner::SimulateOptions options;
+    options.program = "save";
+    QVERIFY(planner::simulate(plan, cluster, {}, options).events.empty());
+  }
+};
+
+QTEST_GUILESS_MAIN(SimulateTest)
+#include "simulate_test.moc"
