@@ -53,19 +53,19 @@ enum class Op : std::uint8_t {
   kConv2dWeightGrad,  // (x, dy) {stride, pad, shape of dw} -> dw
   kMaxPool2d,         // (x) {size, stride} -> y; no padding, H' = ⌊(H − size) / stride⌋ + 1
   kMaxPool2dGrad,     // (x, y, dy) {size, stride} -> dx; the first maximum in row-major order takes all
-  // Losses and metrics: sums over samples, weighted. Labels are in [0, K); a row with w = 0 counts
-  // nothing whatever its label, also outside.
+  // Losses and metrics: sums over samples, weighted. Labels are in [0, K), also in rows with w = 0.
   kSoftmaxXent,       // (logits[B×K], label i32[B], w[B]) -> loss f[1], probs f[B×K]: Σ w·−log p_label
   kSoftmaxXentGrad,   // (probs, label, w, dloss f[1]) -> dlogits: dloss·w·(p − [k = label])
   kMseLoss,           // (y[B×K], target[B×K], w[B]) -> f[1]: Σ w·½‖y−t‖²
   kMseLossGrad,       // (y, target, w, dloss f[1]) -> dy: dloss·w·(y − t)
   kCountCorrect,      // (logits, label, w) -> f[1]: Σ w·[argmax = label]; the first maximum counts
   kSumAll,            // (f) -> f[1]
-  // Optimizers, elementwise over any shape; `norm` f[1] is Σ w: the gradient used is g / norm.
-  kSgd,    // (p, g, v, norm, lr f[1]) {momentum, weight_decay: numbers} -> p', v': v' = μv + g/norm + λp; p' = p − lr·v'
+  // Optimizers, elementwise over any shape; `norm` f[1] is Σ w: the gradient used is ĝ = g / norm,
+  // 0 where norm is 0.
+  kSgd,    // (p, g, v, norm, lr f[1]) {momentum, weight_decay: numbers} -> p', v': v' = μv + ĝ + λp; p' = p − lr·v'
   kAdam,   // (p, g, m, v, norm, lr f[1], t f[1]) {beta1, beta2, eps, weight_decay: numbers} -> p', m', v'; t counts from 1.
-           // ĝ = g/norm + λp; m' = β₁m + (1−β₁)ĝ; v' = β₂v + (1−β₂)ĝ²;
-           // p' = p − lr·(m'/(1−β₁ᵗ)) / (√(v'/(1−β₂ᵗ)) + ε)
+           // m' = β₁m + (1−β₁)ĝ; v' = β₂v + (1−β₂)ĝ²; the decay is decoupled (AdamW):
+           // p' = p − lr·((m'/(1−β₁ᵗ)) / (√(v'/(1−β₂ᵗ)) + ε) + λp)
   // Collectives: inserted by partition only, along mesh axis {axis}. They share the axis's order.
   kAllReduce,      // (f) {axis, op: "sum"|"max"} -> f
   kReduceScatter,  // (f[N]) {axis, cuts, size} -> f[size]: the sum's slice of this rank's coordinate
