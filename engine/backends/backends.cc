@@ -1,0 +1,48 @@
+// The one list of what is built in.
+#include <array>
+
+#include "engine/backends/backend.h"
+#include "engine/backends/onednn.h"
+#include "engine/backends/reference.h"
+#include "engine/backends/timed.h"
+
+namespace lockstep::backends {
+namespace {
+
+struct Entry {
+  std::string_view name;
+  Result<std::unique_ptr<Backend>> (*make)(const BackendOptions& options);
+};
+
+constexpr std::array<Entry, 3> kBackends{{
+    {"reference", [](const BackendOptions&) -> Result<std::unique_ptr<Backend>> {
+       return makeReference();
+     }},
+    {"timed", [](const BackendOptions&) -> Result<std::unique_ptr<Backend>> {
+       return makeTimed();
+     }},
+    {"onednn", [](const BackendOptions& options) { return makeOneDnn(options); }},
+}};
+
+}  // namespace
+
+std::vector<std::string> backendNames() {
+  std::vector<std::string> names;
+  for (const Entry& entry : kBackends) names.emplace_back(entry.name);
+  return names;
+}
+
+Result<std::unique_ptr<Backend>> makeBackend(std::string_view name, const BackendOptions& options) {
+  if (options.threads < 1)
+    return invalidArgument("threads is {}, expected at least 1", options.threads);
+  std::string known;
+  for (const Entry& entry : kBackends) {
+    if (entry.name == name) return entry.make(options);
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", entry.name);
+  }
+  Error error = invalidArgument("there is no backend \"{}\"", name);
+  error.next = fmt::format("one of {}", known);
+  return error;
+}
+
+}  // namespace lockstep::backends

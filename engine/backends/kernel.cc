@@ -1,0 +1,79 @@
+#include "engine/backends/kernel.h"
+
+namespace lockstep::backends {
+
+using ir::Op;
+
+MatmulShape matmulShape(const KernelSpec& spec) {
+  MatmulShape s;
+  s.ta = ir::intAttr(*spec.attrs, "ta") != 0;
+  s.tb = ir::intAttr(*spec.attrs, "tb") != 0;
+  s.relu = ir::textAttr(*spec.attrs, "act") == "relu";
+  const Shape& a = spec.inputs[0].type.shape;
+  const Shape& y = spec.outputs[0].type.shape;
+  s.n = y[0];
+  s.o = y[1];
+  s.k = a[s.ta ? 0 : 1];
+  return s;
+}
+
+ConvShape convShape(const KernelSpec& spec) {
+  const bool inputGrad = spec.op == Op::kConv2dInputGrad;
+  const bool weightGrad = spec.op == Op::kConv2dWeightGrad;
+  const Shape& x = (inputGrad ? spec.outputs[0] : spec.inputs[0]).type.shape;
+  const Shape& w = (weightGrad ? spec.outputs[0] : spec.inputs[1]).type.shape;
+  const Shape& y =
+      (inputGrad ? spec.inputs[0] : weightGrad ? spec.inputs[1] : spec.outputs[0]).type.shape;
+  ConvShape s{x[0], x[1], x[2], x[3], w[0], w[1], w[3], y[1], y[2]};
+  s.stride = ir::intAttr(*spec.attrs, "stride", 1);
+  s.pad = ir::intAttr(*spec.attrs, "pad");
+  s.relu = ir::textAttr(*spec.attrs, "act") == "relu";
+  return s;
+}
+
+PoolShape poolShape(const KernelSpec& spec) {
+  const Shape& x = spec.inputs[0].type.shape;
+  const Shape& y =
+      (spec.op == Op::kMaxPool2d ? spec.outputs[0] : spec.inputs[1]).type.shape;
+  return {x[0], x[1], x[2], x[3], y[1], y[2], ir::intAttr(*spec.attrs, "size"),
+          ir::intAttr(*spec.attrs, "stride")};
+}
+
+AdamOptions adamOptions(const ir::Attrs& attrs) {
+  return {ir::floatAttr(attrs, "beta1", 0.9), ir::floatAttr(attrs, "beta2", 0.999),
+          ir::floatAttr(attrs, "eps", 1e-8), ir::floatAttr(attrs, "weight_decay")};
+}
+
+DType computeType(const KernelSpec& spec) {
+  return spec.outputs.empty() ? DType::kF32 : spec.outputs[0].type.dtype;
+}
+
+bool hasKernel(Op op) {
+  switch (op) {
+    case Op::kInput:
+    case Op::kState:
+    case Op::kStore:
+    case Op::kResult:
+    case Op::kReshape:
+    case Op::kSlice1:
+    case Op::kPack:
+    case Op::kAllReduce:
+    case Op::kReduceScatter:
+    case Op::kAllGather:
+    case Op::kBroadcast:
+    case Op::kCount_:
+      return false;
+    default:
+      return true;
+  }
+}
+
+Error unsupported(std::string_view backend, const KernelSpec& spec) {
+  Error error = makeError(Code::kFailedPrecondition, "{}: the {} backend has no kernel for {} in {}",
+                          spec.name, backend, ir::info(spec.op).name,
+                          dtypeName(computeType(spec)));
+  error.next = "use the reference backend";
+  return error;
+}
+
+}  // namespace lockstep::backends

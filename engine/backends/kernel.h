@@ -1,0 +1,65 @@
+// What the backends' binders share: a kernel from a callable, and the geometry of an op read from
+// its spec. Internal to engine/backends.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "engine/backends/backend.h"
+
+namespace lockstep::backends {
+
+template <typename F>
+class FunctionKernel final : public Kernel {
+ public:
+  FunctionKernel(F function, std::int64_t bytes)
+      : function_(std::move(function)), bytes_(bytes) {}
+  void run() override { function_(); }
+  std::int64_t workspaceBytes() const override { return bytes_; }
+
+ private:
+  F function_;
+  std::int64_t bytes_;
+};
+
+template <typename F>
+std::unique_ptr<Kernel> makeKernel(F function, std::int64_t workspaceBytes = 0) {
+  return std::make_unique<FunctionKernel<F>>(std::move(function), workspaceBytes);
+}
+
+// out[n×o] = op(a)·op(b); op(a) is n×k.
+struct MatmulShape {
+  std::int64_t n = 0, k = 0, o = 0;
+  bool ta = false, tb = false, relu = false;
+};
+MatmulShape matmulShape(const KernelSpec& spec);
+
+// x[b×h×w×c], weights[kh×kw×c×o], y[b×oh×ow×o].
+struct ConvShape {
+  std::int64_t b = 0, h = 0, w = 0, c = 0, kh = 0, kw = 0, o = 0, oh = 0, ow = 0;
+  std::int64_t stride = 1, pad = 0;
+  bool relu = false;
+};
+ConvShape convShape(const KernelSpec& spec);  // of any of the three conv2d ops
+
+// x[b×h×w×c], y[b×oh×ow×c].
+struct PoolShape {
+  std::int64_t b = 0, h = 0, w = 0, c = 0, oh = 0, ow = 0, size = 0, stride = 0;
+};
+PoolShape poolShape(const KernelSpec& spec);  // of kMaxPool2d and its gradient
+
+struct AdamOptions {
+  double beta1 = 0, beta2 = 0, epsilon = 0, weightDecay = 0;
+};
+AdamOptions adamOptions(const ir::Attrs& attrs);
+
+// The dtype a kernel computes in: that of its first output.
+DType computeType(const KernelSpec& spec);
+// Ops the Plan resolves without a kernel: sources, sinks, views, collectives.
+bool hasKernel(ir::Op op);
+// kFailedPrecondition: `backend` has no kernel for the spec.
+Error unsupported(std::string_view backend, const KernelSpec& spec);
+
+}  // namespace lockstep::backends

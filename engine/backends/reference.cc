@@ -1,0 +1,252 @@
+#include "engine/backends/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "engine/backends/kernel.h"
+#include "engine/backends/reference_kernels.h"
+#include "engine/base/random.h"
+
+namespace lockstep::backends {
+namespace {
+
+using ir::Op;
+namespace elementwise = reference::elementwise;
+
+template <typename T>
+T* in(const KernelSpec& spec, std::size_t i) {
+  return static_cast<T*>(spec.inputs[i].data);
+}
+template <typename T>
+T* out(const KernelSpec& spec, std::size_t i = 0) {
+  return static_cast<T*>(spec.outputs[i].data);
+}
+
+template <typename To, typename From>
+std::unique_ptr<Kernel> bindCastFrom(const KernelSpec& spec) {
+  const From* x = in<From>(spec, 0);
+  To* y = out<To>(spec);
+  const std::int64_t n = spec.outputs[0].type.count();
+  const double scale = ir::floatAttr(*spec.attrs, "scale", 1.0);
+  return makeKernel([=] {
+    for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(static_cast<double>(x[i]) * scale);
+  });
+}
+
+template <typename T>
+Result<std::unique_ptr<Kernel>> bindCast(const KernelSpec& spec) {
+  switch (spec.inputs[0].type.dtype) {
+    case DType::kF32: return bindCastFrom<T, float>(spec);
+    case DType::kF64: return bindCastFrom<T, double>(spec);
+    case DType::kI32: return bindCastFrom<T, std::int32_t>(spec);
+    case DType::kI64: return bindCastFrom<T, std::int64_t>(spec);
+    case DType::kU8: return bindCastFrom<T, std::uint8_t>(spec);
+    default: return unsupported("reference", spec);
+  }
+}
+
+template <typename T>
+std::unique_ptr<Kernel> bindRandom(const KernelSpec& spec) {
+  T* y = out<T>(spec);
+  const std::int64_t n = spec.outputs[0].type.count();
+  const auto key = static_cast<std::uint64_t>(ir::intAttr(*spec.attrs, "key"));
+  const double scale = ir::floatAttr(*spec.attrs, "scale", 1.0);
+  const bool normal = ir::textAttr(*spec.attrs, "kind") == "normal";
+  return makeKernel([=] {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto index = static_cast<std::uint64_t>(i);
+      const double r = normal ? randomNormal(key, index) : 2 * randomUniform(key, index) - 1;
+      y[i] = static_cast<T>(r * scale);
+    }
+  });
+}
+
+// y[i] = f(x[i]) and y[i] = f(a[i], b[i]), computed in f64.
+template <typename T, typename F>
+std::unique_ptr<Kernel> unary(const KernelSpec& spec, F f) {
+  const T* x = in<T>(spec, 0);
+  T* y = out<T>(spec);
+  const std::int64_t n = spec.outputs[0].type.count();
+  return makeKernel([=] {
+    for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(f(static_cast<double>(x[i])));
+  });
+}
+template <typename T, typename F>
+std::unique_ptr<Kernel> binary(const KernelSpec& spec, F f) {
+  const T *a = in<T>(spec, 0), *b = in<T>(spec, 1);
+  T* y = out<T>(spec);
+  const std::int64_t n = spec.outputs[0].type.count();
+  return makeKernel([=] {
+    for (std::int64_t i = 0; i < n; ++i)
+      y[i] = static_cast<T>(f(static_cast<double>(a[i]), static_cast<double>(b[i])));
+  });
+}
+
+template <typename T>
+Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
+  const ir::Attrs& attrs = *spec.attrs;
+  switch (spec.op) {
+    case Op::kFill: {
+      T* y = out<T>(spec);
+      const std::int64_t n = spec.outputs[0].type.count();
+      const T value = static_cast<T>(ir::floatAttr(attrs, "value"));
+      return makeKernel([=] { std::fill_n(y, n, value); });
+    }
+    case Op::kRandom: return bindRandom<T>(spec);
+    case Op::kCast: return bindCast<T>(spec);
+    case Op::kAdd: return binary<T>(spec, [](double a, double b) { return a + b; });
+    case Op::kScale: {
+      const double factor = ir::floatAttr(attrs, "factor", 1.0);
+      return unary<T>(spec, [factor](double x) { return x * factor; });
+    }
+    case Op::kRelu: return unary<T>(spec, elementwise::relu);
+    case Op::kReluGrad: return binary<T>(spec, elementwise::reluGrad);
+    case Op::kGelu: return unary<T>(spec, elementwise::gelu);
+    case Op::kGeluGrad: return binary<T>(spec, elementwise::geluGrad);
+    case Op::kTanh: return unary<T>(spec, [](double x) { return std::tanh(x); });
+    case Op::kTanhGrad: return binary<T>(spec, elementwise::tanhGrad);
+    case Op::kMatmul: {
+      const MatmulShape s = matmulShape(spec);
+      const T *a = in<T>(spec, 0), *b = in<T>(spec, 1);
+      const T* bias = spec.inputs.size() > 2 ? in<T>(spec, 2) : nullptr;
+      T* y = out<T>(spec);
+      return makeKernel([=] { reference::matmul(s, a, b, bias, y); });
+    }
+    case Op::kBiasAdd: {
+      const std::int64_t c = spec.inputs[1].type.count(), n = spec.outputs[0].type.count();
+      const T *x = in<T>(spec, 0), *b = in<T>(spec, 1);
+      T* y = out<T>(spec);
+      return makeKernel([=] {
+        for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] + b[i % c];
+      });
+    }
+    case Op::kReduceRows: {
+      const std::int64_t c = spec.outputs[0].type.count();
+      const std::int64_t rows = c == 0 ? 0 : spec.inputs[0].type.count() / c;
+      const T* x = in<T>(spec, 0);
+      T* y = out<T>(spec);
+      return makeKernel([=] { reference::reduceRows(rows, c, x, y); });
+    }
+    case Op::kConv2d: {
+      const ConvShape s = convShape(spec);
+      const T *x = in<T>(spec, 0), *w = in<T>(spec, 1);
+      const T* bias = spec.inputs.size() > 2 ? in<T>(spec, 2) : nullptr;
+      T* y = out<T>(spec);
+      return makeKernel([=] { reference::conv2d(s, x, w, bias, y); });
+    }
+    case Op::kConv2dInputGrad: {
+      const ConvShape s = convShape(spec);
+      const T *dy = in<T>(spec, 0), *w = in<T>(spec, 1);
+      T* dx = out<T>(spec);
+      return makeKernel([=] { reference::conv2dInputGrad(s, dy, w, dx); });
+    }
+    case Op::kConv2dWeightGrad: {
+      const ConvShape s = convShape(spec);
+      const T *x = in<T>(spec, 0), *dy = in<T>(spec, 1);
+      T* dw = out<T>(spec);
+      return makeKernel([=] { reference::conv2dWeightGrad(s, x, dy, dw); });
+    }
+    case Op::kMaxPool2d: {
+      const PoolShape s = poolShape(spec);
+      const T* x = in<T>(spec, 0);
+      T* y = out<T>(spec);
+      return makeKernel([=] { reference::maxPool2d(s, x, y); });
+    }
+    case Op::kMaxPool2dGrad: {
+      const PoolShape s = poolShape(spec);
+      const T *x = in<T>(spec, 0), *dy = in<T>(spec, 2);
+      T* dx = out<T>(spec);
+      return makeKernel([=] { reference::maxPool2dGrad(s, x, dy, dx); });
+    }
+    case Op::kSoftmaxXent: {
+      const Shape shape = spec.inputs[0].type.shape;
+      const std::int64_t rows = shape[0], k = shape[1];
+      const T *logits = in<T>(spec, 0), *w = in<T>(spec, 2);
+      const std::int32_t* label = in<std::int32_t>(spec, 1);
+      T *loss = out<T>(spec, 0), *probs = out<T>(spec, 1);
+      return makeKernel([=] { reference::softmaxXent(rows, k, logits, label, w, loss, probs); });
+    }
+    case Op::kSoftmaxXentGrad: {
+      const Shape shape = spec.inputs[0].type.shape;
+      const std::int64_t rows = shape[0], k = shape[1];
+      const T *probs = in<T>(spec, 0), *w = in<T>(spec, 2), *dloss = in<T>(spec, 3);
+      const std::int32_t* label = in<std::int32_t>(spec, 1);
+      T* dx = out<T>(spec);
+      return makeKernel([=] { reference::softmaxXentGrad(rows, k, probs, label, w, dloss, dx); });
+    }
+    case Op::kMseLoss: {
+      const Shape shape = spec.inputs[0].type.shape;
+      const std::int64_t rows = shape[0], k = shape[1];
+      const T *x = in<T>(spec, 0), *target = in<T>(spec, 1), *w = in<T>(spec, 2);
+      T* loss = out<T>(spec);
+      return makeKernel([=] { reference::mseLoss(rows, k, x, target, w, loss); });
+    }
+    case Op::kMseLossGrad: {
+      const Shape shape = spec.inputs[0].type.shape;
+      const std::int64_t rows = shape[0], k = shape[1];
+      const T *x = in<T>(spec, 0), *target = in<T>(spec, 1), *w = in<T>(spec, 2),
+              *dloss = in<T>(spec, 3);
+      T* dx = out<T>(spec);
+      return makeKernel([=] { reference::mseLossGrad(rows, k, x, target, w, dloss, dx); });
+    }
+    case Op::kCountCorrect: {
+      const Shape shape = spec.inputs[0].type.shape;
+      const std::int64_t rows = shape[0], k = shape[1];
+      const T *logits = in<T>(spec, 0), *w = in<T>(spec, 2);
+      const std::int32_t* label = in<std::int32_t>(spec, 1);
+      T* y = out<T>(spec);
+      return makeKernel([=] { reference::countCorrect(rows, k, logits, label, w, y); });
+    }
+    case Op::kSumAll: {
+      const std::int64_t n = spec.inputs[0].type.count();
+      const T* x = in<T>(spec, 0);
+      T* y = out<T>(spec);
+      return makeKernel([=] { reference::reduceRows(n, 1, x, y); });
+    }
+    case Op::kSgd: {
+      const std::int64_t n = spec.inputs[0].type.count();
+      const reference::SgdOperands<T> o{in<T>(spec, 0), in<T>(spec, 1), in<T>(spec, 2),
+                                        in<T>(spec, 3), in<T>(spec, 4), out<T>(spec, 0),
+                                        out<T>(spec, 1)};
+      const double momentum = ir::floatAttr(attrs, "momentum");
+      const double decay = ir::floatAttr(attrs, "weight_decay");
+      return makeKernel([=] { reference::sgd(n, o, momentum, decay); });
+    }
+    case Op::kAdam: {
+      const std::int64_t n = spec.inputs[0].type.count();
+      const reference::AdamOperands<T> o{
+          in<T>(spec, 0), in<T>(spec, 1), in<T>(spec, 2),  in<T>(spec, 3),  in<T>(spec, 4),
+          in<T>(spec, 5), in<T>(spec, 6), out<T>(spec, 0), out<T>(spec, 1), out<T>(spec, 2)};
+      const AdamOptions options = adamOptions(attrs);
+      return makeKernel([=] { reference::adam(n, o, options); });
+    }
+    default:
+      return unsupported("reference", spec);
+  }
+}
+
+class Reference final : public Backend {
+ public:
+  std::string_view name() const override { return "reference"; }
+  bool supports(Op op, DType dtype) const override { return referenceSupports(op, dtype); }
+  Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
+    return bindReference(spec);
+  }
+};
+
+}  // namespace
+
+bool referenceSupports(Op op, DType dtype) {
+  return hasKernel(op) && (dtype == DType::kF32 || dtype == DType::kF64);
+}
+
+Result<std::unique_ptr<Kernel>> bindReference(const KernelSpec& spec) {
+  if (!referenceSupports(spec.op, computeType(spec))) return unsupported("reference", spec);
+  return computeType(spec) == DType::kF64 ? bindAs<double>(spec) : bindAs<float>(spec);
+}
+
+std::unique_ptr<Backend> makeReference() { return std::make_unique<Reference>(); }
+
+}  // namespace lockstep::backends

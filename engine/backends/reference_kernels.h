@@ -1,0 +1,263 @@
+// The loops of the reference backend. T is f32 or f64; sums are accumulated in f64. An output may
+// be the memory of the input its in-place row names.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numbers>
+
+#include "engine/backends/kernel.h"
+
+namespace lockstep::backends::reference {
+
+namespace elementwise {
+
+inline double relu(double x) { return x > 0 ? x : 0.0; }
+inline double reluGrad(double dy, double y) { return y > 0 ? dy : 0.0; }
+inline double tanhGrad(double dy, double y) { return dy * (1 - y * y); }
+
+// Hendrycks and Gimpel, "Gaussian error linear units", the tanh form.
+inline constexpr double kGeluScale = 0.79788456080286535588;  // √(2/π)
+inline constexpr double kGeluCubic = 0.044715;
+inline double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(kGeluScale * (x + kGeluCubic * x * x * x)));
+}
+inline double geluGrad(double dy, double x) {
+  const double t = std::tanh(kGeluScale * (x + kGeluCubic * x * x * x));
+  const double dt = (1 - t * t) * kGeluScale * (1 + 3 * kGeluCubic * x * x);
+  return dy * (0.5 * (1 + t) + 0.5 * x * dt);
+}
+
+}  // namespace elementwise
+
+template <typename T>
+void matmul(const MatmulShape& s, const T* a, const T* b, const T* bias, T* y) {
+  for (std::int64_t n = 0; n < s.n; ++n)
+    for (std::int64_t o = 0; o < s.o; ++o) {
+      double sum = bias ? static_cast<double>(bias[o]) : 0.0;
+      for (std::int64_t k = 0; k < s.k; ++k)
+        sum += static_cast<double>(a[s.ta ? k * s.n + n : n * s.k + k]) *
+               static_cast<double>(b[s.tb ? o * s.k + k : k * s.o + o]);
+      y[n * s.o + o] = static_cast<T>(s.relu ? elementwise::relu(sum) : sum);
+    }
+}
+
+template <typename T>
+void reduceRows(std::int64_t rows, std::int64_t columns, const T* x, T* y) {
+  for (std::int64_t c = 0; c < columns; ++c) {
+    double sum = 0;
+    for (std::int64_t r = 0; r < rows; ++r) sum += static_cast<double>(x[r * columns + c]);
+    y[c] = static_cast<T>(sum);
+  }
+}
+
+// Calls f(index in x, index of the tap in w, both without channels) for the taps of output pixel
+// (b, oy, ox) that lie inside the image.
+template <typename F>
+void forTaps(const ConvShape& s, std::int64_t b, std::int64_t oy, std::int64_t ox, F f) {
+  for (std::int64_t ky = 0; ky < s.kh; ++ky)
+    for (std::int64_t kx = 0; kx < s.kw; ++kx) {
+      const std::int64_t iy = oy * s.stride - s.pad + ky, ix = ox * s.stride - s.pad + kx;
+      if (iy < 0 || iy >= s.h || ix < 0 || ix >= s.w) continue;
+      f((b * s.h + iy) * s.w + ix, ky * s.kw + kx);
+    }
+}
+
+// Calls f(b, oy, ox, index of the pixel) for the output pixels.
+template <typename F>
+void forPixels(const ConvShape& s, F f) {
+  for (std::int64_t b = 0, i = 0; b < s.b; ++b)
+    for (std::int64_t oy = 0; oy < s.oh; ++oy)
+      for (std::int64_t ox = 0; ox < s.ow; ++ox, ++i) f(b, oy, ox, i);
+}
+
+template <typename T>
+void conv2d(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
+  forPixels(s, [&](std::int64_t b, std::int64_t oy, std::int64_t ox, std::int64_t pixel) {
+    for (std::int64_t o = 0; o < s.o; ++o) {
+      double sum = bias ? static_cast<double>(bias[o]) : 0.0;
+      forTaps(s, b, oy, ox, [&](std::int64_t at, std::int64_t tap) {
+        for (std::int64_t c = 0; c < s.c; ++c)
+          sum += static_cast<double>(x[at * s.c + c]) *
+                 static_cast<double>(w[(tap * s.c + c) * s.o + o]);
+      });
+      y[pixel * s.o + o] = static_cast<T>(s.relu ? elementwise::relu(sum) : sum);
+    }
+  });
+}
+
+// Gathers, for every input pixel, the output pixels it took part in.
+template <typename T>
+void conv2dInputGrad(const ConvShape& s, const T* dy, const T* w, T* dx) {
+  for (std::int64_t b = 0; b < s.b; ++b)
+    for (std::int64_t iy = 0; iy < s.h; ++iy)
+      for (std::int64_t ix = 0; ix < s.w; ++ix)
+        for (std::int64_t c = 0; c < s.c; ++c) {
+          double sum = 0;
+          for (std::int64_t ky = 0; ky < s.kh; ++ky)
+            for (std::int64_t kx = 0; kx < s.kw; ++kx) {
+              const std::int64_t top = iy + s.pad - ky, left = ix + s.pad - kx;
+              if (top < 0 || left < 0 || top % s.stride != 0 || left % s.stride != 0) continue;
+              const std::int64_t oy = top / s.stride, ox = left / s.stride;
+              if (oy >= s.oh || ox >= s.ow) continue;
+              const T* g = dy + ((b * s.oh + oy) * s.ow + ox) * s.o;
+              const T* row = w + ((ky * s.kw + kx) * s.c + c) * s.o;
+              for (std::int64_t o = 0; o < s.o; ++o)
+                sum += static_cast<double>(g[o]) * static_cast<double>(row[o]);
+            }
+          dx[((b * s.h + iy) * s.w + ix) * s.c + c] = static_cast<T>(sum);
+        }
+}
+
+template <typename T>
+void conv2dWeightGrad(const ConvShape& s, const T* x, const T* dy, T* dw) {
+  for (std::int64_t ky = 0; ky < s.kh; ++ky)
+    for (std::int64_t kx = 0; kx < s.kw; ++kx)
+      for (std::int64_t c = 0; c < s.c; ++c)
+        for (std::int64_t o = 0; o < s.o; ++o) {
+          double sum = 0;
+          forPixels(s, [&](std::int64_t b, std::int64_t oy, std::int64_t ox, std::int64_t pixel) {
+            const std::int64_t iy = oy * s.stride - s.pad + ky, ix = ox * s.stride - s.pad + kx;
+            if (iy < 0 || iy >= s.h || ix < 0 || ix >= s.w) return;
+            sum += static_cast<double>(x[((b * s.h + iy) * s.w + ix) * s.c + c]) *
+                   static_cast<double>(dy[pixel * s.o + o]);
+          });
+          dw[((ky * s.kw + kx) * s.c + c) * s.o + o] = static_cast<T>(sum);
+        }
+}
+
+// Calls f(index of the output element, index of its first maximum in x).
+template <typename T, typename F>
+void forMaxima(const PoolShape& s, const T* x, F f) {
+  std::int64_t i = 0;
+  for (std::int64_t b = 0; b < s.b; ++b)
+    for (std::int64_t oy = 0; oy < s.oh; ++oy)
+      for (std::int64_t ox = 0; ox < s.ow; ++ox)
+        for (std::int64_t c = 0; c < s.c; ++c, ++i) {
+          std::int64_t best = -1;
+          for (std::int64_t ky = 0; ky < s.size; ++ky)
+            for (std::int64_t kx = 0; kx < s.size; ++kx) {
+              const std::int64_t at =
+                  ((b * s.h + oy * s.stride + ky) * s.w + ox * s.stride + kx) * s.c + c;
+              if (best < 0 || x[at] > x[best]) best = at;
+            }
+          f(i, best);
+        }
+}
+
+template <typename T>
+void maxPool2d(const PoolShape& s, const T* x, T* y) {
+  forMaxima(s, x, [&](std::int64_t i, std::int64_t best) { y[i] = x[best]; });
+}
+
+template <typename T>
+void maxPool2dGrad(const PoolShape& s, const T* x, const T* dy, T* dx) {
+  std::fill_n(dx, s.b * s.h * s.w * s.c, T{0});
+  forMaxima(s, x, [&](std::int64_t i, std::int64_t best) { dx[best] += dy[i]; });
+}
+
+template <typename T>
+void softmaxXent(std::int64_t rows, std::int64_t k, const T* logits, const std::int32_t* label,
+                 const T* w, T* loss, T* probs) {
+  double total = 0;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const T* x = logits + r * k;
+    const double top = static_cast<double>(*std::max_element(x, x + k));
+    double sum = 0;
+    for (std::int64_t i = 0; i < k; ++i) sum += std::exp(static_cast<double>(x[i]) - top);
+    for (std::int64_t i = 0; i < k; ++i)
+      probs[r * k + i] = static_cast<T>(std::exp(static_cast<double>(x[i]) - top) / sum);
+    total += static_cast<double>(w[r]) *
+             (std::log(sum) + top - static_cast<double>(x[label[r]]));
+  }
+  loss[0] = static_cast<T>(total);
+}
+
+template <typename T>
+void softmaxXentGrad(std::int64_t rows, std::int64_t k, const T* probs, const std::int32_t* label,
+                     const T* w, const T* dloss, T* dx) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const T scale = w[r] * dloss[0];
+    for (std::int64_t i = 0; i < k; ++i)
+      dx[r * k + i] = (probs[r * k + i] - (i == label[r] ? T{1} : T{0})) * scale;
+  }
+}
+
+template <typename T>
+void mseLoss(std::int64_t rows, std::int64_t k, const T* y, const T* target, const T* w, T* loss) {
+  double total = 0;
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t i = 0; i < k; ++i) {
+      const double d = static_cast<double>(y[r * k + i]) - static_cast<double>(target[r * k + i]);
+      total += 0.5 * static_cast<double>(w[r]) * d * d;
+    }
+  loss[0] = static_cast<T>(total);
+}
+
+template <typename T>
+void mseLossGrad(std::int64_t rows, std::int64_t k, const T* y, const T* target, const T* w,
+                 const T* dloss, T* dy) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t i = 0; i < k; ++i)
+      dy[r * k + i] = (y[r * k + i] - target[r * k + i]) * w[r] * dloss[0];
+}
+
+template <typename T>
+void countCorrect(std::int64_t rows, std::int64_t k, const T* logits, const std::int32_t* label,
+                  const T* w, T* out) {
+  double total = 0;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const T* x = logits + r * k;
+    if (std::max_element(x, x + k) - x == label[r]) total += static_cast<double>(w[r]);
+  }
+  out[0] = static_cast<T>(total);
+}
+
+// What a gradient summed over samples is multiplied by; a step without samples changes nothing.
+inline double inverseNorm(double norm) { return norm > 0 ? 1 / norm : 0.0; }
+
+template <typename T>
+struct SgdOperands {
+  const T *p, *g, *v, *norm, *lr;
+  T *pOut, *vOut;
+};
+template <typename T>
+void sgd(std::int64_t n, const SgdOperands<T>& o, double momentum, double decay) {
+  const double scale = inverseNorm(static_cast<double>(o.norm[0]));
+  const double lr = static_cast<double>(o.lr[0]);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double p = static_cast<double>(o.p[i]);
+    const double v = momentum * static_cast<double>(o.v[i]) +
+                     static_cast<double>(o.g[i]) * scale + decay * p;
+    o.vOut[i] = static_cast<T>(v);
+    o.pOut[i] = static_cast<T>(p - lr * v);
+  }
+}
+
+// Kingma and Ba, "Adam", with the weight decay decoupled (Loshchilov and Hutter, "AdamW"):
+// p' = p − lr·(m̂/(√v̂ + ε) + λp).
+template <typename T>
+struct AdamOperands {
+  const T *p, *g, *m, *v, *norm, *lr, *t;
+  T *pOut, *mOut, *vOut;
+};
+template <typename T>
+void adam(std::int64_t n, const AdamOperands<T>& o, const AdamOptions& a) {
+  const double scale = inverseNorm(static_cast<double>(o.norm[0]));
+  const double lr = static_cast<double>(o.lr[0]), t = static_cast<double>(o.t[0]);
+  const double correct1 = 1 - std::pow(a.beta1, t), correct2 = 1 - std::pow(a.beta2, t);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double p = static_cast<double>(o.p[i]);
+    const double g = static_cast<double>(o.g[i]) * scale;
+    const double m = a.beta1 * static_cast<double>(o.m[i]) + (1 - a.beta1) * g;
+    const double v = a.beta2 * static_cast<double>(o.v[i]) + (1 - a.beta2) * g * g;
+    o.mOut[i] = static_cast<T>(m);
+    o.vOut[i] = static_cast<T>(v);
+    o.pOut[i] = static_cast<T>(
+        p - lr * (m / correct1 / (std::sqrt(v / correct2) + a.epsilon) + a.weightDecay * p));
+  }
+}
+
+}  // namespace lockstep::backends::reference
