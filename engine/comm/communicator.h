@@ -4,7 +4,8 @@
 // Order: all ranks of a group issue the same calls in the same order.
 // Failure: a dead, frozen or aborted peer makes the call return kAborted or kDeadlineExceeded on
 //   every rank within the group's time limit; after any error the group is unusable and is formed
-//   anew under a new generation.
+//   anew under a new generation. The error names the peer. The limit is on waiting for one peer
+//   without progress. Ranks that issue different calls get kInvalidArgument or kAborted.
 // Threads: one thread issues; abort() may be called from any thread.
 // Determinism: for a given kind, size and count the order of reduction is fixed.
 #pragma once
@@ -55,7 +56,7 @@ std::vector<std::unique_ptr<Communicator>> makeInProcessGroup(int size, Nanoseco
 
 // Ranks as processes of one node over a shared memfd. The creator makes it of sharedMemoryBytes(),
 // zero-filled, passes the descriptor to every rank; openSharedMemory maps and does not close it.
-// `ranksPerCore` > 1 says that waiting must yield at once: ranks share cores.
+// `oversubscribed` says that waiting must yield at once: ranks share cores. At most 64 ranks.
 std::int64_t sharedMemoryBytes(int size);
 Result<int> makeSharedMemory(int size);  // a sealed memfd, close-on-exec
 Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, int rank, int size,

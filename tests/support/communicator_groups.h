@@ -79,6 +79,13 @@ struct GroupOptions {
   bool oversubscribed = true;
 };
 
+// The thread sanitizer breaks where a child of a fork starts and ends threads, as Gloo does.
+#ifdef __SANITIZE_THREAD__
+inline constexpr bool kForkedThreadsWork = false;
+#else
+inline constexpr bool kForkedThreadsWork = true;
+#endif
+
 using RankBody = std::function<std::string(comm::Communicator&)>;  // "" or what went wrong
 
 inline std::string uniquePrefix() {
