@@ -51,7 +51,8 @@ struct SshConnectionOptions {
   std::string node;                       // the node's name, for errors
   std::string configFile;                 // --ssh-config; "": the user's own
   std::shared_ptr<SshPrompter> prompter;  // null: nothing is ever asked
-  std::function<void(const LinkStatus&)> onState;  // on the connection's thread; must not block
+  // On the connection's thread, in order, each after status() shows it; must not block.
+  std::function<void(const LinkStatus&)> onState;
   std::string runtimeFolder;  // for the sockets of forwards; "": runtimeFolder()
   std::chrono::milliseconds connectTimeout{0};  // per hop; 0: ConnectTimeout, or 10 s
   std::chrono::milliseconds keepaliveInterval{2500};

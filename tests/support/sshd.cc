@@ -209,24 +209,35 @@ void Sshd::replaceHostKey() {
   waitFor([&] { return log().find("Server listening", before) != std::string::npos; });
 }
 
-// All descendants of the listener: monitors, their unprivileged halves, and what they run.
-std::vector<pid_t> Sshd::sessionPids() const {
-  std::vector<pid_t> found{pid_};
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    for (const auto& entry : fs::directory_iterator("/proc")) {
-      const std::string name = entry.path().filename();
-      if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-      const std::string stat = readText("/proc/" + name + "/stat");
-      const auto paren = stat.rfind(')');
-      if (paren == std::string::npos) continue;
-      std::istringstream rest(stat.substr(paren + 1));
-      std::string state;
-      pid_t parent = 0;
-      rest >> state >> parent;
-      if (parent == found[i] && state != "Z") found.push_back(std::stoi(name));
-    }
+namespace {
+std::vector<pid_t> childrenOf(pid_t process) {
+  std::vector<pid_t> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string stat = readText("/proc/" + name + "/stat");
+    const auto paren = stat.rfind(')');
+    if (paren == std::string::npos) continue;
+    std::istringstream rest(stat.substr(paren + 1));
+    std::string state;
+    pid_t parent = 0;
+    rest >> state >> parent;
+    if (parent == process && state != "Z") found.push_back(std::stoi(name));
   }
-  found.erase(found.begin());
+  return found;
+}
+}  // namespace
+
+// All descendants of the listener: monitors, their unprivileged halves, and what they run. Behind
+// a prefix (unshare --fork) the listener is the child of what was started.
+std::vector<pid_t> Sshd::sessionPids() const {
+  std::vector<pid_t> found = childrenOf(pid_);
+  const std::size_t listeners = options_.prefix.empty() ? 0 : found.size();
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto children = childrenOf(found[i]);
+    found.insert(found.end(), children.begin(), children.end());
+  }
+  found.erase(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(listeners));
   return found;
 }
 

@@ -1,0 +1,132 @@
+// Connections between hosts of their own: cut cables, power loss, jump hosts, thin lines.
+#include <QElapsedTimer>
+#include <QTest>
+
+#include <unistd.h>
+
+#include "app/ssh/ssh_connection.h"
+#include "tests/cluster/hosts.h"
+
+using namespace lockstep;
+using namespace lockstep::app;
+using test::connectUnix;
+using test::exchange;
+
+#define VERIFY_OK(expression)                                                     \
+  do {                                                                            \
+    const auto& checked = (expression);                                           \
+    QVERIFY2(checked.ok(), checked.ok() ? "" : checked.error().text().c_str());   \
+  } while (false)
+
+class SshClusterTest : public QObject {
+  Q_OBJECT
+  test::TempFolder folder_;
+  std::unique_ptr<test::Hosts> hosts_;
+  std::string config_;
+
+  SshConnectionOptions options(const std::string& extra = "") {
+    test::writeText(folder_ / "config", extra + config_);
+    SshConnectionOptions options;
+    options.configFile = folder_ / "config";
+    options.runtimeFolder = folder_.path();
+    return options;
+  }
+
+ private Q_SLOTS:
+  void initTestCase() {
+    test::makeKey(folder_ / "id");
+    std::string why;
+    QElapsedTimer timer;
+    timer.start();
+    hosts_ = test::Hosts::start(3, folder_.path(), folder_ / "id", &why);
+    if (!hosts_) QSKIP(why.c_str());
+    qInfo("three hosts up after %lld ms", static_cast<long long>(timer.elapsed()));
+    QVERIFY(hosts_->enter());
+    config_ = hosts_->sshConfig(folder_ / "known", folder_ / "id");
+  }
+
+  void everyHostIsItself() {
+    for (int i = 1; i <= 3; ++i) {
+      SshConnection connection({.host = "n" + std::to_string(i)}, options());
+      VERIFY_OK(connection.connect());
+      auto name = connection.exec("hostname; hostname -I");
+      VERIFY_OK(name);
+      QVERIFY2(name->output.starts_with("n" + std::to_string(i) + "\n" + hosts_->address(i)),
+               name->output.c_str());
+    }
+  }
+
+  void cutCableIsNoticedAndHealed() {
+    test::EchoServer echo(folder_ / "echo");  // its path is the same on every host
+    SshConnection connection({.host = "n1"}, options());
+    auto local = connection.forward(folder_ / "echo", "");
+    VERIFY_OK(local);
+    VERIFY_OK(connection.connect());
+    QCOMPARE(exchange(connectUnix(*local), "x"), std::optional<std::string>("x"));
+    QElapsedTimer timer;
+    timer.start();
+    QVERIFY(hosts_->cut(1));
+    QVERIFY(test::waitFor(
+        [&] { return connection.status().state == LinkState::kReconnecting; }, 15000));
+    qInfo("the cut was noticed after %lld ms", static_cast<long long>(timer.elapsed()));
+    QVERIFY(timer.elapsed() <= 10500);
+    QVERIFY(connection.status().reason.has_value());
+    QVERIFY(hosts_->heal(1));
+    connection.start();  // "try now"
+    timer.start();
+    QCOMPARE(exchange(connectUnix(*local), "y"), std::optional<std::string>("y"));
+    qInfo("and healed after %lld ms", static_cast<long long>(timer.elapsed()));
+  }
+
+  void powerLossAndBoot() {
+    SshConnectionOptions settings = options();
+    settings.keepaliveInterval = std::chrono::milliseconds(300);
+    settings.keepaliveLimit = std::chrono::milliseconds(1000);
+    settings.longestPause = std::chrono::milliseconds(300);
+    SshConnection connection({.host = "n2"}, settings);
+    VERIFY_OK(connection.connect());
+    QVERIFY(hosts_->cut(2));  // first, so that neither FIN nor RST gets out
+    hosts_->kill(2);
+    QVERIFY(test::waitFor([&] { return connection.status().state == LinkState::kReconnecting; }));
+    QVERIFY(hosts_->boot(2) && hosts_->heal(2));
+    VERIFY_OK(connection.waitConnected(std::chrono::seconds(20)));
+    VERIFY_OK(connection.exec("true"));
+  }
+
+  void jumpHostIsTheOnlyWay() {
+    // The studio's host and n3 cannot hear each other; n1 can reach both.
+    QCOMPARE(hosts_->run(3, {"ip", "route", "add", "blackhole", "10.77.0.254"}), 0);
+    SshConnectionOptions direct = options();
+    direct.connectTimeout = std::chrono::milliseconds(500);
+    SshConnection none({.host = "n3"}, direct);
+    QCOMPARE(none.connect().code(), Code::kDeadlineExceeded);
+    SshConnection through({.host = "n3"}, options("Host n3\n  ProxyJump n1\n"));
+    VERIFY_OK(through.connect());
+    auto name = through.exec("hostname");
+    VERIFY_OK(name);
+    QCOMPARE(name->output, std::string("n3\n"));
+    QCOMPARE(hosts_->run(3, {"ip", "route", "del", "blackhole", "10.77.0.254"}), 0);
+  }
+
+  void thinLineStaysAlive() {
+    QVERIFY(hosts_->limitRate(1, 10));
+    SshConnectionOptions settings = options();
+    settings.keepaliveInterval = std::chrono::milliseconds(200);
+    settings.keepaliveLimit = std::chrono::milliseconds(2000);
+    SshConnection connection({.host = "n1"}, settings);
+    VERIFY_OK(connection.connect());
+    // Seconds of full load are not taken for silence, and the answer to another question gets
+    // through in between.
+    ExecOptions load;
+    load.input = std::string(4 << 20, 'x');
+    auto counted = connection.exec("wc -c", load);
+    VERIFY_OK(counted);
+    QCOMPARE(std::stoi(counted->output), 4 << 20);
+    QVERIFY(hosts_->unlimitRate(1));
+  }
+
+  void cleanupTestCase() { hosts_.reset(); }
+};
+
+QTEST_GUILESS_MAIN(SshClusterTest)
+#include "ssh_cluster_test.moc"
