@@ -86,6 +86,7 @@ class DatasetTest : public QObject {
 
   std::string file(const char* name, const std::string& bytes) {
     const std::string path = folder_.filePath(name).toStdString();
+    std::filesystem::remove(path);  // a file written over is flushed to disk by some file systems
     std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     return path;
   }
