@@ -19,4 +19,8 @@ struct Home {
 // Made (0700) where absent.
 Result<Home> openHome(const std::string& flag = {});
 
+Status makeFolders(const std::string& path, int mode);  // mkdir -p
+// `path` from `folder` (or the current one); "~" and "~/x" are this user's home.
+std::string absolutePath(const std::string& path, const std::string& folder);
+
 }  // namespace lockstep::app

@@ -1,0 +1,276 @@
+// Specs from files: models by path, data paths, --set, and clusters of this machine.
+#include <google/protobuf/descriptor.h>
+
+#include <sys/stat.h>
+
+#include "app/core/home.h"
+#include "app/specs/spec_decode.h"
+#include "app/specs/spec_text.h"
+#include "app/specs/yaml_tree.h"
+#include "engine/base/file.h"
+#include "engine/models/model.h"
+#include "engine/specs/specs.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+std::string folderOf(const std::string& file) {
+  const auto slash = file.rfind('/');
+  return slash == std::string::npos ? "" : file.substr(0, slash == 0 ? 1 : slash);
+}
+
+Result<std::string> readSpec(const std::string& path, const char* what) {
+  auto text = readFile(path, std::size_t{2} << 20);
+  if (!text.ok()) {
+    Error error = text.error();
+    error.what = fmt::format("cannot read the {} {}", what, path);
+    if (error.code != Code::kNotFound) error.code = Code::kInvalidArgument;
+    if (error.next.empty()) error.next = "check the path";
+    return error;
+  }
+  return text;
+}
+
+// The document with the assignment merged in, as a tree.
+Status merge(YamlNode& root, const std::string& assignment) {
+  const auto equals = assignment.find('=');
+  const std::string path = assignment.substr(0, equals);
+  const auto parts = splitPath(path);
+  if (equals == std::string::npos || parts.empty()) {
+    Error error = invalidArgument("--set {}: not an assignment", assignment);
+    error.next = "write --set training.batch=96";
+    return error;
+  }
+  const auto* field = findField(SpecKind::kRun, path, nullptr);
+  const std::vector<std::string> sections = {"model", "training", "strategy", "data"};
+  if (field == nullptr || parts[0] == "version") {
+    // Where the path leaves what there is.
+    const auto* type = rootOf(SpecKind::kRun);
+    std::string known;
+    for (const auto& part : parts) {
+      if (part[0] == '[') continue;
+      const auto* next = type == nullptr ? nullptr : type->FindFieldByName(part);
+      if (next == nullptr || part == "version") {
+        std::vector<std::string> names;
+        for (int i = 0; type != nullptr && i < type->field_count(); ++i) {
+          if (known.empty() && type->field(i)->name() == "version") continue;
+          names.push_back(type->field(i)->name());
+        }
+        Error error = invalidArgument("--set {}: unknown field '{}'{}", assignment, part,
+                                      known.empty() ? "" : " in " + known);
+        const std::string near = nearest(part, names);
+        if (!near.empty()) {
+          error.next = "did you mean '" + near + "'?";
+        } else {
+          std::string all;
+          for (const auto& name : names) all += (all.empty() ? "" : ", ") + name;
+          error.next = "expected one of " + all;
+        }
+        return error;
+      }
+      known += (known.empty() ? "" : ".") + part;
+      type = next->message_type();
+    }
+    return invalidArgument("--set {}: unknown field", assignment);
+  }
+  YamlNode value;
+  YamlFailure failure;
+  if (!parseYaml(assignment.substr(equals + 1), value, failure)) {
+    return invalidArgument("--set {}: {}, {}", assignment, failure.what, failure.expected);
+  }
+  YamlNode* at = &root;
+  for (const auto& part : parts) {
+    if (part[0] == '[') {
+      const std::string index = part.substr(1, part.size() - 2);
+      if (at->kind == YamlNode::Kind::kList && !index.empty() &&
+          index.find_first_not_of("0123456789") == std::string::npos && index.size() < 7) {
+        const std::size_t i = std::stoul(index);
+        if (i < at->items.size()) {
+          at = &at->items[i];
+          continue;
+        }
+      }
+      Error error = invalidArgument("--set {}: there is no item {}", assignment, part);
+      error.next = fmt::format("expected 0 to {}", at->items.empty() ? 0 : at->items.size() - 1);
+      return error;
+    }
+    if (at->kind == YamlNode::Kind::kNull) {
+      at->kind = YamlNode::Kind::kMap;
+    }
+    if (at->kind != YamlNode::Kind::kMap) {
+      return invalidArgument("--set {}: '{}' is not a group of fields here", assignment, part);
+    }
+    YamlNode::Entry* entry = nullptr;
+    for (auto& candidate : at->entries) {
+      if (candidate.key.value == part) entry = &candidate;
+    }
+    if (entry == nullptr) {
+      YamlNode key;
+      key.kind = YamlNode::Kind::kScalar;
+      key.value = part;
+      at->entries.push_back({std::move(key), YamlNode()});
+      entry = &at->entries.back();
+    }
+    at = &entry->node;
+  }
+  *at = std::move(value);
+  return {};
+}
+
+void absoluteFiles(spec::v1::DataFiles* files, const std::string& folder) {
+  files->set_images(absolutePath(files->images(), folder));
+  files->set_labels(absolutePath(files->labels(), folder));
+}
+
+}  // namespace
+
+Result<RunSpecFile> completeRunSpec(const std::string& yaml, const std::string& file,
+                                    const std::vector<std::string>& sets) {
+  YamlNode root;
+  YamlFailure failure;
+  if (!parseYaml(yaml, root, failure)) {
+    return SpecProblem{file, failure.line, failure.column, failure.what, failure.expected, ""}
+        .error();
+  }
+  // Mistakes of the file are told before what --set adds.
+  auto spec = std::make_shared<spec::v1::RunSpec>();
+  std::string modelPath;
+  std::vector<SpecProblem> problems;
+  decode(root, file, *spec, &modelPath, problems);
+  if (!problems.empty()) return problems.front().error();
+
+  const SpecText text = SpecText::parse(yaml, file, SpecKind::kRun);
+  std::optional<SpecText> model;
+  if (const auto* entry = root.find("model");
+      !modelPath.empty() && entry != nullptr) {
+    const std::string path = absolutePath(modelPath, folderOf(file));
+    auto content = readSpec(path, "model");
+    if (!content.ok()) {
+      SpecProblem problem{file, entry->node.line, entry->node.column,
+                          "cannot read the model '" + modelPath + "' (" + content.error().why + ")",
+                          "expected a model's fields or the path of a file with them", "model"};
+      return problem.error();
+    }
+    model = SpecText::parse(*content, path, SpecKind::kModel);
+    if (!model->ok()) return model->problems().front().error();
+    YamlNode modelRoot;
+    parseYaml(*content, modelRoot, failure);
+    for (auto& candidate : root.entries) {
+      if (candidate.key.value == "model") candidate.node = std::move(modelRoot);
+    }
+  }
+  for (const auto& assignment : sets) {
+    LOCKSTEP_TRY(merge(root, assignment));
+    auto with = std::make_shared<spec::v1::RunSpec>();
+    std::vector<SpecProblem> wrong;
+    decode(root, file, *with, nullptr, wrong);
+    if (!wrong.empty()) {
+      return invalidArgument("--set {}: {}{}{}", assignment, wrong.front().what,
+                             wrong.front().expected.empty() ? "" : ", ", wrong.front().expected);
+    }
+    spec = std::move(with);
+  }
+  if (sets.empty() && model) {
+    spec->Clear();
+    decode(root, file, *spec, nullptr, problems);
+  }
+  if (spec->has_data()) {
+    const std::string folder = folderOf(file);
+    if (spec->data().has_train()) absoluteFiles(spec->mutable_data()->mutable_train(), folder);
+    if (spec->data().has_evaluate()) {
+      absoluteFiles(spec->mutable_data()->mutable_evaluate(), folder);
+    }
+  }
+  if (const Status status = specs::checkAndFill(*spec); !status.ok()) {
+    if (!status.error().why.empty() && status.error().why.rfind("model", 0) == 0 && model) {
+      Error error = status.error();
+      if (error.why.rfind("model.", 0) == 0) error.why.erase(0, 6);
+      return model->locate(error).error();
+    }
+    return text.locate(status.error()).error();
+  }
+  auto built = specs::toModel(spec->model());
+  Status described = built.status();
+  if (built.ok()) described = models::describe(*built).status();
+  if (!described.ok()) {
+    Error error = described.error();
+    if (model) {
+      if (error.why.rfind("model.", 0) == 0) error.why.erase(0, 6);
+      return model->locate(error).error();
+    }
+    if (error.why.rfind("layers", 0) == 0) error.why = "model." + error.why;
+    return text.locate(error).error();
+  }
+  return RunSpecFile{std::move(spec), yaml, file};
+}
+
+Result<RunSpecFile> loadRunSpec(const std::string& path, const std::vector<std::string>& sets) {
+  LOCKSTEP_ASSIGN(const std::string text, readSpec(path, "spec"));
+  return completeRunSpec(text, path, sets);
+}
+
+Result<ClusterSpecFile> completeClusterSpec(const std::string& yaml, const std::string& file) {
+  const SpecText text = SpecText::parse(yaml, file, SpecKind::kCluster);
+  if (!text.ok()) return text.problems().front().error();
+  auto spec = std::make_shared<spec::v1::ClusterSpec>(*text.cluster());
+  for (auto& node : *spec->mutable_nodes()) {
+    if (!node.has_ssh()) node.set_workdir(absolutePath(node.workdir(), folderOf(file)));
+  }
+  return ClusterSpecFile{std::move(spec), yaml, file};
+}
+
+Result<ClusterSpecFile> loadClusterSpec(const std::string& path) {
+  LOCKSTEP_ASSIGN(const std::string text, readSpec(path, "cluster"));
+  return completeClusterSpec(text, path);
+}
+
+Status applySet(spec::v1::RunSpec& spec, std::string_view assignment) {
+  YamlNode root;
+  YamlFailure failure;
+  if (!parseYaml(toYaml(spec), root, failure)) return invalidArgument("{}", failure.what);
+  LOCKSTEP_TRY(merge(root, std::string(assignment)));
+  spec::v1::RunSpec with;
+  std::vector<SpecProblem> problems;
+  decode(root, "--set", with, nullptr, problems);
+  if (!problems.empty()) {
+    return invalidArgument("--set {}: {}, {}", assignment, problems.front().what,
+                           problems.front().expected);
+  }
+  spec = with;
+  return {};
+}
+
+ClusterSpecFile localCluster(int nodes, const std::string& localFolder, const std::string& comm) {
+  auto spec = std::make_shared<spec::v1::ClusterSpec>();
+  spec->set_version(1);
+  spec->set_comm(comm);
+  const bool oneNode = comm == "shm" || comm == "in-process" || nodes == 1;
+  spec->set_name("local-" + std::to_string(nodes));
+  const int count = oneNode ? 1 : nodes;
+  for (int i = 1; i <= count; ++i) {
+    auto* node = spec->add_nodes();
+    node->set_name("local" + std::to_string(i));
+    node->set_workdir(localFolder + "/" + std::to_string(i));
+    if (!oneNode) node->set_address("127.0.0.1");
+    auto* device = node->add_devices();
+    device->set_kind("cpu");
+    device->set_count(oneNode ? nodes : 1);
+    device->set_threads(1);
+  }
+  std::string yaml = toYaml(*spec);
+  return {std::move(spec), std::move(yaml), "local"};
+}
+
+Result<std::vector<LayerRow>> describeModel(const spec::v1::ModelSpec& spec) {
+  LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(spec));
+  LOCKSTEP_ASSIGN(const std::vector<models::LayerInfo> infos, models::describe(model));
+  std::vector<LayerRow> rows;
+  for (const auto& info : infos) {
+    rows.push_back({info.name, info.kind, shapeText(info.output), info.parameters,
+                    info.forwardFlops, info.activationBytes});
+  }
+  return rows;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,564 @@
+#include "app/specs/spec_text.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "app/specs/spec_decode.h"
+#include "app/specs/yaml_tree.h"
+#include "engine/models/model.h"
+#include "engine/specs/specs.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+
+int indexOf(const std::string& part) {
+  int index = -1;
+  const auto [end, failure] =
+      std::from_chars(part.data() + 1, part.data() + part.size() - 1, index);
+  return failure == std::errc() && end == part.data() + part.size() - 1 ? index : -1;
+}
+
+std::string keyOf(const std::string& part) {
+  if (part[0] != '[') return part;
+  return part.size() >= 2 && part.back() == ']' ? part.substr(1, part.size() - 2) : part.substr(1);
+}
+
+struct Found {
+  const YamlNode* node = nullptr;              // of the longest beginning that is there
+  const YamlNode::Entry* entry = nullptr;      // where the node is a field's value
+  const YamlNode* parent = nullptr;
+  std::size_t depth = 0;                       // how many parts are there
+};
+
+Found walk(const YamlNode& root, const std::vector<std::string>& parts) {
+  Found found;
+  found.node = &root;
+  for (const auto& part : parts) {
+    const YamlNode* next = nullptr;
+    const YamlNode::Entry* entry = nullptr;
+    if (found.node->kind == YamlNode::Kind::kList && part[0] == '[') {
+      const int index = indexOf(part);
+      if (index >= 0 && static_cast<std::size_t>(index) < found.node->items.size()) {
+        next = &found.node->items[static_cast<std::size_t>(index)];
+      }
+    } else if (found.node->kind == YamlNode::Kind::kMap) {
+      entry = found.node->find(keyOf(part));
+      if (entry != nullptr) next = &entry->node;
+    }
+    if (next == nullptr) break;
+    found.parent = found.node;
+    found.node = next;
+    found.entry = entry;
+    ++found.depth;
+  }
+  return found;
+}
+
+std::size_t lineStart(const std::string& text, std::size_t at) {
+  const auto before = at == 0 ? std::string::npos : text.rfind('\n', at - 1);
+  return before == std::string::npos ? 0 : before + 1;
+}
+std::size_t lineEnd(const std::string& text, std::size_t at) {
+  const auto end = text.find('\n', at);
+  return end == std::string::npos ? text.size() : end;
+}
+std::string trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\n')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\n' || text.back() == '\r')) {
+    text.remove_suffix(1);
+  }
+  return std::string(text);
+}
+// The '-' before an item of a block list.
+std::size_t dashOf(const std::string& text, std::size_t itemOffset) {
+  std::size_t at = itemOffset;
+  while (at > 0 && text[at] != '-') --at;
+  if (at == itemOffset && at > 0 && text[at] == '-') {
+    // A negative number, or a nested list: its own dash is before it.
+    std::size_t before = at - 1;
+    while (before > 0 && text[before] == ' ') --before;
+    if (text[before] == '-') at = before;
+  }
+  return at;
+}
+
+}  // namespace
+
+struct SpecText::State {
+  std::string text, file;
+  SpecKind kind = SpecKind::kRun;
+  bool readable = false;
+  YamlNode root;
+  std::vector<SpecProblem> problems;
+  std::shared_ptr<spec::v1::RunSpec> run;
+  std::shared_ptr<spec::v1::ClusterSpec> cluster;
+  std::shared_ptr<spec::v1::ModelSpec> model;
+
+  SpecProblem at(const Error& error) const;
+  void checkMeaning();
+  Result<TextEdit> add(const Found& found, const std::vector<std::string>& parts,
+                       const std::string& value) const;
+  TextEdit remove(const Found& found) const;
+};
+
+std::string SpecProblem::text() const {
+  std::string out = file;
+  if (line > 0) out += fmt::format(":{}:{}", line, column);
+  out += ": " + what;
+  if (!expected.empty()) out += ", " + expected;
+  return out;
+}
+
+Error SpecProblem::error() const {
+  Error error = invalidArgument("{}", text());
+  return error;
+}
+
+std::string TextEdit::applied(std::string_view text) const {
+  std::string out(text.substr(0, offset));
+  out += replacement;
+  if (offset + length < text.size()) out += text.substr(offset + length);
+  return out;
+}
+
+SpecText SpecText::parse(std::string text, std::string file, SpecKind kind) {
+  auto state = std::make_shared<State>();
+  state->text = std::move(text);
+  state->file = std::move(file);
+  state->kind = kind;
+  YamlFailure failure;
+  state->readable = parseYaml(state->text, state->root, failure);
+  if (!state->readable) {
+    state->problems.push_back(
+        {state->file, failure.line, failure.column, failure.what, failure.expected, ""});
+  } else if (kind == SpecKind::kRun) {
+    auto run = std::make_shared<spec::v1::RunSpec>();
+    std::string modelPath;
+    decode(state->root, state->file, *run, &modelPath, state->problems);
+    if (run->has_model()) state->model = std::make_shared<spec::v1::ModelSpec>(run->model());
+    state->run = std::move(run);
+    if (state->problems.empty() && modelPath.empty()) state->checkMeaning();
+  } else if (kind == SpecKind::kCluster) {
+    state->cluster = std::make_shared<spec::v1::ClusterSpec>();
+    decode(state->root, state->file, *state->cluster, nullptr, state->problems);
+    if (state->problems.empty()) state->checkMeaning();
+  } else {
+    state->model = std::make_shared<spec::v1::ModelSpec>();
+    decode(state->root, state->file, *state->model, nullptr, state->problems);
+    if (state->problems.empty()) state->checkMeaning();
+  }
+  std::stable_sort(state->problems.begin(), state->problems.end(),
+                   [](const SpecProblem& a, const SpecProblem& b) {
+                     return std::tie(a.line, a.column) < std::tie(b.line, b.column);
+                   });
+  SpecText result;
+  result.state_ = std::move(state);
+  return result;
+}
+
+void SpecText::State::checkMeaning() {
+  const auto tell = [&](const Status& status) {
+    if (!status.ok()) problems.push_back(at(status.error()));
+    return status.ok();
+  };
+  if (run != nullptr) {
+    spec::v1::RunSpec filled = *run;
+    if (!tell(specs::checkAndFill(filled))) return;
+  } else if (cluster != nullptr) {
+    tell(specs::toCluster(*cluster, {}).status());
+    return;
+  }
+  const auto built = specs::toModel(*model);
+  if (!built.ok()) {
+    Error error = built.error();
+    if (kind == SpecKind::kModel && error.why.rfind("model.", 0) == 0) error.why.erase(0, 6);
+    tell(error);
+    return;
+  }
+  if (const auto described = models::describe(*built); !described.ok()) {
+    Error error = described.error();
+    if (kind == SpecKind::kRun && error.why.rfind("layers", 0) == 0) {
+      error.why = "model." + error.why;
+    }
+    tell(error);
+  }
+}
+
+// `why` is a path, or "path: reason".
+SpecProblem SpecText::State::at(const Error& error) const {
+  std::string path = error.why, reason;
+  if (const auto colon = path.find(": "); colon != std::string::npos) {
+    reason = path.substr(colon + 2);
+    path.resize(colon);
+  }
+  if (path.find(' ') != std::string::npos) {
+    reason = error.why;
+    path.clear();
+  }
+  SpecProblem problem{file, 0, 0, error.what, "", path};
+  if (!reason.empty()) problem.what += ": " + reason;
+  problem.expected = error.next;
+  const Found found = walk(root, splitPath(path));
+  problem.line = found.node->line;
+  problem.column = found.node->column;
+  if (found.entry != nullptr && found.node->kind != YamlNode::Kind::kScalar) {
+    problem.line = found.entry->key.line;
+    problem.column = found.entry->key.column;
+  }
+  return problem;
+}
+
+const std::string& SpecText::text() const { return state_->text; }
+const std::string& SpecText::file() const { return state_->file; }
+SpecKind SpecText::kind() const { return state_->kind; }
+bool SpecText::readable() const { return state_->readable; }
+bool SpecText::ok() const { return state_->readable && state_->problems.empty(); }
+const std::vector<SpecProblem>& SpecText::problems() const { return state_->problems; }
+std::shared_ptr<const spec::v1::RunSpec> SpecText::run() const { return state_->run; }
+std::shared_ptr<const spec::v1::ClusterSpec> SpecText::cluster() const { return state_->cluster; }
+std::shared_ptr<const spec::v1::ModelSpec> SpecText::model() const { return state_->model; }
+SpecProblem SpecText::locate(const Error& error) const { return state_->at(error); }
+
+std::optional<TextMark> SpecText::mark(std::string_view path) const {
+  const auto parts = splitPath(path);
+  const Found found = walk(state_->root, parts);
+  if (!state_->readable || found.depth < parts.size()) return std::nullopt;
+  return TextMark{found.node->line, found.node->column, found.node->offset,
+                  found.node->end - found.node->offset};
+}
+
+TextMark SpecText::nearestMark(std::string_view path) const {
+  const Found found = walk(state_->root, splitPath(path));
+  return {found.node->line, found.node->column, found.node->offset,
+          found.node->end - found.node->offset};
+}
+
+std::optional<std::string> SpecText::value(std::string_view path) const {
+  const auto parts = splitPath(path);
+  const Found found = walk(state_->root, parts);
+  if (found.depth < parts.size() || found.node->kind != YamlNode::Kind::kScalar) {
+    return std::nullopt;
+  }
+  return found.node->value;
+}
+
+int SpecText::count(std::string_view path) const {
+  const auto parts = splitPath(path);
+  const Found found = walk(state_->root, parts);
+  if (found.depth < parts.size()) return 0;
+  if (found.node->kind == YamlNode::Kind::kList) return static_cast<int>(found.node->items.size());
+  return static_cast<int>(found.node->entries.size());
+}
+
+std::vector<std::string> SpecText::keys(std::string_view path) const {
+  const auto parts = splitPath(path);
+  const Found found = walk(state_->root, parts);
+  std::vector<std::string> names;
+  if (found.depth == parts.size()) {
+    for (const auto& entry : found.node->entries) names.push_back(entry.key.value);
+  }
+  return names;
+}
+
+std::string SpecText::layerKind(std::string_view path) const {
+  const auto parts = splitPath(path);
+  const Found found = walk(state_->root, parts);
+  if (found.depth < parts.size()) return {};
+  if (found.node->kind == YamlNode::Kind::kScalar) return found.node->value;
+  const auto* layer = spec::v1::LayerSpec::descriptor();
+  for (const auto& entry : found.node->entries) {
+    const auto* field = layer->FindFieldByName(entry.key.value);
+    if (field != nullptr && field->containing_oneof() != nullptr) return entry.key.value;
+  }
+  return {};
+}
+
+namespace {
+
+Error notReadable() {
+  Error error = makeError(Code::kFailedPrecondition, "the text cannot be edited as fields");
+  error.why = "it is not valid YAML";
+  error.next = "correct the text first";
+  return error;
+}
+
+// `value` as it will stand in the text.
+std::string written(const FieldDescriptor* field, const std::string& value, bool item) {
+  if (field == nullptr) return yamlScalar(value, true);
+  if (!item && (field->is_repeated() || field->message_type() != nullptr)) return value;
+  return yamlScalar(value, field->cpp_type() == FieldDescriptor::CPPTYPE_STRING);
+}
+
+}  // namespace
+
+Result<TextEdit> SpecText::State::add(const Found& found, const std::vector<std::string>& parts,
+                                      const std::string& value) const {
+  // What is missing below the first part, innermost first.
+  std::string below = value;
+  for (std::size_t i = parts.size() - 1; i > found.depth; --i) {
+    if (parts[i][0] == '[' && indexOf(parts[i]) == 0 && keyOf(parts[i]) == "0") {
+      below = "[" + below + "]";
+    } else if (parts[i][0] == '[' && indexOf(parts[i]) >= 0) {
+      return invalidArgument("there is no item {}", parts[i]);
+    } else {
+      below = "{" + yamlScalar(keyOf(parts[i]), true) + ": " + below + "}";
+    }
+  }
+  const std::string key = yamlScalar(keyOf(parts[found.depth]), true);
+  const YamlNode& parent = *found.node;
+  if (parent.kind == YamlNode::Kind::kNull || (parent.kind == YamlNode::Kind::kMap &&
+                                               !parent.flow && parent.entries.empty())) {
+    if (found.depth == 0) {
+      std::string lead = text.empty() || text.back() == '\n' ? "" : "\n";
+      return TextEdit{text.size(), 0, lead + key + ": " + below + "\n"};
+    }
+    return TextEdit{parent.offset, 0, " {" + key + ": " + below + "}"};
+  }
+  if (parent.kind != YamlNode::Kind::kMap) return invalidArgument("{} has no fields", key);
+  if (parent.flow) {
+    if (parent.entries.empty()) {
+      return TextEdit{parent.offset, parent.end - parent.offset, "{" + key + ": " + below + "}"};
+    }
+    const auto& last = parent.entries.back();
+    const std::size_t at = std::max(last.node.end, last.key.end);
+    return TextEdit{at, 0, ", " + key + ": " + below};
+  }
+  const auto& last = parent.entries.back();
+  const std::size_t at = lineEnd(text, std::max(last.node.end, last.key.end));
+  const std::string indent(static_cast<std::size_t>(parent.entries.front().key.column - 1), ' ');
+  return TextEdit{at, 0, "\n" + indent + key + ": " + below};
+}
+
+TextEdit SpecText::State::remove(const Found& found) const {
+  const YamlNode& parent = *found.parent;
+  std::size_t index = 0;
+  while (&parent.entries[index] != found.entry) ++index;
+  const auto& entry = parent.entries[index];
+  const std::size_t end = std::max(entry.node.end, entry.key.end);
+  if (parent.entries.size() == 1) {
+    return {parent.offset, std::max(parent.end, end) - parent.offset, "{}"};
+  }
+  if (parent.flow) {
+    if (index + 1 < parent.entries.size()) {
+      return {entry.key.offset, parent.entries[index + 1].key.offset - entry.key.offset, ""};
+    }
+    const auto& before = parent.entries[index - 1];
+    const std::size_t from = std::max(before.node.end, before.key.end);
+    return {from, end - from, ""};
+  }
+  const std::size_t start = lineStart(text, entry.key.offset);
+  const bool alone = trimmed(std::string_view(text).substr(start, entry.key.offset - start)).empty();
+  if (!alone && index + 1 < parent.entries.size()) {  // the first, on the line of the '-'
+    return {entry.key.offset, parent.entries[index + 1].key.offset - entry.key.offset, ""};
+  }
+  const std::size_t stop = lineEnd(text, end);
+  return {start, (stop < text.size() ? stop + 1 : stop) - start, ""};
+}
+
+Result<TextEdit> SpecText::edit(std::string_view path, std::string_view value) const {
+  if (!readable()) return notReadable();
+  const auto parts = splitPath(path);
+  if (parts.empty()) return invalidArgument("no field is named");
+  const FieldDescriptor* field = findField(kind(), path, nullptr);
+  if (field == nullptr) return invalidArgument("there is no field {}", path);
+  const bool item = parts.back()[0] == '[';
+  const Found found = walk(state_->root, parts);
+  if (found.depth < parts.size()) {
+    if (value.empty()) return TextEdit{};
+    if (parts[found.depth][0] == '[' && !field->is_map()) {
+      return invalidArgument("there is no item {}", path);
+    }
+    return state_->add(found, parts, written(field->is_map() ? nullptr : field,
+                                             std::string(value), item));
+  }
+  if (value.empty() && found.entry != nullptr) return state_->remove(found);
+  const std::string text =
+      written(field->is_map() ? nullptr : field, std::string(value), item);
+  if (found.node->kind == YamlNode::Kind::kNull) {
+    return TextEdit{found.node->offset, 0, " " + text};
+  }
+  if (found.node->kind == YamlNode::Kind::kScalar && !found.node->simple) {
+    Error error = makeError(Code::kFailedPrecondition, "{} is text of several lines", path);
+    error.next = "edit it in the text";
+    return error;
+  }
+  if (found.node->kind == YamlNode::Kind::kScalar && found.node->value == value) return TextEdit{};
+  return TextEdit{found.node->offset, found.node->end - found.node->offset, text};
+}
+
+namespace {
+
+struct ListPlace {
+  Found found;
+  const YamlNode* list = nullptr;
+};
+
+// Block of lines of each item, with the comments before it; the last ends with its line.
+std::vector<std::size_t> blockStarts(const std::string& text, const YamlNode& list) {
+  std::vector<std::size_t> starts;
+  for (std::size_t i = 0; i < list.items.size(); ++i) {
+    std::size_t start = lineStart(text, dashOf(text, list.items[i].offset));
+    if (i > 0) {
+      const std::size_t after = lineEnd(text, list.items[i - 1].end) + 1;
+      start = std::min(start, std::max(after, starts.back()));
+    }
+    starts.push_back(start);
+  }
+  const std::size_t end = lineEnd(text, list.items.back().end);
+  starts.push_back(end < text.size() ? end + 1 : end);
+  return starts;
+}
+
+std::vector<std::string> flowItems(const std::string& text, const YamlNode& list) {
+  std::vector<std::string> items;
+  for (const auto& item : list.items) {
+    items.push_back(text.substr(item.offset, item.end - item.offset));
+  }
+  return items;
+}
+TextEdit flowList(const YamlNode& list, const std::vector<std::string>& items) {
+  std::string out = "[";
+  for (const auto& item : items) out += (out.size() > 1 ? ", " : "") + item;
+  return {list.offset, list.end - list.offset, out + "]"};
+}
+
+}  // namespace
+
+Result<TextEdit> SpecText::insertItem(std::string_view listPath, int index,
+                                      std::string_view yaml) const {
+  if (!readable()) return notReadable();
+  const auto parts = splitPath(listPath);
+  const FieldDescriptor* field = findField(kind(), listPath, nullptr);
+  if (field == nullptr || !field->is_repeated() || field->is_map()) {
+    return invalidArgument("{} is not a list", listPath);
+  }
+  if (yaml.find('\n') != std::string_view::npos) {
+    return invalidArgument("an item to insert is one line");
+  }
+  const std::string& text = state_->text;
+  const Found found = walk(state_->root, parts);
+  const bool fields = yaml.find(": ") != std::string_view::npos && !yaml.empty() &&
+                      yaml.front() != '{' && yaml.front() != '[';
+  const std::string flowItem = fields ? "{" + std::string(yaml) + "}" : std::string(yaml);
+  if (found.depth < parts.size()) {
+    return state_->add(found, parts, "[" + flowItem + "]");
+  }
+  const YamlNode& list = *found.node;
+  if (list.kind == YamlNode::Kind::kNull) {
+    const std::string indent(
+        static_cast<std::size_t>(found.entry == nullptr ? 0 : found.entry->key.column + 1), ' ');
+    return TextEdit{list.offset, 0, "\n" + indent + "- " + std::string(yaml)};
+  }
+  if (list.kind != YamlNode::Kind::kList) return invalidArgument("{} is not a list", listPath);
+  const int size = static_cast<int>(list.items.size());
+  index = std::clamp(index, 0, size);
+  if (list.flow) {
+    auto items = flowItems(text, list);
+    items.insert(items.begin() + index, flowItem);
+    return flowList(list, items);
+  }
+  const auto starts = blockStarts(text, list);
+  const std::size_t dash = dashOf(text, list.items.front().offset);
+  const std::string line =
+      std::string(dash - lineStart(text, dash), ' ') + "- " + std::string(yaml) + "\n";
+  const std::size_t at = starts[static_cast<std::size_t>(index)];
+  const bool open = at > 0 && text[at - 1] != '\n';
+  return TextEdit{at, 0, open ? "\n" + line : line};
+}
+
+Result<TextEdit> SpecText::removeItem(std::string_view listPath, int index) const {
+  if (!readable()) return notReadable();
+  const auto parts = splitPath(listPath);
+  const Found found = walk(state_->root, parts);
+  const YamlNode& list = *found.node;
+  if (found.depth < parts.size() || list.kind != YamlNode::Kind::kList || index < 0 ||
+      static_cast<std::size_t>(index) >= list.items.size()) {
+    return invalidArgument("there is no item {} in {}", index, listPath);
+  }
+  const auto at = static_cast<std::size_t>(index);
+  if (list.flow) {
+    auto items = flowItems(state_->text, list);
+    items.erase(items.begin() + index);
+    return flowList(list, items);
+  }
+  if (list.items.size() == 1) {
+    const std::size_t dash = dashOf(state_->text, list.items.front().offset);
+    return TextEdit{dash, list.items.front().end - dash, "[]"};
+  }
+  const std::size_t start = lineStart(state_->text, dashOf(state_->text, list.items[at].offset));
+  const std::size_t end = blockStarts(state_->text, list)[at + 1];
+  const std::size_t line = lineEnd(state_->text, list.items[at].end);
+  return TextEdit{start, std::min(end, line < state_->text.size() ? line + 1 : line) - start, ""};
+}
+
+Result<TextEdit> SpecText::moveItem(std::string_view listPath, int from, int to) const {
+  if (!readable()) return notReadable();
+  const auto parts = splitPath(listPath);
+  const Found found = walk(state_->root, parts);
+  const YamlNode& list = *found.node;
+  const int size = static_cast<int>(list.items.size());
+  if (found.depth < parts.size() || list.kind != YamlNode::Kind::kList || from < 0 || to < 0 ||
+      from >= size || to >= size) {
+    return invalidArgument("there is no such item in {}", listPath);
+  }
+  std::vector<std::string> blocks;
+  if (list.flow) {
+    blocks = flowItems(state_->text, list);
+  } else {
+    const auto starts = blockStarts(state_->text, list);
+    for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
+      std::string block = state_->text.substr(starts[i], starts[i + 1] - starts[i]);
+      if (block.empty() || block.back() != '\n') block += '\n';
+      blocks.push_back(std::move(block));
+    }
+  }
+  std::string moved = std::move(blocks[static_cast<std::size_t>(from)]);
+  blocks.erase(blocks.begin() + from);
+  blocks.insert(blocks.begin() + to, std::move(moved));
+  if (list.flow) return flowList(list, blocks);
+  const auto starts = blockStarts(state_->text, list);
+  std::string out;
+  for (const auto& block : blocks) out += block;
+  return TextEdit{starts.front(), starts.back() - starts.front(), out};
+}
+
+std::vector<FieldInfo> SpecText::fields(SpecKind kind, std::string_view path) {
+  const google::protobuf::Descriptor* type = rootOf(kind);
+  if (!splitPath(path).empty()) {
+    const FieldDescriptor* field = findField(kind, path, nullptr);
+    type = field == nullptr || field->is_map() ? nullptr : field->message_type();
+  }
+  std::vector<FieldInfo> infos;
+  for (int i = 0; type != nullptr && i < type->field_count(); ++i) {
+    const FieldDescriptor& field = *type->field(i);
+    FieldInfo info;
+    info.name = field.name();
+    const bool list = field.is_repeated();
+    if (field.is_map()) {
+      info.type = FieldType::kMap;
+    } else {
+      switch (field.cpp_type()) {
+        case FieldDescriptor::CPPTYPE_MESSAGE:
+          info.type = list ? FieldType::kMessageList : FieldType::kMessage;
+          break;
+        case FieldDescriptor::CPPTYPE_STRING:
+          info.type = list ? FieldType::kTextList : FieldType::kText;
+          break;
+        case FieldDescriptor::CPPTYPE_BOOL: info.type = FieldType::kBoolean; break;
+        case FieldDescriptor::CPPTYPE_DOUBLE: info.type = FieldType::kNumber; break;
+        default: info.type = list ? FieldType::kIntegerList : FieldType::kInteger;
+      }
+    }
+    info.choices = choicesOf(field);
+    info.help = helpOf(field);
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,344 @@
+#include "app/specs/yaml_tree.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <charconv>
+#include <sstream>
+
+namespace lockstep::app {
+namespace {
+
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
+constexpr int kMaxDepth = 32;
+
+struct Refusal {
+  YamlFailure failure;
+};
+[[noreturn]] void refuse(const YAML::Mark& mark, std::string what, std::string expected) {
+  throw Refusal{{mark.line + 1, mark.column + 1, std::move(what), std::move(expected)}};
+}
+
+class Builder : public YAML::EventHandler {
+ public:
+  explicit Builder(YamlNode& root) : root_(root) {}
+  int documents() const { return documents_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (++documents_ > 1) refuse(mark, "a second document", "expected one document only");
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    checkAnchor(mark, anchor);
+    YamlNode node = at(mark);
+    add(std::move(node));
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    refuse(mark, "an alias (*)", "expected the value itself: anchors and aliases are not used here");
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    checkAnchor(mark, anchor);
+    if (!tag.empty() && tag != "?" && tag != "!") {
+      refuse(mark, "a tag (" + tag + ")", "expected a plain value: tags are not used here");
+    }
+    YamlNode node = at(mark);
+    node.kind = YamlNode::Kind::kScalar;
+    node.quoted = tag == "!";
+    node.value = value;
+    add(std::move(node));
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value style) override {
+    open(mark, tag, anchor, YamlNode::Kind::kList, style == YAML::EmitterStyle::Flow);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value style) override {
+    open(mark, tag, anchor, YamlNode::Kind::kMap, style == YAML::EmitterStyle::Flow);
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Level {
+    YamlNode node;
+    bool haveKey = false;
+    YamlNode key;
+  };
+
+  static YamlNode at(const YAML::Mark& mark) {
+    YamlNode node;
+    node.line = mark.line + 1;
+    node.column = mark.column + 1;
+    node.offset = static_cast<std::size_t>(mark.pos < 0 ? 0 : mark.pos);
+    return node;
+  }
+  static void checkAnchor(const YAML::Mark& mark, YAML::anchor_t anchor) {
+    if (anchor != 0) {
+      refuse(mark, "an anchor (&)",
+             "expected the value itself: anchors and aliases are not used here");
+    }
+  }
+  void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+            YamlNode::Kind kind, bool flow) {
+    checkAnchor(mark, anchor);
+    if (!tag.empty() && tag != "?" && tag != "!") {
+      refuse(mark, "a tag (" + tag + ")", "expected a plain value: tags are not used here");
+    }
+    if (levels_.size() >= kMaxDepth) {
+      refuse(mark, "nested too deeply", "expected at most 32 levels");
+    }
+    Level level;
+    level.node = at(mark);
+    level.node.kind = kind;
+    level.node.flow = flow;
+    levels_.push_back(std::move(level));
+  }
+  void close() {
+    YamlNode node = std::move(levels_.back().node);
+    levels_.pop_back();
+    add(std::move(node));
+  }
+  void add(YamlNode node) {
+    if (levels_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    Level& level = levels_.back();
+    if (level.node.kind == YamlNode::Kind::kList) {
+      level.node.items.push_back(std::move(node));
+    } else if (!level.haveKey) {
+      if (node.kind != YamlNode::Kind::kScalar) {
+        throw Refusal{{node.line, node.column, "a field name that is not a word",
+                       "expected 'name: value'"}};
+      }
+      for (const auto& entry : level.node.entries) {
+        if (entry.key.value == node.value) {
+          throw Refusal{{node.line, node.column, "'" + node.value + "' is given twice",
+                         "expected it once (first in line " + std::to_string(entry.key.line) +
+                             ")"}};
+        }
+      }
+      level.key = std::move(node);
+      level.haveKey = true;
+    } else {
+      level.haveKey = false;
+      level.node.entries.push_back({std::move(level.key), std::move(node)});
+    }
+  }
+
+  YamlNode& root_;
+  std::vector<Level> levels_;
+  int documents_ = 0;
+};
+
+bool isBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+std::size_t skipBlanksAndComments(const std::string& text, std::size_t at) {
+  while (at < text.size()) {
+    if (isBlank(text[at]) || text[at] == ',') {
+      ++at;
+    } else if (text[at] == '#' && (at == 0 || isBlank(text[at - 1]))) {
+      while (at < text.size() && text[at] != '\n') ++at;
+    } else {
+      break;
+    }
+  }
+  return at;
+}
+
+// Ends of nodes, which the parser's events do not give.
+void findEnds(const std::string& text, YamlNode& node, std::size_t notBefore) {
+  const auto clamp = [&](std::size_t at) { return at > text.size() ? text.size() : at; };
+  node.offset = clamp(node.offset);
+  switch (node.kind) {
+    case YamlNode::Kind::kNull:
+      node.offset = node.end = clamp(notBefore);
+      return;
+    case YamlNode::Kind::kScalar: {
+      std::size_t at = node.offset;
+      const char first = at < text.size() ? text[at] : '\0';
+      if (node.quoted && (first == '"' || first == '\'')) {
+        for (++at; at < text.size(); ++at) {
+          if (first == '"' && text[at] == '\\') {
+            ++at;
+          } else if (text[at] == first) {
+            if (first == '\'' && at + 1 < text.size() && text[at + 1] == '\'') {
+              ++at;
+            } else {
+              break;
+            }
+          }
+        }
+        node.end = clamp(at + 1);
+        node.simple = text.find('\n', node.offset) >= node.end;
+      } else if (text.compare(at, node.value.size(), node.value) == 0) {
+        node.end = at + node.value.size();
+        node.simple = node.value.find('\n') == std::string::npos;
+      } else {  // over several lines: its last line ends where its last word does
+        node.simple = false;
+        std::string_view last = node.value;
+        while (!last.empty() && isBlank(last.back())) last.remove_suffix(1);
+        if (const auto space = last.find_last_of(" \n"); space != std::string_view::npos) {
+          last.remove_prefix(space + 1);
+        }
+        std::size_t found = text.find(last, at);
+        node.end = found == std::string::npos ? clamp(at + 1) : found + last.size();
+        std::size_t left = node.value.size() > last.size() ? node.value.size() - last.size() : 0;
+        while (found != std::string::npos && found - at < left) {
+          found = text.find(last, found + 1);
+          if (found != std::string::npos) node.end = found + last.size();
+          if (last.empty()) break;
+        }
+      }
+      return;
+    }
+    case YamlNode::Kind::kMap: {
+      std::size_t last = node.offset + (node.flow ? 1 : 0);
+      for (auto& entry : node.entries) {
+        findEnds(text, entry.key, last);
+        std::size_t colon = entry.key.end;
+        while (colon < text.size() && (text[colon] == ' ' || text[colon] == '\t')) ++colon;
+        if (colon < text.size() && text[colon] == ':') {
+          ++colon;
+        } else {
+          colon = entry.key.end;
+        }
+        findEnds(text, entry.node, colon);
+        if (entry.node.kind == YamlNode::Kind::kNull) {
+          entry.node.line = entry.key.line;
+          entry.node.column = entry.key.column + static_cast<int>(colon - entry.key.offset);
+        }
+        last = entry.node.end > entry.key.end ? entry.node.end : entry.key.end;
+      }
+      node.end = last;
+      break;
+    }
+    case YamlNode::Kind::kList: {
+      std::size_t last = node.offset + (node.flow ? 1 : 0);
+      for (auto& item : node.items) {
+        if (item.kind == YamlNode::Kind::kNull) item.offset = last;
+        findEnds(text, item, item.offset > last ? item.offset : last);
+        last = item.end;
+      }
+      node.end = last;
+      break;
+    }
+  }
+  if (node.flow) {
+    const std::size_t at = skipBlanksAndComments(text, node.end);
+    node.end = clamp(at + 1);
+  }
+}
+
+bool looksLikeNumber(std::string_view text) {
+  if (!text.empty() && text[0] == '+') text.remove_prefix(1);
+  double value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return failure == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+const YamlNode::Entry* YamlNode::find(std::string_view key) const {
+  for (const auto& entry : entries) {
+    if (entry.key.value == key) return &entry;
+  }
+  return nullptr;
+}
+
+bool parseYaml(const std::string& text, YamlNode& root, YamlFailure& failure) {
+  root = YamlNode();
+  root.line = root.column = 1;
+  if (text.size() > kMaxBytes) {
+    failure = {1, 1, "the file has " + std::to_string(text.size()) + " bytes",
+               "expected at most 1 MiB"};
+    return false;
+  }
+  if (const auto zero = text.find('\0'); zero != std::string::npos) {
+    int line = 1, column = 1;
+    for (std::size_t i = 0; i < zero; ++i) {
+      column = text[i] == '\n' ? 1 : column + 1;
+      line += text[i] == '\n';
+    }
+    failure = {line, column, "a zero byte", "expected text"};
+    return false;
+  }
+  // Brackets are counted beforehand: what the scanner makes of very deep nesting is slow.
+  int depth = 0, line = 1, column = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    ++column;
+    if (c == '\n') {
+      ++line;
+      column = 0;
+    } else if ((c == '[' || c == '{') && ++depth > 4 * kMaxDepth) {
+      failure = {line, column, "nested too deeply", "expected at most 32 levels"};
+      return false;
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  try {
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    Builder builder(root);
+    while (parser.HandleNextDocument(builder)) {
+    }
+    std::size_t begin = 0;
+    if (text.rfind("\xef\xbb\xbf", 0) == 0) begin = 3;
+    findEnds(text, root, begin);
+    return true;
+  } catch (const Refusal& refusal) {
+    failure = refusal.failure;
+  } catch (const YAML::Exception& error) {
+    std::string what = error.msg.empty() ? "this is not YAML" : error.msg;
+    failure = {error.mark.line + 1, error.mark.column + 1, "not valid YAML (" + what + ")",
+               "expected 'name: value' lines with even indentation"};
+    if (failure.line < 1) failure.line = failure.column = 1;
+  } catch (const std::exception& error) {
+    failure = {1, 1, std::string("not valid YAML (") + error.what() + ")",
+               "expected 'name: value' lines"};
+  }
+  return false;
+}
+
+std::string yamlScalar(std::string_view text, bool isText) {
+  bool plain = !text.empty() && !isBlank(text.front()) && !isBlank(text.back());
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '#' || c == ':' || c == '{' ||
+        c == '}' || c == '[' || c == ']' || c == ',') {
+      plain = false;
+    }
+  }
+  if (plain && std::string_view("!&*|>%@`'\"?-").find(text.front()) != std::string_view::npos) {
+    plain = !isText && looksLikeNumber(text);
+  }
+  if (plain && isText &&
+      (looksLikeNumber(text) || text == "true" || text == "false" || text == "null" ||
+       text == "~" || text == "yes" || text == "no")) {
+    plain = false;
+  }
+  // Paths and host names with ':' or ',' are the common case of what must be quoted.
+  if (plain) return std::string(text);
+  std::string out = "\"";
+  for (const char c : text) {
+    switch (c) {
+      case '"': out += "\\\""; break;
+      case '\\': out += "\\\\"; break;
+      case '\n': out += "\\n"; break;
+      case '\t': out += "\\t"; break;
+      case '\r': out += "\\r"; break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20) {
+          out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+        } else {
+          out += c;
+        }
+    }
+  }
+  return out + "\"";
+}
+
+}  // namespace lockstep::app
