@@ -203,6 +203,11 @@ SpecProblem SpecText::State::at(const Error& error) const {
   SpecProblem problem{file, 0, 0, error.what, "", path};
   if (!reason.empty()) problem.what += ": " + reason;
   problem.expected = error.next;
+  // The engine says both in one: "kernel is 0; expected 1 to 26".
+  if (const auto split = problem.what.find("; expected "); split != std::string::npos) {
+    problem.expected = problem.what.substr(split + 2);
+    problem.what.resize(split);
+  }
   const Found found = walk(root, splitPath(path));
   problem.line = found.node->line;
   problem.column = found.node->column;

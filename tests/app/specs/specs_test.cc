@@ -1,0 +1,332 @@
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <random>
+
+#include "app/specs/spec_text.h"
+#include "engine/base/file.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+using namespace lockstep;
+using namespace lockstep::app;
+
+namespace {
+
+const std::string kRun =
+    "version: 1\n"
+    "model:\n"
+    "  name: m\n"
+    "  input: {shape: [28, 28, 1]}  # one picture\n"
+    "  layers:\n"
+    "    # the first\n"
+    "    - conv2d: {filters: 32, kernel: 3, activation: relu}\n"
+    "    - max_pool2d: {size: 2}\n"
+    "    - flatten\n"
+    "    - dense:\n"
+    "        units: 10  # classes\n"
+    "  classes: 10\n"
+    "data:\n"
+    "  train: {images: a.gz, labels: b.gz}\n"
+    "  evaluate: {images: c.gz, labels: d.gz}\n"
+    "training:\n"
+    "  batch: 64\n"
+    "  optimizer: {kind: adam}\n";
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  if (at == std::string::npos) qFatal("no '%s' in the text", from.c_str());
+  return text.replace(at, from.size(), to);
+}
+
+QString firstProblem(const std::string& text, SpecKind kind) {
+  const SpecText spec = SpecText::parse(text, "f.yaml", kind);
+  return spec.problems().empty() ? "" : QString::fromStdString(spec.problems().front().text());
+}
+
+std::string edited(const std::string& text, const char* path, const char* value) {
+  const SpecText spec = SpecText::parse(text, "f.yaml", SpecKind::kRun);
+  const auto edit = spec.edit(path, value);
+  if (!edit.ok()) return "error: " + edit.error().text();
+  return edit->applied(text);
+}
+
+}  // namespace
+
+class SpecsTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void mistakes_data() {
+    QTest::addColumn<QString>("from");
+    QTest::addColumn<QString>("to");
+    QTest::addColumn<QString>("message");
+    const auto row = [](const char* name, const char* from, const char* to, const char* message) {
+      QTest::newRow(name) << QString(from) << QString(to) << QString(message);
+    };
+    row("misspelt section", "training:", "trainnig:",
+        "f.yaml:16:1: unknown field 'trainnig', did you mean 'training'?");
+    row("misspelt field", "optimizer:", "optimiser:",
+        "f.yaml:18:3: unknown field 'optimiser' in training, did you mean 'optimizer'?");
+    row("unknown field", "batch: 64", "batch: 64\n  colour: red",
+        "f.yaml:18:3: unknown field 'colour' in training, expected the fields batch, epochs, "
+        "max_steps, seed, optimizer, precision, schedule, checkpoint, no_shuffle, backend, "
+        "evaluate_batch");
+    row("wrong type", "batch: 64", "batch: many",
+        "f.yaml:17:10: 'batch' is 'many', expected a whole number");
+    row("fraction", "batch: 64", "batch: 6.4",
+        "f.yaml:17:10: 'batch' is '6.4', expected a whole number");
+    row("quoted number", "batch: 64", "batch: \"64\"",
+        "f.yaml:17:10: 'batch' is '64', expected a whole number");
+    row("list for number", "batch: 64", "batch: [64]",
+        "f.yaml:17:10: 'batch' is a list, expected a whole number");
+    row("empty", "batch: 64", "batch:", "f.yaml:17:9: 'batch' is empty, expected a whole number");
+    row("choice", "kind: adam", "kind: adma",
+        "f.yaml:18:21: 'kind' is 'adma', expected one of sgd, adam (did you mean 'adam'?)");
+    row("boolean", "batch: 64", "no_shuffle: yes",
+        "f.yaml:17:15: 'no_shuffle' is 'yes', expected true or false");
+    row("list item", "[28, 28, 1]", "[28, x, 1]",
+        "f.yaml:4:23: 'shape[1]' is 'x', expected a whole number");
+    row("unknown layer", "max_pool2d: {size: 2}", "maxpool2d: {size: 2}",
+        "f.yaml:8:7: unknown field 'maxpool2d' in model.layers[1], did you mean 'max_pool2d'?");
+    row("layer without kind", "- flatten", "- name: x",
+        "f.yaml:9:7: a layer without a kind, expected one of dense, conv2d, max_pool2d, flatten, "
+        "activation, add");
+    row("layer of two kinds", "max_pool2d: {size: 2}", "max_pool2d: {size: 2}\n      add: {}",
+        "f.yaml:9:7: a layer of two kinds, expected one of dense, conv2d, max_pool2d, flatten, "
+        "activation, add");
+    row("group for list", "[28, 28, 1]", "28", "f.yaml:4:18: 'shape' is '28', expected a list: [a, b]");
+    row("twice", "batch: 64", "batch: 64\n  batch: 32",
+        "f.yaml:18:3: 'batch' is given twice, expected it once (first in line 17)");
+    row("anchor", "batch: 64", "batch: &x 64",
+        "f.yaml:17:10: an anchor (&), expected the value itself: anchors and aliases are not used "
+        "here");
+    row("tag", "batch: 64", "batch: !!int 64",
+        "f.yaml:17:10: a tag (tag:yaml.org,2002:int), expected a plain value: tags are not used "
+        "here");
+    row("second document", "data:", "---\ndata:",
+        "f.yaml:13:1: a second document, expected one document only");
+    row("version", "version: 1", "version: 2",
+        "f.yaml:1:10: version 2 of this format is not known, expected 1");
+  }
+  void mistakes() {
+    QFETCH(QString, from);
+    QFETCH(QString, to);
+    QFETCH(QString, message);
+    QCOMPARE(firstProblem(replaced(kRun, from.toStdString(), to.toStdString()), SpecKind::kRun),
+             message);
+  }
+
+  void meaning() {
+    QCOMPARE(firstProblem(kRun, SpecKind::kRun), QString());
+    const QString kernel =
+        firstProblem(replaced(kRun, "kernel: 3", "kernel: 30"), SpecKind::kRun);
+    QVERIFY2(kernel.startsWith("f.yaml:7:37: "), qPrintable(kernel));
+    QVERIFY2(kernel.contains("expected"), qPrintable(kernel));
+    const QString units = firstProblem(replaced(kRun, "units: 10", "units: 0"), SpecKind::kRun);
+    QVERIFY2(units.startsWith("f.yaml:11:16: "), qPrintable(units));
+    const QString batch = firstProblem(replaced(kRun, "batch: 64", "batch: -3"), SpecKind::kRun);
+    QVERIFY2(batch.startsWith("f.yaml:17:10: "), qPrintable(batch));
+    const QString data = firstProblem(replaced(kRun, "images: c.gz, ", ""), SpecKind::kRun);
+    QVERIFY2(data.startsWith("f.yaml:15:"), qPrintable(data));
+  }
+
+  void tooLargeOrDeep() {
+    QVERIFY(firstProblem(std::string(1100000, ' '), SpecKind::kRun).contains("at most 1 MiB"));
+    QVERIFY(firstProblem("model: " + std::string(5000, '['), SpecKind::kRun).contains("32 levels"));
+    std::string deep;
+    for (int i = 0; i < 40; ++i) deep += std::string(static_cast<std::size_t>(i), ' ') + "a:\n";
+    QVERIFY(firstProblem(deep, SpecKind::kRun).contains("32 levels"));
+  }
+
+  void marksAndValues() {
+    const SpecText spec = SpecText::parse(kRun, "f.yaml", SpecKind::kRun);
+    QVERIFY(spec.ok());
+    const auto mark = spec.mark("model.layers[0].conv2d.kernel");
+    QVERIFY(mark.has_value());
+    QCOMPARE(mark->line, 7);
+    QCOMPARE(kRun.substr(mark->offset, mark->length), std::string("3"));
+    QCOMPARE(*spec.value("training.batch"), std::string("64"));
+    QCOMPARE(spec.count("model.layers"), 4);
+    QCOMPARE(spec.layerKind("model.layers[2]"), std::string("flatten"));
+    QCOMPARE(spec.layerKind("model.layers[3]"), std::string("dense"));
+    QCOMPARE(spec.run()->model().layers(0).conv2d().filters(), std::int64_t{32});
+    QVERIFY(!spec.mark("model.layers[7]").has_value());
+    QCOMPARE(spec.nearestMark("model.layers[7].dense").line, 6 + 1);
+  }
+
+  void edits() {
+    QCOMPARE(edited(kRun, "training.batch", "96"), replaced(kRun, "batch: 64", "batch: 96"));
+    QCOMPARE(edited(kRun, "model.layers[3].dense.units", "12"),
+             replaced(kRun, "units: 10 ", "units: 12 "));
+    QCOMPARE(edited(kRun, "training.epochs", "3"),
+             replaced(kRun, "  optimizer: {kind: adam}\n",
+                      "  optimizer: {kind: adam}\n  epochs: 3\n"));
+    QCOMPARE(edited(kRun, "training.optimizer.learning_rate", "0.1"),
+             replaced(kRun, "{kind: adam}", "{kind: adam, learning_rate: 0.1}"));
+    QCOMPARE(edited(kRun, "model.layers[0].conv2d.activation", ""),
+             replaced(kRun, ", activation: relu", ""));
+    QCOMPARE(edited(kRun, "model.layers[0].conv2d.filters", ""),
+             replaced(kRun, "filters: 32, ", ""));
+    QCOMPARE(edited(kRun, "strategy.kind", "mirrored"), kRun + "strategy: {kind: mirrored}\n");
+    QCOMPARE(edited(kRun, "model.name", "1e5"), replaced(kRun, "name: m", "name: \"1e5\""));
+    QCOMPARE(edited(kRun, "training.batch", ""), replaced(kRun, "  batch: 64\n", ""));
+    QCOMPARE(edited(kRun, "training.schedule.kind", "constant"),
+             replaced(kRun, "{kind: adam}\n", "{kind: adam}\n  schedule: {kind: constant}\n"));
+    QVERIFY(edited(kRun, "training.colour", "x").rfind("error", 0) == 0);
+    // The empty text grows into a spec.
+    QCOMPARE(edited("", "training.batch", "8"), std::string("training: {batch: 8}\n"));
+  }
+
+  void listEdits() {
+    const SpecText spec = SpecText::parse(kRun, "f.yaml", SpecKind::kRun);
+    const auto apply = [&](Result<TextEdit> edit) {
+      return edit.ok() ? edit->applied(kRun) : edit.error().text();
+    };
+    QCOMPARE(apply(spec.insertItem("model.layers", 4, "dense: {units: 5}")),
+             replaced(kRun, "# classes\n", "# classes\n    - dense: {units: 5}\n"));
+    QCOMPARE(apply(spec.insertItem("model.layers", 1, "dense: {units: 5}")),
+             replaced(kRun, "    - max", "    - dense: {units: 5}\n    - max"));
+    QCOMPARE(apply(spec.removeItem("model.layers", 1)),
+             replaced(kRun, "    - max_pool2d: {size: 2}\n", ""));
+    QCOMPARE(apply(spec.moveItem("model.layers", 1, 2)),
+             replaced(kRun, "    - max_pool2d: {size: 2}\n    - flatten\n",
+                      "    - flatten\n    - max_pool2d: {size: 2}\n"));
+    QCOMPARE(apply(spec.moveItem("model.input.shape", 0, 2)),
+             replaced(kRun, "[28, 28, 1]", "[28, 1, 28]"));
+    // Every edit leaves a text that reads as YAML and has what was asked for.
+    for (int from = 0; from < 4; ++from) {
+      for (int to = 0; to < 4; ++to) {
+        const std::string text = apply(spec.moveItem("model.layers", from, to));
+        const SpecText moved = SpecText::parse(text, "f.yaml", SpecKind::kRun);
+        QVERIFY2(moved.readable(), text.c_str());
+        QCOMPARE(moved.layerKind("model.layers[" + std::to_string(to) + "]"),
+                 spec.layerKind("model.layers[" + std::to_string(from) + "]"));
+      }
+    }
+  }
+
+  void fields() {
+    const auto training = SpecText::fields(SpecKind::kRun, "training");
+    QCOMPARE(training.front().name, std::string("batch"));
+    QCOMPARE(training.front().type, FieldType::kInteger);
+    const auto conv = SpecText::fields(SpecKind::kRun, "model.layers[3].conv2d");
+    QCOMPARE(conv.size(), std::size_t{6});
+    QVERIFY(SpecText::fields(SpecKind::kCluster, "nodes[0].data").empty());
+    // Every field has a line of help.
+    for (const char* path : {"training", "training.optimizer", "model.layers[].dense"}) {
+      for (const auto& field : SpecText::fields(SpecKind::kRun, path)) {
+        if (field.type == FieldType::kMessage) continue;
+        QVERIFY2(!field.help.empty(), field.name.c_str());
+      }
+    }
+  }
+
+  void yamlRoundTrip() {
+    for (const char* name : {"fashion-mlp.yaml", "fashion-cnn.yaml"}) {
+      const auto loaded =
+          loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR "/resources/examples/") + name);
+      QVERIFY2(loaded.ok(), loaded.ok() ? "" : loaded.error().text().c_str());
+      const SpecText again = SpecText::parse(toYaml(*loaded->spec), name, SpecKind::kRun);
+      QVERIFY2(again.ok(), toYaml(*loaded->spec).c_str());
+      QCOMPARE(again.run()->SerializeAsString(), loaded->spec->SerializeAsString());
+    }
+    const auto cluster = loadClusterSpec(LOCKSTEP_SOURCE_DIR "/resources/examples/local-3.yaml");
+    QVERIFY2(cluster.ok(), cluster.ok() ? "" : cluster.error().text().c_str());
+    QCOMPARE(cluster->spec->nodes_size(), 3);
+    const SpecText again =
+        SpecText::parse(toYaml(*cluster->spec), "local-3", SpecKind::kCluster);
+    QVERIFY(again.ok());
+    QCOMPARE(again.cluster()->SerializeAsString(), cluster->spec->SerializeAsString());
+    QCOMPARE(localCluster(3, "/h", "shm").spec->nodes_size(), 1);
+    QCOMPARE(localCluster(3, "/h", "").spec->nodes_size(), 3);
+  }
+
+  void filesAndSets() {
+    QTemporaryDir folder;
+    const std::string root = folder.path().toStdString();
+    const std::string model =
+        "name: other\ninput: {shape: [28, 28, 1]}\nlayers:\n  - flatten\n  - dense: {units: 10}\n";
+    QVERIFY(writeFileAtomically(root + "/model.yaml", model).ok());
+    const std::string spec =
+        "model: model.yaml\n" + kRun.substr(kRun.find("data:"));
+    QVERIFY(writeFileAtomically(root + "/run.yaml", spec).ok());
+    auto loaded = loadRunSpec(root + "/run.yaml", {"training.batch=96", "model.name=renamed"});
+    QVERIFY2(loaded.ok(), loaded.ok() ? "" : loaded.error().text().c_str());
+    QCOMPARE(loaded->spec->model().name(), std::string("renamed"));
+    QCOMPARE(loaded->spec->training().batch(), std::int64_t{96});
+    QCOMPARE(loaded->spec->data().train().images(), root + "/a.gz");
+    QCOMPARE(loaded->spec->training().optimizer().kind(), std::string("adam"));
+
+    auto wrong = loadRunSpec(root + "/run.yaml", {"training.bach=96"});
+    QVERIFY(!wrong.ok());
+    QVERIFY(QString::fromStdString(wrong.error().text()).contains("did you mean 'batch'?"));
+    wrong = loadRunSpec(root + "/run.yaml", {"training.batch=x"});
+    QVERIFY(QString::fromStdString(wrong.error().text()).contains("expected a whole number"));
+    wrong = loadRunSpec(root + "/absent.yaml");
+    QCOMPARE(wrong.error().code, Code::kNotFound);
+
+    // A mistake in the model's own file is told there.
+    QVERIFY(writeFileAtomically(root + "/model.yaml", replaced(model, "units: 10", "units: -1")).ok());
+    wrong = loadRunSpec(root + "/run.yaml");
+    QVERIFY2(wrong.error().what.rfind(root + "/model.yaml:5:", 0) == 0, wrong.error().what.c_str());
+
+    spec::v1::RunSpec plain;
+    QVERIFY(applySet(plain, "training.optimizer.learning_rate=0.5").ok());
+    QCOMPARE(plain.training().optimizer().learning_rate(), 0.5);
+    QVERIFY(!applySet(plain, "version=1").ok());
+  }
+
+  void imports() {
+    const auto tf = importTfConfig(
+        R"({"cluster": {"chief": ["a:2222"], "worker": ["b:2222", "c:2222"]},
+            "task": {"type": "worker", "index": 0}})",
+        "tf");
+    QVERIFY2(tf.ok(), tf.ok() ? "" : tf.error().text().c_str());
+    SpecText cluster = SpecText::parse(*tf, "tf.yaml", SpecKind::kCluster);
+    QVERIFY2(cluster.ok(), cluster.ok() ? "" : cluster.problems().front().text().c_str());
+    QCOMPARE(cluster.cluster()->nodes_size(), 3);
+    const auto hosts = importHostfile("# ours\nn1 slots=2\nn2 slots=4 max_slots=8\n\nn1\n", "h");
+    QVERIFY(hosts.ok());
+    cluster = SpecText::parse(*hosts, "h.yaml", SpecKind::kCluster);
+    QCOMPARE(cluster.cluster()->nodes_size(), 2);
+    QCOMPARE(cluster.cluster()->nodes(0).devices(0).count(), 3);
+    QVERIFY(!importHostfile("n1 slots=x\n", "h").ok());
+    QVERIFY(!importTfConfig("{}", "t").ok());
+  }
+
+  // Any bytes give problems, never a crash or a hang, and marks stay within the text.
+  void mutations() {
+    std::mt19937 random(7);
+    const std::string pieces = "{}[]:,-#&*!|>'\"%@` \n\t\\\xff\x80" "a0:";
+    for (int i = 0; i < 3000; ++i) {
+      std::string text = kRun;
+      const int count = 1 + static_cast<int>(random() % 6);
+      for (int k = 0; k < count; ++k) {
+        const std::size_t at = random() % text.size();
+        switch (random() % 4) {
+          case 0: text[at] = pieces[random() % pieces.size()]; break;
+          case 1: text.erase(at, 1 + random() % 8); break;
+          case 2: text.insert(at, 1 + random() % 3, pieces[random() % pieces.size()]); break;
+          default: text.insert(at, text.substr(random() % text.size(), random() % 20));
+        }
+        if (text.empty()) text = " ";
+      }
+      const SpecText spec = SpecText::parse(text, "f.yaml", SpecKind::kRun);
+      for (const auto& problem : spec.problems()) {
+        QVERIFY(problem.line >= 0);
+        QVERIFY(!problem.what.empty());
+      }
+      for (const char* path : {"model", "model.layers[1]", "training.batch", "data.train.images"}) {
+        if (const auto mark = spec.mark(path)) {
+          QVERIFY(mark->offset + mark->length <= text.size());
+        }
+        if (const auto edit = spec.edit(path, "7"); edit.ok()) edit->applied(text);
+      }
+      if (const auto edit = spec.moveItem("model.layers", 0, 1); edit.ok()) edit->applied(text);
+      if (const auto edit = spec.removeItem("model.layers", 0); edit.ok()) edit->applied(text);
+    }
+  }
+};
+
+QTEST_GUILESS_MAIN(SpecsTest)
+#include "specs_test.moc"
