@@ -1,31 +1,314 @@
 #include "engine/backends/onednn.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+
+#include "engine/backends/cpu/kernels.h"
 #include "engine/backends/kernel.h"
+#include "engine/backends/onednn_primitives.h"
 #include "engine/backends/reference.h"
+#include "engine/backends/reference_kernels.h"
 
 namespace lockstep::backends {
 namespace {
 
+using ir::Op;
+
+float* in(const KernelSpec& spec, std::size_t i) { return static_cast<float*>(spec.inputs[i].data); }
+float* out(const KernelSpec& spec, std::size_t i = 0) {
+  return static_cast<float*>(spec.outputs[i].data);
+}
+
+struct AlignedFloats {
+  explicit AlignedFloats(std::int64_t count)
+      : data(static_cast<float*>(::operator new(static_cast<std::size_t>(count) * sizeof(float),
+                                                std::align_val_t{64}))),
+        bytes(count * static_cast<std::int64_t>(sizeof(float))) {
+    std::memset(data, 0, static_cast<std::size_t>(bytes));
+  }
+  ~AlignedFloats() { ::operator delete(data, std::align_val_t{64}); }
+  AlignedFloats(const AlignedFloats&) = delete;
+  AlignedFloats& operator=(const AlignedFloats&) = delete;
+  float* const data;
+  const std::int64_t bytes;
+};
+
+using Offsets = std::vector<std::int64_t>;
+Offsets multiples(std::int64_t count, std::int64_t stride) {
+  Offsets offsets(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) offsets[static_cast<std::size_t>(i)] = i * stride;
+  return offsets;
+}
+std::int64_t bytesOf(const Offsets& offsets) {
+  return static_cast<std::int64_t>(offsets.size() * sizeof(std::int64_t));
+}
+
+class MatmulKernel final : public Kernel {
+ public:
+  MatmulKernel(const cpu::Kernels& cpu, const KernelSpec& spec) : cpu_(cpu), pack_(cpu::kPackFloats) {
+    const MatmulShape s = matmulShape(spec);
+    rows_ = multiples(s.n, s.ta ? 1 : s.k);
+    ks_ = multiples(s.k, s.ta ? s.n : 1);
+    gemm_ = {s.n, s.k, s.o, in(spec, 0), rows_.data(), ks_.data(), in(spec, 1),
+             s.tb ? s.k : s.o, s.tb, out(spec), s.o,
+             spec.inputs.size() > 2 ? in(spec, 2) : nullptr, s.relu, false, pack_.data};
+  }
+  void run() override { cpu_.gemm(gemm_); }
+  std::int64_t workspaceBytes() const override {
+    return pack_.bytes + bytesOf(rows_) + bytesOf(ks_);
+  }
+
+ private:
+  const cpu::Kernels& cpu_;
+  AlignedFloats pack_;
+  Offsets rows_, ks_;
+  cpu::Gemm gemm_;
+};
+
+// All three convolutions, an image at a time, as products with the image's patches, which are read
+// where they lie: pixel p and tap t of a patch are x[pixels[p] + taps[t]]. With padding the image is
+// first copied into a frame of zeros.
+class ConvKernel final : public Kernel {
+ public:
+  ConvKernel(const cpu::Kernels& cpu, const KernelSpec& spec)
+      : cpu_(cpu), op_(spec.op), s_(convShape(spec)), pack_(cpu::kPackFloats),
+        frame_(needsFrame() ? frameHeight() * frameWidth() * s_.c : 0),
+        patches_(op_ == Op::kConv2dInputGrad ? s_.oh * s_.ow * taps() : 0),
+        first_(in(spec, 0)), second_(in(spec, 1)),
+        bias_(spec.inputs.size() > 2 ? in(spec, 2) : nullptr), out_(out(spec)) {
+    for (std::int64_t y = 0; y < s_.oh; ++y)
+      for (std::int64_t x = 0; x < s_.ow; ++x)
+        pixels_.push_back((y * s_.stride * frameWidth() + x * s_.stride) * s_.c);
+    for (std::int64_t y = 0; y < s_.kh; ++y)
+      for (std::int64_t x = 0; x < s_.kw; ++x)
+        for (std::int64_t c = 0; c < s_.c; ++c) taps_.push_back((y * frameWidth() + x) * s_.c + c);
+    if (op_ == Op::kConv2dInputGrad) {
+      gradRows_ = multiples(s_.oh * s_.ow, s_.o);
+      gradKs_ = multiples(s_.o, 1);
+    }
+  }
+
+  void run() override {
+    const std::int64_t image = s_.h * s_.w * s_.c, result = s_.oh * s_.ow * s_.o;
+    for (std::int64_t b = 0; b < s_.b; ++b) {
+      if (op_ == Op::kConv2d) forward(framed(first_ + b * image), out_ + b * result);
+      if (op_ == Op::kConv2dWeightGrad)
+        weightGrad(framed(first_ + b * image), second_ + b * result, b > 0);
+      if (op_ == Op::kConv2dInputGrad) inputGrad(first_ + b * result, out_ + b * image);
+    }
+  }
+  std::int64_t workspaceBytes() const override {
+    return pack_.bytes + frame_.bytes + patches_.bytes + bytesOf(pixels_) + bytesOf(taps_) +
+           bytesOf(gradRows_) + bytesOf(gradKs_);
+  }
+
+ private:
+  std::int64_t taps() const { return s_.kh * s_.kw * s_.c; }
+  std::int64_t frameHeight() const { return s_.h + 2 * s_.pad; }
+  std::int64_t frameWidth() const { return s_.w + 2 * s_.pad; }
+  bool needsFrame() const { return s_.pad > 0; }
+
+  // The border of the frame is zero from the start and never written.
+  const float* framed(const float* image) {
+    if (!needsFrame()) return image;
+    for (std::int64_t y = 0; y < s_.h; ++y)
+      std::copy_n(image + y * s_.w * s_.c, s_.w * s_.c,
+                  frame_.data + ((y + s_.pad) * frameWidth() + s_.pad) * s_.c);
+    return frame_.data;
+  }
+  void forward(const float* x, float* y) {
+    cpu_.gemm({s_.oh * s_.ow, taps(), s_.o, x, pixels_.data(), taps_.data(), second_, s_.o, false,
+               y, s_.o, bias_, s_.relu, false, pack_.data});
+  }
+  void weightGrad(const float* x, const float* dy, bool accumulate) {
+    cpu_.gemm({taps(), s_.oh * s_.ow, s_.o, x, taps_.data(), pixels_.data(), dy, s_.o, false, out_,
+               s_.o, nullptr, false, accumulate, pack_.data});
+  }
+  // The patches' gradients, added up where the patches overlap.
+  void inputGrad(const float* dy, float* dx) {
+    cpu_.gemm({s_.oh * s_.ow, s_.o, taps(), dy, gradRows_.data(), gradKs_.data(), second_, s_.o,
+               true, patches_.data, taps(), nullptr, false, false, pack_.data});
+    float* to = needsFrame() ? frame_.data : dx;
+    std::fill_n(to, frameHeight() * frameWidth() * s_.c, 0.0f);
+    const std::int64_t line = s_.kw * s_.c;
+    for (std::size_t p = 0; p < pixels_.size(); ++p)
+      for (std::int64_t ky = 0; ky < s_.kh; ++ky) {
+        float* row = to + pixels_[p] + ky * frameWidth() * s_.c;
+        const float* patch = patches_.data + static_cast<std::int64_t>(p) * taps() + ky * line;
+        for (std::int64_t i = 0; i < line; ++i) row[i] += patch[i];
+      }
+    if (!needsFrame()) return;
+    for (std::int64_t y = 0; y < s_.h; ++y)
+      std::copy_n(frame_.data + ((y + s_.pad) * frameWidth() + s_.pad) * s_.c, s_.w * s_.c,
+                  dx + y * s_.w * s_.c);
+  }
+
+  const cpu::Kernels& cpu_;
+  Op op_;
+  ConvShape s_;
+  AlignedFloats pack_, frame_, patches_;
+  const float *first_, *second_, *bias_;
+  float* out_;
+  Offsets pixels_, taps_, gradRows_, gradKs_;
+};
+
+std::unique_ptr<Kernel> bindAdam(const cpu::Kernels& cpu, const KernelSpec& spec) {
+  const AdamOptions a = adamOptions(*spec.attrs);
+  cpu::Adam base{in(spec, 0), in(spec, 1), in(spec, 2), in(spec, 3), out(spec, 0), out(spec, 1),
+                 out(spec, 2), spec.inputs[0].type.count()};
+  base.beta1 = static_cast<float>(a.beta1);
+  base.beta2 = static_cast<float>(a.beta2);
+  const float *norm = in(spec, 4), *lr = in(spec, 5), *t = in(spec, 6);
+  // lr·m̂/(√v̂ + ε) = lr·(√c₂/c₁)·m/(√v + ε√c₂), c the bias corrections: one division an element.
+  return makeKernel([=, &cpu] {
+    cpu::Adam run = base;
+    const double steps = static_cast<double>(*t), rate = static_cast<double>(*lr);
+    const double correct1 = 1 - std::pow(a.beta1, steps), correct2 = 1 - std::pow(a.beta2, steps);
+    run.scale = static_cast<float>(reference::inverseNorm(static_cast<double>(*norm)));
+    run.rate = static_cast<float>(rate * std::sqrt(correct2) / correct1);
+    run.epsilon = static_cast<float>(a.epsilon * std::sqrt(correct2));
+    run.keep = static_cast<float>(1 - rate * a.weightDecay);
+    cpu.adam(run);
+  });
+}
+
+std::unique_ptr<Kernel> bindSgd(const cpu::Kernels& cpu, const KernelSpec& spec) {
+  cpu::Sgd base{in(spec, 0), in(spec, 1), in(spec, 2), out(spec, 0), out(spec, 1),
+                spec.inputs[0].type.count()};
+  base.momentum = static_cast<float>(ir::floatAttr(*spec.attrs, "momentum"));
+  base.decay = static_cast<float>(ir::floatAttr(*spec.attrs, "weight_decay"));
+  const float *norm = in(spec, 3), *lr = in(spec, 4);
+  return makeKernel([=, &cpu] {
+    cpu::Sgd run = base;
+    run.scale = static_cast<float>(reference::inverseNorm(static_cast<double>(*norm)));
+    run.lr = *lr;
+    cpu.sgd(run);
+  });
+}
+
+// y = f(a [, b]) over all elements.
+std::unique_ptr<Kernel> bindElementwise(const cpu::Kernels& cpu, const KernelSpec& spec) {
+  const std::int64_t n = spec.outputs[0].type.count();
+  const float* a = in(spec, 0);
+  const float* b = spec.inputs.size() > 1 ? in(spec, 1) : nullptr;
+  float* y = out(spec);
+  switch (spec.op) {
+    case Op::kRelu: return makeKernel([=, &cpu] { cpu.relu(n, a, y); });
+    case Op::kReluGrad: return makeKernel([=, &cpu] { cpu.reluGrad(n, a, b, y); });
+    case Op::kTanhGrad: return makeKernel([=, &cpu] { cpu.tanhGrad(n, a, b, y); });
+    case Op::kAdd: return makeKernel([=, &cpu] { cpu.add(n, a, b, y); });
+    default: {
+      const auto factor = static_cast<float>(ir::floatAttr(*spec.attrs, "factor", 1.0));
+      return makeKernel([=, &cpu] { cpu.scale(n, a, factor, y); });
+    }
+  }
+}
+
+// Over rows of C channels: max-pool and its gradient, bias-add, reduce-rows.
+std::unique_ptr<Kernel> bindRows(const cpu::Kernels& cpu, const KernelSpec& spec) {
+  const float* x = in(spec, 0);
+  float* y = out(spec);
+  if (spec.op == Op::kReduceRows || spec.op == Op::kBiasAdd) {
+    const std::int64_t cols = spec.inputs[0].type.shape.back();
+    const std::int64_t rows = cols == 0 ? 0 : spec.inputs[0].type.count() / cols;
+    if (spec.op == Op::kReduceRows)
+      return makeKernel([=, &cpu] { cpu.reduceRows(rows, cols, x, y); });
+    const float* bias = in(spec, 1);
+    return makeKernel([=, &cpu] { cpu.biasAdd(rows, cols, x, bias, y); });
+  }
+  const PoolShape p = poolShape(spec);
+  const cpu::Pool pool{p.b, p.h, p.w, p.c, p.oh, p.ow, p.size, p.stride};
+  if (spec.op == Op::kMaxPool2d) return makeKernel([=, &cpu] { cpu.maxPool(pool, x, y); });
+  const float *top = in(spec, 1), *dy = in(spec, 2);
+  return makeKernel([=, &cpu] { cpu.maxPoolGrad(pool, x, top, dy, y); });
+}
+
+std::unique_ptr<Kernel> bindSoftmaxXent(const KernelSpec& spec) {
+  const Shape& shape = spec.inputs[0].type.shape;
+  const std::int64_t rows = shape[0], k = shape[1];
+  const float *logits = in(spec, 0), *w = in(spec, 2);
+  const auto* label = static_cast<const std::int32_t*>(spec.inputs[1].data);
+  float *loss = out(spec, 0), *probs = out(spec, 1);
+  return makeKernel([=] {
+    double total = 0;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const float* x = logits + r * k;
+      float* p = probs + r * k;
+      const float top = *std::max_element(x, x + k);
+      float sum = 0;
+      for (std::int64_t i = 0; i < k; ++i) sum += p[i] = std::exp(x[i] - top);
+      total += static_cast<double>(w[r] * (std::log(sum) + top - x[label[r]]));
+      const float inverse = 1 / sum;
+      for (std::int64_t i = 0; i < k; ++i) p[i] *= inverse;
+    }
+    *loss = static_cast<float>(total);
+  });
+}
+
 class OneDnn final : public Backend {
  public:
-  explicit OneDnn(int threads) : threads_(threads) {}
+  OneDnn(int threads, const cpu::Kernels& kernels) : cpu_(kernels), engine_(threads) {}
   std::string_view name() const override { return "onednn"; }
-  bool supports(ir::Op op, DType dtype) const override {
+  bool supports(Op op, DType dtype) const override {
     return dtype == DType::kF32 && hasKernel(op);
   }
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
     if (!supports(spec.op, computeType(spec))) return unsupported(name(), spec);
-    return bindReference(spec);
+    switch (spec.op) {
+      case Op::kMatmul:
+        if (engine_.wantsMatmul(matmulShape(spec))) {
+          LOCKSTEP_ASSIGN(auto primitive, engine_.bindMatmul(spec));
+          if (primitive) return primitive;
+        }
+        return std::unique_ptr<Kernel>(std::make_unique<MatmulKernel>(cpu_, spec));
+      case Op::kConv2d:
+      case Op::kConv2dInputGrad:
+      case Op::kConv2dWeightGrad:
+        if (engine_.wantsConv(convShape(spec))) {
+          LOCKSTEP_ASSIGN(auto primitive, engine_.bindConv(spec));
+          if (primitive) return primitive;
+        }
+        return std::unique_ptr<Kernel>(std::make_unique<ConvKernel>(cpu_, spec));
+      case Op::kMaxPool2d:
+      case Op::kMaxPool2dGrad:
+      case Op::kReduceRows:
+      case Op::kBiasAdd:
+        return bindRows(cpu_, spec);
+      case Op::kRelu:
+      case Op::kReluGrad:
+      case Op::kTanhGrad:
+      case Op::kAdd:
+      case Op::kScale:
+        return bindElementwise(cpu_, spec);
+      case Op::kSoftmaxXent: return bindSoftmaxXent(spec);
+      case Op::kAdam: return bindAdam(cpu_, spec);
+      case Op::kSgd: return bindSgd(cpu_, spec);
+      case Op::kCast:
+        if (spec.inputs[0].type.dtype == DType::kU8) {
+          const auto* x = static_cast<const std::uint8_t*>(spec.inputs[0].data);
+          const auto factor = static_cast<float>(ir::floatAttr(*spec.attrs, "scale", 1.0));
+          float* y = out(spec);
+          const std::int64_t n = spec.outputs[0].type.count();
+          return makeKernel([=, &cpu = cpu_] { cpu.castU8(n, x, factor, y); });
+        }
+        return bindReference(spec);
+      default:
+        return bindReference(spec);
+    }
   }
 
  private:
-  [[maybe_unused]] int threads_;
+  const cpu::Kernels& cpu_;
+  OneDnnEngine engine_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> makeOneDnn(const BackendOptions& options) {
-  return std::unique_ptr<Backend>(std::make_unique<OneDnn>(options.threads));
+Result<std::unique_ptr<Backend>> makeOneDnn(const BackendOptions& options,
+                                            const cpu::Kernels& kernels) {
+  return std::unique_ptr<Backend>(std::make_unique<OneDnn>(options.threads, kernels));
 }
 
 }  // namespace lockstep::backends

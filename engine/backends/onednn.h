@@ -7,9 +7,11 @@
 #pragma once
 
 #include "engine/backends/backend.h"
+#include "engine/backends/cpu/kernels.h"
 
 namespace lockstep::backends {
 
-Result<std::unique_ptr<Backend>> makeOneDnn(const BackendOptions& options);
+Result<std::unique_ptr<Backend>> makeOneDnn(const BackendOptions& options,
+                                            const cpu::Kernels& kernels = cpu::best());
 
 }  // namespace lockstep::backends

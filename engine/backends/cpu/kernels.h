@@ -1,0 +1,74 @@
+// Vectorised f32 kernels for plain layouts, compiled once per instruction set and chosen once at
+// run time. No operand needs alignment. Results depend on shapes alone, never on addresses.
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::backends::cpu {
+
+// c[rows×cols] = a·b (+ bias) (+ c where accumulate), then relu. Element (i, k) of `a` is
+// a[rowOffset[i] + kOffset[k]]: a matrix in either order, and equally the patches of an image.
+// `b` is k×cols with leading dimension ldb, or cols×k where `transposed`.
+struct Gemm {
+  std::int64_t rows = 0, k = 0, cols = 0;
+  const float* a = nullptr;
+  const std::int64_t* rowOffset = nullptr;
+  const std::int64_t* kOffset = nullptr;
+  const float* b = nullptr;
+  std::int64_t ldb = 0;
+  bool transposed = false;
+  float* c = nullptr;
+  std::int64_t ldc = 0;
+  const float* bias = nullptr;
+  bool relu = false;
+  bool accumulate = false;
+  float* pack = nullptr;  // kPackFloats floats, aligned to 64 bytes
+};
+inline constexpr std::int64_t kPackFloats = 256 * 64;
+
+struct Pool {
+  std::int64_t b, h, w, c, oh, ow, size, stride;
+};
+
+struct Adam {
+  const float *p, *g, *m, *v;
+  float *pOut, *mOut, *vOut;
+  std::int64_t n;
+  float scale;                // of the gradient
+  float beta1, beta2;
+  float rate, epsilon, keep;  // p' = keep·p − rate·m' / (√v' + epsilon)
+};
+
+struct Sgd {
+  const float *p, *g, *v;
+  float *pOut, *vOut;
+  std::int64_t n;
+  float scale, momentum, decay, lr;
+};
+
+struct Kernels {
+  const char* isa;
+  void (*gemm)(const Gemm&);
+  void (*maxPool)(const Pool&, const float* x, float* y);
+  // dx is written whole.
+  void (*maxPoolGrad)(const Pool&, const float* x, const float* y, const float* dy, float* dx);
+  void (*reduceRows)(std::int64_t rows, std::int64_t cols, const float* x, float* y);
+  void (*biasAdd)(std::int64_t rows, std::int64_t cols, const float* x, const float* b, float* y);
+  void (*relu)(std::int64_t n, const float* x, float* y);
+  void (*reluGrad)(std::int64_t n, const float* dy, const float* y, float* dx);
+  void (*tanhGrad)(std::int64_t n, const float* dy, const float* y, float* dx);
+  void (*add)(std::int64_t n, const float* a, const float* b, float* y);
+  void (*scale)(std::int64_t n, const float* x, float factor, float* y);
+  void (*castU8)(std::int64_t n, const std::uint8_t* x, float factor, float* y);
+  void (*adam)(const Adam&);
+  void (*sgd)(const Sgd&);
+};
+
+extern const Kernels kBase;    // any x86-64
+extern const Kernels kAvx2;    // AVX2 and FMA
+extern const Kernels kAvx512;  // AVX-512 F, BW, DQ, VL
+
+bool runnable(const Kernels& kernels);  // on this machine
+const Kernels& best();                  // of this machine
+
+}  // namespace lockstep::backends::cpu

@@ -1,0 +1,5 @@
+#include "engine/backends/cpu/kernels_body.h"
+
+namespace lockstep::backends::cpu {
+const Kernels kBase = kernels("base");
+}  // namespace lockstep::backends::cpu

@@ -1,0 +1,354 @@
+// The bodies of the kernels, compiled by each kernels_<isa>.cc with that instruction set's flags.
+// Everything has internal linkage and no library header with inline code is included: a function
+// compiled for AVX-512 must never be the linker's choice for a machine without it.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "engine/backends/cpu/kernels.h"
+
+namespace lockstep::backends::cpu {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kWidth = 16;
+#elif defined(__AVX2__)
+constexpr int kWidth = 8;
+#else
+constexpr int kWidth = 4;
+#endif
+typedef float Vec __attribute__((vector_size(kWidth * 4), aligned(4), may_alias));
+typedef std::int32_t Mask __attribute__((vector_size(kWidth * 4), aligned(4), may_alias));
+
+inline Vec load(const float* p) { return *reinterpret_cast<const Vec*>(p); }
+inline void store(float* p, Vec v) { *reinterpret_cast<Vec*>(p) = v; }
+inline Vec splat(float x) { return x - Vec{}; }
+inline Vec where(Mask mask, Vec a, Vec b) { return mask ? a : b; }
+inline Vec larger(Vec a, Vec b) { return a > b ? a : b; }
+inline Vec squareRoot(Vec v) {
+#if defined(__AVX512F__)
+  return static_cast<Vec>(_mm512_maskz_sqrt_ps(0xffff, static_cast<__m512>(v)));
+#elif defined(__AVX2__)
+  return static_cast<Vec>(_mm256_sqrt_ps(static_cast<__m256>(v)));
+#else
+  return static_cast<Vec>(_mm_sqrt_ps(static_cast<__m128>(v)));
+#endif
+}
+
+#if defined(__AVX2__) && !defined(__AVX512F__)
+inline __m256i lanes(std::int64_t n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
+                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+#endif
+// The first `n` lanes, 0 < n <= kWidth; the others read as 0 and are not written.
+inline Vec loadPart(const float* p, std::int64_t n) {
+  if (n == kWidth) return load(p);
+#if defined(__AVX512F__)
+  return static_cast<Vec>(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p));
+#elif defined(__AVX2__)
+  return static_cast<Vec>(_mm256_maskload_ps(p, lanes(n)));
+#else
+  Vec v{};
+  for (std::int64_t i = 0; i < n; ++i) v[i] = p[i];
+  return v;
+#endif
+}
+inline void storePart(float* p, Vec v, std::int64_t n) {
+  if (n == kWidth) return store(p, v);
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), static_cast<__m512>(v));
+#elif defined(__AVX2__)
+  _mm256_maskstore_ps(p, lanes(n), static_cast<__m256>(v));
+#else
+  for (std::int64_t i = 0; i < n; ++i) p[i] = v[i];
+#endif
+}
+inline std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+
+// ---- GEMM ----------------------------------------------------------------------------------
+// A tile of R rows and V vectors stays in registers over a block of k; b is one packed panel
+// of V vectors a row.
+
+constexpr std::int64_t kBlock = 256;  // k of one packed panel
+
+struct Tile {
+  std::int64_t k;
+  const float* a;
+  const std::int64_t *rowOffset, *kOffset;
+  const float* b;
+  std::int64_t ldb;
+  float* c;
+  std::int64_t ldc;
+  const float* start;  // the first value of every row where not accumulating; V vectors
+  bool accumulate, relu;
+  std::int64_t last;   // lanes of the last vector
+};
+
+template <int R, int V>
+void tile(const Tile& t) {
+  const float* p[R];
+  Vec sum[R][V];
+  for (int i = 0; i < R; ++i) {
+    p[i] = t.a + t.rowOffset[i];
+    float* row = t.c + i * t.ldc;
+    for (int j = 0; j < V; ++j) {
+      if (!t.accumulate) sum[i][j] = load(t.start + j * kWidth);
+      else if (j + 1 < V) sum[i][j] = load(row + j * kWidth);
+      else sum[i][j] = loadPart(row + j * kWidth, t.last);
+    }
+  }
+  const float* b = t.b;
+  const std::int64_t* offset = t.kOffset;
+  for (std::int64_t k = 0; k < t.k; ++k, b += t.ldb) {
+    Vec y[V];
+    for (int j = 0; j < V; ++j) y[j] = load(b + j * kWidth);
+    const std::int64_t at = offset[k];
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) {
+      const Vec x = splat(p[i][at]);
+#pragma GCC unroll 4
+      for (int j = 0; j < V; ++j) sum[i][j] += x * y[j];
+    }
+  }
+  for (int i = 0; i < R; ++i) {
+    float* row = t.c + i * t.ldc;
+    for (int j = 0; j < V; ++j) {
+      const Vec v = t.relu ? larger(sum[i][j], Vec{}) : sum[i][j];
+      if (j + 1 < V) store(row + j * kWidth, v);
+      else storePart(row + j * kWidth, v, t.last);
+    }
+  }
+}
+
+using TileFunction = void (*)(const Tile&);
+constexpr int kMaxRows = 14;
+#if defined(__AVX512F__)
+constexpr int kRows[5] = {0, 14, 12, 8, 6};
+#else
+constexpr int kRows[5] = {0, 8, 6, 4, 3};
+#endif
+template <int R, int V>
+constexpr TileFunction tileOf() {
+  if constexpr (R <= kRows[V]) return tile<R, V>;
+  else return nullptr;
+}
+#define LOCKSTEP_TILES(V)                                                              \
+  {nullptr, tileOf<1, V>(), tileOf<2, V>(), tileOf<3, V>(), tileOf<4, V>(),            \
+   tileOf<5, V>(), tileOf<6, V>(), tileOf<7, V>(), tileOf<8, V>(), tileOf<9, V>(),     \
+   tileOf<10, V>(), tileOf<11, V>(), tileOf<12, V>(), tileOf<13, V>(), tileOf<14, V>()}
+constexpr TileFunction kTiles[5][kMaxRows + 1] = {
+    {}, LOCKSTEP_TILES(1), LOCKSTEP_TILES(2), LOCKSTEP_TILES(3), LOCKSTEP_TILES(4)};
+#undef LOCKSTEP_TILES
+
+void pack(const Gemm& g, std::int64_t k0, std::int64_t k, std::int64_t j0, std::int64_t width,
+          std::int64_t panel) {
+  float* to = g.pack;
+  if (width < panel)
+    for (std::int64_t i = 0; i < k * panel; ++i) to[i] = 0;
+  if (g.transposed) {
+    for (std::int64_t j = 0; j < width; ++j) {
+      const float* from = g.b + (j0 + j) * g.ldb + k0;
+      for (std::int64_t i = 0; i < k; ++i) to[i * panel + j] = from[i];
+    }
+    return;
+  }
+  for (std::int64_t i = 0; i < k; ++i) {
+    const float* from = g.b + (k0 + i) * g.ldb + j0;
+    for (std::int64_t j = 0; j < width; ++j) to[i * panel + j] = from[j];
+  }
+}
+
+void gemm(const Gemm& g) {
+  const int vectors = g.cols <= kWidth ? 1 : (kWidth < 16 && g.cols == 4 * kWidth) ? 4 : 2;
+  const std::int64_t panel = vectors * kWidth;
+  const std::int64_t chunks = (g.rows + kRows[vectors] - 1) / kRows[vectors];
+  // A row of exactly one panel is packed as it stands.
+  const bool direct = !g.transposed && g.cols == panel;
+  float start[4 * kWidth];
+  for (std::int64_t k0 = 0; k0 < g.k || k0 == 0; k0 += kBlock) {
+    const std::int64_t k = least(kBlock, g.k - k0);
+    for (std::int64_t j0 = 0; j0 < g.cols; j0 += panel) {
+      const std::int64_t width = least(panel, g.cols - j0);
+      const int used = static_cast<int>((width + kWidth - 1) / kWidth);
+      if (!direct) pack(g, k0, k, j0, width, panel);
+      for (std::int64_t j = 0; j < panel; ++j) start[j] = g.bias && j < width ? g.bias[j0 + j] : 0;
+      Tile t{k, g.a, nullptr, g.kOffset + k0, direct ? g.b + k0 * g.ldb : g.pack,
+             direct ? g.ldb : panel, nullptr, g.ldc, start, g.accumulate || k0 > 0,
+             g.relu && k0 + k == g.k, width - (used - 1) * kWidth};
+      // Rows are shared out evenly, so that no tile is too small to keep the units busy.
+      for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+        const std::int64_t from = chunk * g.rows / chunks, to = (chunk + 1) * g.rows / chunks;
+        t.rowOffset = g.rowOffset + from;
+        t.c = g.c + from * g.ldc + j0;
+        kTiles[used][to - from](t);
+      }
+    }
+  }
+}
+
+// ---- pooling -------------------------------------------------------------------------------
+
+void maxPool(const Pool& s, const float* x, float* y) {
+  for (std::int64_t b = 0; b < s.b; ++b)
+    for (std::int64_t oy = 0; oy < s.oh; ++oy)
+      for (std::int64_t ox = 0; ox < s.ow; ++ox, y += s.c) {
+        const float* corner = x + ((b * s.h + oy * s.stride) * s.w + ox * s.stride) * s.c;
+        for (std::int64_t c = 0; c < s.c; c += kWidth) {
+          const std::int64_t n = least(kWidth, s.c - c);
+          Vec top = loadPart(corner + c, n);
+          for (std::int64_t ky = 0; ky < s.size; ++ky)
+            for (std::int64_t kx = 0; kx < s.size; ++kx)
+              top = larger(loadPart(corner + (ky * s.w + kx) * s.c + c, n), top);
+          storePart(y + c, top, n);
+        }
+      }
+}
+
+void maxPoolGrad(const Pool& s, const float* x, const float* y, const float* dy, float* dx) {
+  const bool overlapping = s.stride < s.size;
+  const bool covered = s.stride == s.size && s.oh * s.stride == s.h && s.ow * s.stride == s.w;
+  if (!covered)
+    for (std::int64_t i = 0; i < s.b * s.h * s.w * s.c; ++i) dx[i] = 0;
+  for (std::int64_t b = 0; b < s.b; ++b)
+    for (std::int64_t oy = 0; oy < s.oh; ++oy)
+      for (std::int64_t ox = 0; ox < s.ow; ++ox, y += s.c, dy += s.c) {
+        const std::int64_t corner = ((b * s.h + oy * s.stride) * s.w + ox * s.stride) * s.c;
+        for (std::int64_t c = 0; c < s.c; c += kWidth) {
+          const std::int64_t n = least(kWidth, s.c - c);
+          const Vec top = loadPart(y + c, n);
+          Vec left = loadPart(dy + c, n);  // what the first maximum has not yet taken
+          Mask open = Mask{} - 1;
+          for (std::int64_t ky = 0; ky < s.size; ++ky)
+            for (std::int64_t kx = 0; kx < s.size; ++kx) {
+              const std::int64_t at = corner + (ky * s.w + kx) * s.c + c;
+              const Mask hit = (loadPart(x + at, n) == top) & open;
+              open &= ~hit;
+              Vec grad = where(hit, left, Vec{});
+              if (overlapping) grad += loadPart(dx + at, n);
+              storePart(dx + at, grad, n);
+            }
+        }
+      }
+}
+
+// ---- rows ----------------------------------------------------------------------------------
+
+// Blocks of rows are summed first and the blocks' sums then: the error grows with the square root.
+void reduceRows(std::int64_t rows, std::int64_t cols, const float* x, float* y) {
+  constexpr std::int64_t kRowsPerBlock = 256;
+  for (std::int64_t c = 0; c < cols; c += 2 * kWidth) {
+    const std::int64_t n0 = least(kWidth, cols - c);
+    const std::int64_t n1 = least(kWidth, cols - c - n0);
+    Vec total0{}, total1{};
+    for (std::int64_t r0 = 0; r0 < rows; r0 += kRowsPerBlock) {
+      const std::int64_t end = least(rows, r0 + kRowsPerBlock);
+      Vec even0{}, even1{}, odd0{}, odd1{};
+      std::int64_t r = r0;
+      for (; r + 1 < end; r += 2) {
+        const float* p = x + r * cols + c;
+        even0 += loadPart(p, n0);
+        odd0 += loadPart(p + cols, n0);
+        if (n1 == 0) continue;
+        even1 += loadPart(p + kWidth, n1);
+        odd1 += loadPart(p + cols + kWidth, n1);
+      }
+      if (r < end) {
+        const float* p = x + r * cols + c;
+        even0 += loadPart(p, n0);
+        if (n1 > 0) even1 += loadPart(p + kWidth, n1);
+      }
+      total0 += even0 + odd0;
+      total1 += even1 + odd1;
+    }
+    storePart(y + c, total0, n0);
+    if (n1 > 0) storePart(y + c + kWidth, total1, n1);
+  }
+}
+
+void biasAdd(std::int64_t rows, std::int64_t cols, const float* x, const float* b, float* y) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < cols; c += kWidth) {
+      const std::int64_t n = least(kWidth, cols - c);
+      storePart(y + r * cols + c, loadPart(x + r * cols + c, n) + loadPart(b + c, n), n);
+    }
+}
+
+// ---- elementwise ---------------------------------------------------------------------------
+
+// f(i, lanes) over n elements in vectors.
+template <typename F>
+inline void forVectors(std::int64_t n, F f) {
+  std::int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) f(i, std::int64_t{kWidth});
+  if (i < n) f(i, n - i);
+}
+
+void relu(std::int64_t n, const float* x, float* y) {
+  forVectors(n, [=](std::int64_t i, std::int64_t m) {
+    storePart(y + i, larger(loadPart(x + i, m), Vec{}), m);
+  });
+}
+void reluGrad(std::int64_t n, const float* dy, const float* y, float* dx) {
+  forVectors(n, [=](std::int64_t i, std::int64_t m) {
+    const Mask on = loadPart(y + i, m) > Vec{};
+    storePart(dx + i, where(on, loadPart(dy + i, m), Vec{}), m);
+  });
+}
+void tanhGrad(std::int64_t n, const float* dy, const float* y, float* dx) {
+  forVectors(n, [=](std::int64_t i, std::int64_t m) {
+    const Vec v = loadPart(y + i, m);
+    storePart(dx + i, loadPart(dy + i, m) * (1.0f - v * v), m);
+  });
+}
+void add(std::int64_t n, const float* a, const float* b, float* y) {
+  forVectors(n, [=](std::int64_t i, std::int64_t m) {
+    storePart(y + i, loadPart(a + i, m) + loadPart(b + i, m), m);
+  });
+}
+void scale(std::int64_t n, const float* x, float factor, float* y) {
+  forVectors(n, [=](std::int64_t i, std::int64_t m) {
+    storePart(y + i, loadPart(x + i, m) * factor, m);
+  });
+}
+void castU8(std::int64_t n, const std::uint8_t* x, float factor, float* y) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i)
+    y[i] = static_cast<float>(static_cast<std::int32_t>(x[i])) * factor;
+}
+
+// ---- optimizers ----------------------------------------------------------------------------
+
+void adam(const Adam& o) {
+  const Adam a = o;
+  const float rest1 = 1 - a.beta1, rest2 = 1 - a.beta2;
+  forVectors(a.n, [=](std::int64_t i, std::int64_t n) {
+    const Vec g = loadPart(a.g + i, n) * a.scale;
+    const Vec m = loadPart(a.m + i, n) * a.beta1 + g * rest1;
+    const Vec v = loadPart(a.v + i, n) * a.beta2 + g * g * rest2;
+    const Vec p = loadPart(a.p + i, n) * a.keep - m * a.rate / (squareRoot(v) + a.epsilon);
+    storePart(a.mOut + i, m, n);
+    storePart(a.vOut + i, v, n);
+    storePart(a.pOut + i, p, n);
+  });
+}
+
+void sgd(const Sgd& o) {
+  const Sgd a = o;
+  forVectors(a.n, [=](std::int64_t i, std::int64_t n) {
+    const Vec p = loadPart(a.p + i, n);
+    const Vec v = loadPart(a.v + i, n) * a.momentum + loadPart(a.g + i, n) * a.scale + p * a.decay;
+    storePart(a.vOut + i, v, n);
+    storePart(a.pOut + i, p - v * a.lr, n);
+  });
+}
+
+constexpr Kernels kernels(const char* isa) {
+  return {isa,  gemm,     maxPool,  maxPoolGrad, reduceRows, biasAdd, relu,
+          reluGrad, tanhGrad, add,  scale,       castU8,     adam,    sgd};
+}
+
+}  // namespace
+}  // namespace lockstep::backends::cpu

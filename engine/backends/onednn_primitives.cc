@@ -1,0 +1,172 @@
+#include "engine/backends/onednn_primitives.h"
+
+#include <omp.h>
+
+#include <cstring>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <unordered_map>
+
+namespace lockstep::backends {
+
+using dnnl::memory;
+using ir::Op;
+using Format = memory::format_tag;
+
+struct OneDnnEngine::State {
+  explicit State(int count) : threads(count) {}
+  const int threads;
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+};
+
+namespace {
+
+memory::desc describe(memory::dims dims, Format format) {
+  return {std::move(dims), memory::data_type::f32, format};
+}
+
+dnnl::primitive_attr attributes(bool relu) {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (relu) {
+    dnnl::post_ops ops;
+    ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+    attr.set_post_ops(ops);
+  }
+  return attr;
+}
+
+template <typename State>
+class PrimitiveKernel final : public Kernel {
+ public:
+  PrimitiveKernel(std::shared_ptr<State> state, dnnl::primitive primitive,
+                  std::unordered_map<int, memory> arguments, const memory::desc& scratch)
+      : state_(std::move(state)), primitive_(std::move(primitive)),
+        arguments_(std::move(arguments)), scratch_(scratch, state_->engine),
+        bytes_(static_cast<std::int64_t>(scratch.get_size())) {
+    arguments_.insert({DNNL_ARG_SCRATCHPAD, scratch_});
+  }
+  void run() override {
+    omp_set_num_threads(state_->threads);  // a setting of the calling thread
+    primitive_.execute(state_->stream, arguments_);
+  }
+  std::int64_t workspaceBytes() const override { return bytes_; }
+
+ private:
+  std::shared_ptr<State> state_;
+  dnnl::primitive primitive_;
+  std::unordered_map<int, memory> arguments_;
+  memory scratch_;
+  std::int64_t bytes_;
+};
+
+template <typename State, typename Descriptor>
+std::unique_ptr<Kernel> finish(const std::shared_ptr<State>& state, const Descriptor& descriptor,
+                               dnnl::primitive primitive,
+                               std::unordered_map<int, memory> arguments) {
+  if (std::strncmp(descriptor.impl_info_str(), "ref", 3) == 0) return nullptr;
+  return std::make_unique<PrimitiveKernel<State>>(state, std::move(primitive),
+                                                  std::move(arguments),
+                                                  descriptor.scratchpad_desc());
+}
+
+Error foreign(const KernelSpec& spec, const dnnl::error& error) {
+  Error result = makeError(Code::kInternal, "{}: oneDNN refused {}", spec.name,
+                           ir::info(spec.op).name);
+  result.why = error.what();
+  return result;
+}
+
+}  // namespace
+
+OneDnnEngine::OneDnnEngine(int threads) {
+  omp_set_num_threads(threads);
+  state_ = std::make_shared<State>(threads);
+}
+OneDnnEngine::~OneDnnEngine() = default;
+
+bool OneDnnEngine::wantsMatmul(const MatmulShape& s) const {
+  const std::int64_t work = s.n * s.k * s.o;
+  return s.o >= 64 && s.n >= 16 && work >= (state_->threads > 1 ? 1 << 20 : 1 << 24);
+}
+
+bool OneDnnEngine::wantsConv(const ConvShape& s) const { return s.c >= 8 && s.o >= 8; }
+
+Result<std::unique_ptr<Kernel>> OneDnnEngine::bindMatmul(const KernelSpec& spec) {
+  const MatmulShape s = matmulShape(spec);
+  const auto a = describe({s.n, s.k}, s.ta ? Format::ba : Format::ab);
+  const auto b = describe({s.k, s.o}, s.tb ? Format::ba : Format::ab);
+  const auto y = describe({s.n, s.o}, Format::ab);
+  auto at = [&](const memory::desc& desc, void* data) {
+    return memory(desc, state_->engine, data);
+  };
+  omp_set_num_threads(state_->threads);
+  try {
+    std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, at(a, spec.inputs[0].data)},
+                                              {DNNL_ARG_WEIGHTS, at(b, spec.inputs[1].data)},
+                                              {DNNL_ARG_DST, at(y, spec.outputs[0].data)}};
+    memory::desc bias;
+    if (spec.inputs.size() > 2) {
+      bias = describe({1, s.o}, Format::ab);
+      arguments.insert({DNNL_ARG_BIAS, at(bias, spec.inputs[2].data)});
+    }
+    const dnnl::matmul::desc desc =
+        spec.inputs.size() > 2 ? dnnl::matmul::desc(a, b, bias, y) : dnnl::matmul::desc(a, b, y);
+    const dnnl::matmul::primitive_desc chosen(desc, attributes(s.relu), state_->engine);
+    return finish(state_, chosen, dnnl::matmul(chosen), std::move(arguments));
+  } catch (const dnnl::error& error) {
+    return foreign(spec, error);
+  }
+}
+
+Result<std::unique_ptr<Kernel>> OneDnnEngine::bindConv(const KernelSpec& spec) {
+  const ConvShape s = convShape(spec);
+  const auto x = describe({s.b, s.c, s.h, s.w}, Format::nhwc);
+  const auto w = describe({s.o, s.c, s.kh, s.kw}, Format::hwio);
+  const auto y = describe({s.b, s.o, s.oh, s.ow}, Format::nhwc);
+  const memory::dims strides{s.stride, s.stride}, before{s.pad, s.pad};
+  // What the last window does not reach is taken off behind.
+  const memory::dims after{(s.oh - 1) * s.stride + s.kh - s.h - s.pad,
+                           (s.ow - 1) * s.stride + s.kw - s.w - s.pad};
+  constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+  auto at = [&](const memory::desc& desc, const Operand& operand) {
+    return memory(desc, state_->engine, operand.data);
+  };
+  const bool hasBias = spec.op == Op::kConv2d && spec.inputs.size() > 2;
+  omp_set_num_threads(state_->threads);
+  try {
+    const memory::desc bias = hasBias ? describe({s.o}, Format::a) : memory::desc();
+    const auto kind =
+        spec.op == Op::kConv2d ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
+    const auto forward =
+        hasBias ? dnnl::convolution_forward::desc(kind, kDirect, x, w, bias, y, strides, before, after)
+                : dnnl::convolution_forward::desc(kind, kDirect, x, w, y, strides, before, after);
+    const dnnl::convolution_forward::primitive_desc hint(forward, attributes(s.relu),
+                                                         state_->engine);
+    if (spec.op == Op::kConv2d) {
+      std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, at(x, spec.inputs[0])},
+                                                {DNNL_ARG_WEIGHTS, at(w, spec.inputs[1])},
+                                                {DNNL_ARG_DST, at(y, spec.outputs[0])}};
+      if (hasBias) arguments.insert({DNNL_ARG_BIAS, at(bias, spec.inputs[2])});
+      return finish(state_, hint, dnnl::convolution_forward(hint), std::move(arguments));
+    }
+    if (spec.op == Op::kConv2dInputGrad) {
+      const dnnl::convolution_backward_data::primitive_desc chosen(
+          {kDirect, x, w, y, strides, before, after}, attributes(false), state_->engine, hint);
+      return finish(state_, chosen, dnnl::convolution_backward_data(chosen),
+                    {{DNNL_ARG_DIFF_DST, at(y, spec.inputs[0])},
+                     {DNNL_ARG_WEIGHTS, at(w, spec.inputs[1])},
+                     {DNNL_ARG_DIFF_SRC, at(x, spec.outputs[0])}});
+    }
+    const dnnl::convolution_backward_weights::primitive_desc chosen(
+        {kDirect, x, w, y, strides, before, after}, attributes(false), state_->engine, hint);
+    return finish(state_, chosen, dnnl::convolution_backward_weights(chosen),
+                  {{DNNL_ARG_SRC, at(x, spec.inputs[0])},
+                   {DNNL_ARG_DIFF_DST, at(y, spec.inputs[1])},
+                   {DNNL_ARG_DIFF_WEIGHTS, at(w, spec.outputs[0])}});
+  } catch (const dnnl::error& error) {
+    return foreign(spec, error);
+  }
+}
+
+}  // namespace lockstep::backends

@@ -1,0 +1,33 @@
+// oneDNN primitives on plain layouts: large matrix products and convolutions of many channels. A
+// primitive that would want a blocked layout is never chosen, so nothing is reordered at run time;
+// scratch memory is allocated when binding. Internal to engine/backends.
+#pragma once
+
+#include <memory>
+
+#include "engine/backends/kernel.h"
+
+namespace lockstep::backends {
+
+class OneDnnEngine {
+ public:
+  explicit OneDnnEngine(int threads);
+  ~OneDnnEngine();
+  OneDnnEngine(const OneDnnEngine&) = delete;
+  OneDnnEngine& operator=(const OneDnnEngine&) = delete;
+
+  // Whether oneDNN is expected to be faster than our own kernels.
+  bool wantsMatmul(const MatmulShape& shape) const;
+  bool wantsConv(const ConvShape& shape) const;
+
+  // Null where oneDNN has only its reference implementation for the spec. Errors: kInternal with
+  // oneDNN's own words.
+  Result<std::unique_ptr<Kernel>> bindMatmul(const KernelSpec& spec);
+  Result<std::unique_ptr<Kernel>> bindConv(const KernelSpec& spec);
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // kernels hold it too
+};
+
+}  // namespace lockstep::backends

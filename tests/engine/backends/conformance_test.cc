@@ -1,0 +1,390 @@
+// Every op with a kernel, on several shapes, on every backend, against the reference backend in
+// f64. Operands are aligned to their elements only, outputs are poisoned before the run and fenced
+// on both sides, and outputs that may lie on an input's memory are also tried there.
+#include <QTest>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "engine/backends/backend.h"
+#include "engine/backends/cpu/kernels.h"
+#include "engine/backends/onednn.h"
+#include "engine/base/clock.h"
+#include "engine/base/random.h"
+
+using namespace lockstep;
+using backends::Backend;
+using ir::Op;
+
+namespace {
+
+// The largest error allowed in f32, relative to the largest magnitude of the output; sums over
+// tens of thousands of elements are among the cases.
+constexpr double kTolerance = 2e-5;
+constexpr double kFence = 12345.0;
+
+enum class Fill { kNormal, kFewValues, kPositive, kLabels, kBytes };
+
+struct Input {
+  Shape shape;
+  Fill fill = Fill::kNormal;
+};
+
+struct Case {
+  std::string name;
+  Op op;
+  ir::Attrs attrs;
+  std::vector<Input> inputs;
+};
+
+DType dtypeOf(Fill fill, DType compute) {
+  return fill == Fill::kLabels ? DType::kI32 : fill == Fill::kBytes ? DType::kU8 : compute;
+}
+
+// Values that f32 holds exactly, so that both precisions see the same.
+double draw(Fill fill, std::uint64_t key, std::uint64_t i) {
+  switch (fill) {
+    case Fill::kNormal: return static_cast<float>(randomNormal(key, i));
+    case Fill::kFewValues: return std::floor(randomUniform(key, i) * 5) - 2;
+    case Fill::kPositive: return static_cast<float>(0.5 + randomUniform(key, i));
+    case Fill::kLabels: return std::floor(randomUniform(key, i) * 3);
+    case Fill::kBytes: return std::floor(randomUniform(key, i) * 256);
+  }
+  return 0;
+}
+
+// `count` elements with a fence element on each side; the data start one element past an aligned
+// address.
+class Tensor {
+ public:
+  explicit Tensor(ir::TensorType type) : type_(std::move(type)) {
+    bytes_.resize((static_cast<std::size_t>(type_.count()) + 2) * sizeOf(type_.dtype));
+    set(-1, kFence);
+    set(type_.count(), kFence);
+  }
+  double at(std::int64_t i) const {
+    const std::byte* p = address(i);
+    switch (type_.dtype) {
+      case DType::kF32: return *reinterpret_cast<const float*>(p);
+      case DType::kF64: return *reinterpret_cast<const double*>(p);
+      case DType::kI32: return *reinterpret_cast<const std::int32_t*>(p);
+      default: return *reinterpret_cast<const std::uint8_t*>(p);
+    }
+  }
+  void set(std::int64_t i, double value) {
+    std::byte* p = const_cast<std::byte*>(address(i));
+    switch (type_.dtype) {
+      case DType::kF32: *reinterpret_cast<float*>(p) = static_cast<float>(value); break;
+      case DType::kF64: *reinterpret_cast<double*>(p) = value; break;
+      case DType::kI32: *reinterpret_cast<std::int32_t*>(p) = static_cast<std::int32_t>(value); break;
+      default: *reinterpret_cast<std::uint8_t*>(p) = static_cast<std::uint8_t>(static_cast<int>(value) & 255);
+    }
+  }
+  bool fenced() const {
+    return !isFloat(type_.dtype) || (at(-1) == kFence && at(type_.count()) == kFence);
+  }
+  backends::Operand operand() { return {const_cast<std::byte*>(address(0)), type_}; }
+  const ir::TensorType& type() const { return type_; }
+
+ private:
+  const std::byte* address(std::int64_t i) const {
+    return bytes_.data() + (i + 1) * static_cast<std::int64_t>(sizeOf(type_.dtype));
+  }
+  ir::TensorType type_;
+  std::vector<std::byte> bytes_;
+};
+
+struct Outcome {
+  std::vector<Tensor> outputs;
+  std::string problem;
+};
+
+// Runs the case twice, so that a kernel that leaves something behind is found out.
+Outcome play(Backend& backend, const Case& test, DType compute, bool inPlace) {
+  Outcome outcome;
+  ir::Attrs attrs = test.attrs;
+  if (attrs.contains("dtype")) attrs["dtype"] = std::string(dtypeName(compute));
+  std::vector<Tensor> inputs;
+  std::vector<ir::TensorType> types;
+  for (const Input& input : test.inputs) {
+    types.push_back({dtypeOf(input.fill, compute), input.shape});
+    inputs.emplace_back(types.back());
+  }
+  const ir::OpInfo& info = ir::info(test.op);
+  auto inferred = info.infer(types, attrs);
+  if (!inferred.ok()) return {{}, inferred.error().text()};
+  for (const ir::TensorType& type : *inferred) outcome.outputs.emplace_back(type);
+
+  backends::KernelSpec spec;
+  spec.op = test.op;
+  spec.name = test.name;
+  spec.attrs = &attrs;
+  for (Tensor& input : inputs) spec.inputs.push_back(input.operand());
+  auto shared = [&](std::size_t i) { return inPlace ? info.inPlace[i] : -1; };
+  for (std::size_t i = 0; i < outcome.outputs.size(); ++i)
+    spec.outputs.push_back(shared(i) < 0 ? outcome.outputs[i].operand()
+                                         : inputs[static_cast<std::size_t>(shared(i))].operand());
+  auto kernel = backend.bind(spec);
+  if (!kernel.ok()) return {{}, kernel.error().text()};
+  for (int run = 0; run < 2; ++run) {
+    for (Tensor& output : outcome.outputs)
+      for (std::int64_t i = 0; i < output.type().count(); ++i)
+        output.set(i, std::numeric_limits<double>::quiet_NaN());
+    for (std::size_t k = 0; k < inputs.size(); ++k)
+      for (std::int64_t i = 0; i < inputs[k].type().count(); ++i)
+        inputs[k].set(i, draw(test.inputs[k].fill, 100 + k, static_cast<std::uint64_t>(i)));
+    (*kernel)->run();
+  }
+  for (std::size_t i = 0; i < outcome.outputs.size(); ++i)
+    if (shared(i) >= 0) outcome.outputs[i] = inputs[static_cast<std::size_t>(shared(i))];
+  for (const Tensor& output : outcome.outputs)
+    if (!output.fenced()) outcome.problem = "wrote outside its output";
+  for (const Tensor& input : inputs)
+    if (!input.fenced()) outcome.problem = "wrote outside its output";
+  return outcome;
+}
+
+std::string difference(const Outcome& want, const Outcome& got, double tolerance) {
+  for (std::size_t k = 0; k < want.outputs.size(); ++k) {
+    const Tensor &a = want.outputs[k], &b = got.outputs[k];
+    double largest = 1e-30;
+    for (std::int64_t i = 0; i < a.type().count(); ++i)
+      largest = std::max(largest, std::abs(a.at(i)));
+    for (std::int64_t i = 0; i < a.type().count(); ++i)
+      if (!(std::abs(a.at(i) - b.at(i)) <= tolerance * largest))
+        return fmt::format("output {} element {}: {} instead of {}, of at most {}", k, i, b.at(i),
+                           a.at(i), largest);
+  }
+  return {};
+}
+
+ir::Attrs conv(std::int64_t stride, std::int64_t pad) { return {{"stride", stride}, {"pad", pad}}; }
+
+void addConv(std::vector<Case>& cases, const std::string& name, Shape x, Shape w,
+             std::int64_t stride, std::int64_t pad) {
+  const Shape y{x[0], (x[1] + 2 * pad - w[0]) / stride + 1, (x[2] + 2 * pad - w[1]) / stride + 1,
+                w[3]};
+  ir::Attrs attrs = conv(stride, pad);
+  cases.push_back({name, Op::kConv2d, attrs, {{x}, {w}}});
+  ir::Attrs relu = attrs;
+  relu["act"] = std::string("relu");
+  cases.push_back({name + " bias relu", Op::kConv2d, relu, {{x}, {w}, {{w[3]}}}});
+  cases.push_back({name + " bias", Op::kConv2d, attrs, {{x}, {w}, {{w[3]}}}});
+  attrs["shape"] = x;
+  cases.push_back({name, Op::kConv2dInputGrad, attrs, {{y}, {w}}});
+  attrs["shape"] = w;
+  cases.push_back({name, Op::kConv2dWeightGrad, attrs, {{x}, {y}}});
+}
+
+void addPool(std::vector<Case>& cases, const std::string& name, Shape x, std::int64_t size,
+             std::int64_t stride) {
+  const ir::Attrs attrs{{"size", size}, {"stride", stride}};
+  for (Fill fill : {Fill::kNormal, Fill::kFewValues})
+    cases.push_back({name, Op::kMaxPool2d, attrs, {{x, fill}}});
+}
+
+void addMatmul(std::vector<Case>& cases, std::int64_t n, std::int64_t k, std::int64_t o) {
+  for (int form = 0; form < 6; ++form) {
+    ir::Attrs attrs;
+    const bool ta = form == 1 || form == 3, tb = form == 2 || form == 3;
+    if (ta) attrs["ta"] = std::int64_t{1};
+    if (tb) attrs["tb"] = std::int64_t{1};
+    if (form == 5) attrs["act"] = std::string("relu");
+    std::vector<Input> inputs{{ta ? Shape{k, n} : Shape{n, k}}, {tb ? Shape{o, k} : Shape{k, o}}};
+    if (form >= 4) inputs.push_back({{o}});
+    cases.push_back({fmt::format("{}x{}x{} form {}", n, k, o, form), Op::kMatmul, attrs, inputs});
+  }
+}
+
+std::vector<Case> allCases() {
+  std::vector<Case> cases;
+  const ir::Attrs floats{{"dtype", std::string("f32")}, {"scale", 1.0 / 255}};
+  for (const std::int64_t n : {1, 7, 16, 33, 1000}) {
+    const Shape s{n};
+    cases.push_back({"bytes", Op::kCast, floats, {{s, Fill::kBytes}}});
+    cases.push_back({"integers", Op::kCast, floats, {{s, Fill::kLabels}}});
+    cases.push_back({"floats", Op::kCast, floats, {{s}}});
+    cases.push_back({"scale", Op::kScale, {{"factor", -0.3}}, {{s}}});
+    for (Op op : {Op::kRelu, Op::kGelu, Op::kTanh, Op::kSumAll})
+      cases.push_back({fmt::format("{}", n), op, {}, {{s}}});
+    for (Op op : {Op::kAdd, Op::kReluGrad, Op::kGeluGrad, Op::kTanhGrad})
+      cases.push_back({fmt::format("{}", n), op, {}, {{s}, {s}}});
+    for (double momentum : {0.0, 0.9})
+      cases.push_back({fmt::format("{} momentum {}", n, momentum), Op::kSgd,
+                       {{"momentum", momentum}, {"weight_decay", 0.01}},
+                       {{s}, {s}, {s}, {{1}, Fill::kPositive}, {{1}, Fill::kPositive}}});
+    for (double decay : {0.0, 0.1})
+      cases.push_back({fmt::format("{} decay {}", n, decay), Op::kAdam,
+                       {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", decay}},
+                       {{s}, {s}, {s}, {s, Fill::kPositive}, {{1}, Fill::kPositive},
+                        {{1}, Fill::kPositive}, {{1}, Fill::kPositive}}});
+    const ir::Attrs made{{"dtype", std::string("f32")}, {"shape", s}};
+    ir::Attrs fill = made, uniform = made, normal = made;
+    fill["value"] = 0.25;
+    uniform["key"] = normal["key"] = std::int64_t{-77};
+    uniform["scale"] = normal["scale"] = 0.05;
+    uniform["kind"] = std::string("uniform");
+    normal["kind"] = std::string("normal");
+    cases.push_back({"fill", Op::kFill, fill, {}});
+    cases.push_back({"uniform", Op::kRandom, uniform, {}});
+    cases.push_back({"normal", Op::kRandom, normal, {}});
+  }
+  for (const std::int64_t batch : {1, 2, 21, 22, 32}) {
+    addMatmul(cases, batch, 784, 128);
+    addMatmul(cases, batch, 128, 10);
+    addMatmul(cases, batch, 5, 1);
+  }
+  addMatmul(cases, 784, 21, 128);  // a weight gradient
+  addMatmul(cases, 3, 700, 67);
+  addMatmul(cases, 130, 515, 70);
+  addMatmul(cases, 256, 300, 256);
+  for (const Shape& x : {Shape{1, 1}, Shape{3, 10}, Shape{21, 32}, Shape{1000, 33}, Shape{2, 5, 7, 32}}) {
+    const Shape row{x.back()};
+    cases.push_back({shapeText(x), Op::kBiasAdd, {}, {{x}, {row}}});
+    cases.push_back({shapeText(x), Op::kReduceRows, {}, {{x}}});
+  }
+  cases.push_back({"many rows", Op::kReduceRows, {}, {{{20000, 32}}}});
+  for (const std::int64_t batch : {1, 21, 22})
+    addConv(cases, fmt::format("fashion {}", batch), {batch, 28, 28, 1}, {3, 3, 1, 32}, 1, 0);
+  addConv(cases, "same", {2, 9, 7, 1}, {3, 3, 1, 20}, 1, 1);
+  addConv(cases, "stride", {3, 11, 8, 3}, {3, 2, 3, 5}, 2, 0);
+  addConv(cases, "stride and pad", {2, 10, 12, 4}, {5, 5, 4, 16}, 3, 2);
+  addConv(cases, "one tap", {2, 6, 6, 3}, {1, 1, 3, 40}, 1, 0);
+  addConv(cases, "deep", {2, 8, 9, 16}, {3, 3, 16, 32}, 1, 1);
+  addConv(cases, "deep stride", {2, 9, 9, 32}, {3, 3, 32, 17}, 2, 1);
+  addPool(cases, "fashion", {3, 26, 26, 32}, 2, 2);
+  addPool(cases, "uneven", {2, 7, 9, 5}, 2, 2);
+  addPool(cases, "overlapping", {2, 9, 8, 20}, 3, 2);
+  addPool(cases, "gaps", {1, 9, 9, 33}, 2, 3);
+  for (const auto& [batch, classes] : {std::pair<std::int64_t, std::int64_t>{1, 10}, {21, 10}, {22, 3}, {64, 257}}) {
+    const Shape s{batch, classes}, column{batch};
+    const std::string name = shapeText(s);
+    for (Fill fill : {Fill::kNormal, Fill::kFewValues}) {
+      cases.push_back({name, Op::kSoftmaxXent, {}, {{s, fill}, {column, Fill::kLabels}, {column, Fill::kPositive}}});
+      cases.push_back({name, Op::kCountCorrect, {}, {{s, fill}, {column, Fill::kLabels}, {column, Fill::kPositive}}});
+    }
+    cases.push_back({name, Op::kSoftmaxXentGrad, {}, {{s, Fill::kPositive}, {column, Fill::kLabels}, {column, Fill::kPositive}, {{1}, Fill::kPositive}}});
+    cases.push_back({name, Op::kMseLoss, {}, {{s}, {s}, {column, Fill::kPositive}}});
+    cases.push_back({name, Op::kMseLossGrad, {}, {{s}, {s}, {column, Fill::kPositive}, {{1}, Fill::kPositive}}});
+  }
+  return cases;
+}
+
+struct Named {
+  std::string name;
+  std::unique_ptr<Backend> backend;
+};
+
+// "onednn" once for every instruction set of this machine, and with two threads.
+std::vector<Named> computing() {
+  std::vector<Named> all;
+  for (const std::string& name : backends::backendNames())
+    if (name != "timed") all.push_back({name, backends::makeBackend(name, {}).value()});
+  for (const auto* kernels : {&backends::cpu::kBase, &backends::cpu::kAvx2, &backends::cpu::kAvx512})
+    if (backends::cpu::runnable(*kernels))
+      all.push_back({fmt::format("onednn {}", kernels->isa), backends::makeOneDnn({}, *kernels).value()});
+  all.push_back({"onednn 2 threads", backends::makeBackend("onednn", {2}).value()});
+  return all;
+}
+
+}  // namespace
+
+class ConformanceTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void everyOpHasACase() {
+    std::set<Op> covered{Op::kMaxPool2dGrad};
+    for (const Case& test : allCases()) covered.insert(test.op);
+    auto reference = backends::makeBackend("reference", {}).value();
+    for (std::size_t i = 0; i < ir::kOpCount; ++i) {
+      const Op op = static_cast<Op>(i);
+      if (reference->supports(op, DType::kF64))
+        QVERIFY2(covered.contains(op), std::string(ir::info(op).name).c_str());
+    }
+  }
+
+  void agreesWithReference() {
+    auto reference = backends::makeBackend("reference", {}).value();
+    const std::vector<Named> others = computing();
+    for (const Case& test : allCases()) {
+      const Outcome want = play(*reference, test, DType::kF64, false);
+      const std::string label = fmt::format("{} ({})", ir::info(test.op).name, test.name);
+      QVERIFY2(want.problem.empty(), (label + ": " + want.problem).c_str());
+      const std::vector<int>& places = ir::info(test.op).inPlace;
+      const bool canShare = std::any_of(places.begin(), places.end(), [](int i) { return i >= 0; });
+      if (canShare) {
+        const std::string text = difference(want, play(*reference, test, DType::kF64, true), 0);
+        QVERIFY2(text.empty(), (label + " in place, f64: " + text).c_str());
+      }
+      for (const Named& other : others) {
+        if (!other.backend->supports(test.op, DType::kF32)) continue;
+        for (bool inPlace : {false, true}) {
+          if (inPlace && !canShare) continue;
+          const Outcome got = play(*other.backend, test, DType::kF32, inPlace);
+          const std::string text = got.problem.empty() ? difference(want, got, kTolerance) : got.problem;
+          QVERIFY2(text.empty(), fmt::format("{} on {}{}: {}", label, other.name, inPlace ? " in place" : "", text).c_str());
+        }
+      }
+    }
+  }
+
+  // The gradient of max-pool reads y, which must be the maximum of x; ties go to the first.
+  void maxPoolGradient() {
+    auto reference = backends::makeBackend("reference", {}).value();
+    std::vector<Case> pools;
+    for (Case& test : allCases())
+      if (test.op == Op::kMaxPool2d) pools.push_back(std::move(test));
+    auto gradient = [](Backend& backend, const Case& test, DType dtype) {
+      Outcome forward = play(backend, test, dtype, false);
+      Tensor x({dtype, test.inputs[0].shape}), y = forward.outputs[0], dy(y.type()), dx(x.type());
+      for (std::int64_t i = 0; i < x.type().count(); ++i) {
+        x.set(i, draw(test.inputs[0].fill, 100, static_cast<std::uint64_t>(i)));
+        dx.set(i, std::numeric_limits<double>::quiet_NaN());
+      }
+      for (std::int64_t i = 0; i < y.type().count(); ++i)
+        dy.set(i, draw(Fill::kNormal, 7, static_cast<std::uint64_t>(i)));
+      backends::KernelSpec spec{Op::kMaxPool2dGrad, "pool", &test.attrs,
+                                {x.operand(), y.operand(), dy.operand()}, {dx.operand()}};
+      auto kernel = backend.bind(spec);
+      if (!kernel.ok()) return Outcome{{}, kernel.error().text()};
+      (*kernel)->run();
+      Outcome outcome{{}, dx.fenced() ? "" : "wrote outside its output"};
+      outcome.outputs.push_back(std::move(dx));
+      return outcome;
+    };
+    for (const Case& test : pools) {
+      const Outcome want = gradient(*reference, test, DType::kF64);
+      for (const Named& other : computing()) {
+        const Outcome got = gradient(*other.backend, test, DType::kF32);
+        const std::string text = got.problem.empty() ? difference(want, got, kTolerance) : got.problem;
+        QVERIFY2(text.empty(), fmt::format("{} on {}: {}", test.name, other.name, text).c_str());
+      }
+    }
+  }
+
+  void timedTakesThePredictedTime() {
+    auto timed = backends::makeBackend("timed", {}).value();
+    const ir::Attrs attrs;
+    for (double seconds : {0.0, 50e-6, 3e-3}) {
+      auto kernel = timed->bind({Op::kRelu, "relu", &attrs, {}, {}, seconds});
+      QVERIFY(kernel.ok());
+      const Nanoseconds begin = monotonicNow();
+      (*kernel)->run();
+      QVERIFY(static_cast<double>(monotonicNow() - begin) >= seconds * 1e9 - 1000);
+    }
+  }
+
+  void refusals() {
+    auto unknown = backends::makeBackend("onedn", {});
+    QVERIFY(!unknown.ok());
+    QCOMPARE(unknown.error().code, Code::kInvalidArgument);
+    QVERIFY(unknown.error().next.find("onednn") != std::string::npos);
+    QVERIFY(!backends::makeBackend("onednn", {0}).ok());
+    auto onednn = backends::makeBackend("onednn", {}).value();
+    QVERIFY(!onednn->supports(Op::kMatmul, DType::kF64));
+    QVERIFY(!onednn->supports(Op::kAllReduce, DType::kF32));
+  }
+};
+
+QTEST_GUILESS_MAIN(ConformanceTest)
+#include "conformance_test.moc"
