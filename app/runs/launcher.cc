@@ -1,0 +1,325 @@
+#include "app/runs/launcher.h"
+
+#include <grpcpp/channel.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "app/cluster/node_access.h"
+#include "app/core/rpc.h"
+#include "app/runs/measure.h"
+#include "app/runs/tls.h"
+#include "app/specs/spec_text.h"
+#include "engine/base/clock.h"
+#include "lockstep/node/v1/node.grpc.pb.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+constexpr std::chrono::seconds kPrepareLimit{20};
+constexpr std::chrono::seconds kCommitLimit{20};
+
+std::string newRunId() {
+  std::random_device random;
+  std::string time = isoTime(wallNow()).substr(0, 19);  // 2024-05-01T12:00:00
+  std::erase_if(time, [](char c) { return c == '-' || c == ':'; });
+  std::replace(time.begin(), time.end(), 'T', '-');
+  return fmt::format("{}-{:04x}", time, random() & 0xffff);
+}
+
+// The nodes that take part, in the cluster's order, with what they bring.
+struct Party {
+  int index = 0;                 // in the session
+  std::string name;
+  std::vector<int> ranks;
+  NodeAccess* access = nullptr;
+  NodeInventory inventory;
+  std::string socket, folder;    // once prepared
+};
+
+// What Launch and MeasuredPreview do on their threads.
+class Work {
+ public:
+  Work(LaunchRequest request, ClusterSession& session, const Home& home)
+      : request_(std::move(request)), home_(home) {
+    for (int i = 0; i < session.size(); ++i)
+      access_.push_back(&session.access(i));  // on the inbox's thread: nodes don't come and go
+  }
+
+  std::function<void(const std::string&)> progress = [](const std::string&) {};
+
+  // Connects the nodes that have ranks and predicts, measured where asked.
+  Result<Preview> preview(std::stop_token stop) {
+    LOCKSTEP_ASSIGN(Preview rough, makePreview(request_, {}, nullptr));
+    findParties(rough);
+    progress(fmt::format("connecting {} nodes", parties_.size()));
+    std::vector<HostFacts> hosts;
+    for (Party& party : parties_) {
+      LOCKSTEP_ASSIGN(party.inventory, party.access->waitConnected(stop));
+      hosts.push_back({party.name, party.inventory.bootId, party.inventory.cores});
+    }
+    LOCKSTEP_ASSIGN(Preview plain, makePreview(request_, hosts, nullptr));
+    if (!request_.measure) return plain;
+    progress("measuring what the plan costs on " + parties_.front().name);
+    auto cost = measureCosts(plain, request_, *parties_.front().access, parties_.front().inventory,
+                             home_, stop);
+    if (!cost.ok()) {
+      if (cost.error().code == Code::kCancelled) return cost.error();
+      plain.remarks.push_back("the costs could not be measured: " + cost.error().text());
+      return plain;
+    }
+    return makePreview(request_, hosts, &*cost);
+  }
+
+  Result<std::string> launch(const std::string& run, std::stop_token stop) {
+    LOCKSTEP_ASSIGN(const Preview preview, this->preview(stop));
+    LOCKSTEP_ASSIGN(const auto history, History::open(home_.historyFolder()));
+    RunRow row = newRow(run, preview);
+    RunDocuments documents;
+    documents.specYaml = request_.specYaml;
+    documents.specResolved = toYaml(*request_.spec);
+    documents.clusterYaml = request_.clusterYaml.empty() ? toYaml(*request_.cluster)
+                                                         : request_.clusterYaml;
+    documents.plan = preview.planText;
+    documents.prediction = predictionJson(preview);
+    LOCKSTEP_TRY(history->add(row, documents));
+
+    Status started = prepareAndCommit(run, preview, stop);
+    if (!started.ok()) {
+      removePrepared(run);
+      row.phase = started.code() == Code::kCancelled ? RunPhase::kStopped : RunPhase::kFailed;
+      row.error = started.error().text();
+      row.finishedNs = wallNow();
+      (void)history->update(row);
+      return started.error();
+    }
+    nlohmann::json nodes = nlohmann::json::array();
+    for (const Party& party : parties_)
+      nodes.push_back({{"node", party.name},
+                       {"socket", party.socket},
+                       {"folder", party.folder},
+                       {"ranks", party.ranks}});
+    documents.nodes = nodes.dump();
+    LOCKSTEP_TRY(history->setDocuments(run, documents));
+    row.phase = RunPhase::kRunning;
+    LOCKSTEP_TRY(history->update(row));
+    return run;
+  }
+
+ private:
+  void findParties(const Preview& preview) {
+    parties_.clear();
+    for (const RankPreview& rank : preview.ranks) {
+      if (parties_.empty() || parties_.back().name != rank.node) {
+        Party party;
+        party.name = rank.node;
+        for (std::size_t i = 0; i < access_.size(); ++i)
+          if (access_[i]->name() == rank.node) party.access = access_[i];
+        LOCKSTEP_CHECK(party.access != nullptr, "node {} is not in the session", rank.node);
+        parties_.push_back(std::move(party));
+      }
+      parties_.back().ranks.push_back(rank.rank);
+    }
+  }
+
+  RunRow newRow(const std::string& run, const Preview& preview) const {
+    RunRow row;
+    row.run = run;
+    row.name = request_.spec->model().name();
+    row.phase = RunPhase::kLaunching;
+    row.createdNs = wallNow();
+    row.world = preview.plan.mesh.size();
+    row.strategy = preview.plan.strategy;
+    row.comm = preview.comm;
+    row.planHash = preview.planHash;
+    row.version = parties_.front().inventory.agentVersion;
+    row.predictedStepSeconds = preview.stepSeconds;
+    row.clusterName = request_.cluster->name();
+    row.resumedFrom = request_.resumedRun;
+    return row;
+  }
+
+  node::v1::PrepareRequest requestFor(const Party& party, const std::string& run,
+                                      const Preview& preview) const {
+    node::v1::PrepareRequest out;
+    out.set_run(run);
+    out.set_generation(1);
+    out.set_node(party.name);
+    out.set_coordinator(&party == &parties_.front());
+    *out.mutable_spec() = *request_.spec;
+    *out.mutable_cluster() = *request_.cluster;
+    out.set_plan(preview.planText);
+    out.set_plan_hash(preview.planHash);
+    for (int rank : party.ranks) out.add_ranks(rank);
+    out.set_comm(preview.comm);
+    out.set_resume_from(request_.resumeFrom);
+    out.set_sample_hertz(4);
+    out.set_events_every(request_.eventsEvery);
+    for (const auto& node : request_.cluster->nodes()) {
+      if (node.name() != party.name) continue;
+      const auto& data = request_.spec->data();
+      const std::pair<const char*, const std::string*> files[] = {
+          {"train.images", &data.train().images()},
+          {"train.labels", &data.train().labels()},
+          {"evaluate.images", &data.evaluate().images()},
+          {"evaluate.labels", &data.evaluate().labels()}};
+      for (const auto& [name, path] : files)
+        if (const auto own = node.data().find(*path); own != node.data().end())
+          (*out.mutable_data_paths())[name] = own->second;
+    }
+    return out;
+  }
+
+  Status prepare(Party& party, node::v1::PrepareRequest request, std::string& peerAddress,
+                 std::stop_token stop) {
+    LOCKSTEP_ASSIGN(const auto channel, party.access->agent());
+    const auto stub = node::v1::Agent::NewStub(channel);
+    {
+      grpc::ClientContext context;
+      setLimit(context, kPrepareLimit);
+      const CancelOnStop cancel(context, stop);
+      node::v1::PrepareReply reply;
+      LOCKSTEP_TRY(rpcStatus(stub->Prepare(&context, request, &reply),
+                             "the node could not prepare the run", party.name));
+      party.socket = reply.socket();
+      peerAddress = reply.peer_address();
+    }
+    grpc::ClientContext context;
+    setLimit(context, kPrepareLimit);
+    node::v1::FindRunRequest find;
+    find.set_run(request.run());
+    find.set_node(party.name);
+    node::v1::RunOnNode found;
+    LOCKSTEP_TRY(rpcStatus(stub->FindRun(&context, find, &found),
+                           "the node lost the run it had prepared", party.name));
+    party.folder = found.folder();
+    return {};
+  }
+
+  Status prepareAndCommit(const std::string& run, const Preview& preview, std::stop_token stop) {
+    progress(fmt::format("preparing {} nodes", parties_.size()));
+    std::vector<node::v1::PrepareRequest> requests;
+    for (const Party& party : parties_) requests.push_back(requestFor(party, run, preview));
+    if (parties_.size() > 1) {
+      std::vector<std::string> names;
+      for (const Party& party : parties_) names.push_back(party.name);
+      LOCKSTEP_ASSIGN(const auto identities, makeRunIdentities(run, 1, names));
+      for (std::size_t i = 0; i < parties_.size(); ++i) {
+        const RunIdentity& identity = identities.at(names[i]);
+        auto* tls = requests[i].mutable_tls();
+        tls->set_ca_pem(identity.caPem);
+        tls->set_certificate_pem(identity.certificatePem);
+        tls->set_key_pem(identity.keyPem);
+      }
+    }
+    // The coordinator first: the others are told where they join it.
+    std::string address;
+    LOCKSTEP_TRY(prepare(parties_.front(), requests.front(), address, stop));
+    std::vector<Status> prepared(parties_.size());
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t i = 1; i < parties_.size(); ++i) {
+        requests[i].set_coordinator_address(address);
+        threads.emplace_back([this, i, &requests, &prepared, &stop] {
+          std::string unused;
+          prepared[i] = prepare(parties_[i], requests[i], unused, stop);
+        });
+      }
+    }
+    for (Status& status : prepared) LOCKSTEP_TRY(std::move(status));
+    if (stop.stop_requested()) return makeError(Code::kCancelled, "the launch was cancelled");
+
+    progress("starting");
+    LOCKSTEP_ASSIGN(const auto channel, parties_.front().access->supervisor(parties_.front().socket));
+    const auto stub = node::v1::Supervisor::NewStub(channel);
+    grpc::ClientContext context;
+    setLimit(context, kCommitLimit);
+    context.set_wait_for_ready(true);
+    node::v1::CommitRequest commit;
+    commit.set_run(run);
+    commit.set_generation(1);
+    node::v1::CommitReply reply;
+    return rpcStatus(stub->Commit(&context, commit, &reply), "the coordinator did not start the run",
+                     parties_.front().name);
+  }
+
+  // Best effort; what cannot be reached expires by itself.
+  void removePrepared(const std::string& run) {
+    for (Party& party : parties_) {
+      auto channel = party.access == nullptr ? Result<std::shared_ptr<grpc::Channel>>(
+                                                   makeError(Code::kUnavailable, "not connected"))
+                                             : party.access->agent();
+      if (!channel.ok() || party.socket.empty()) continue;
+      const auto stub = node::v1::Agent::NewStub(*channel);
+      grpc::ClientContext context;
+      setLimit(context, std::chrono::seconds(10));
+      node::v1::RemoveRunRequest remove;
+      remove.set_run(run);
+      remove.set_node(party.name);
+      node::v1::RemoveRunReply reply;
+      (void)stub->RemoveRun(&context, remove, &reply);
+    }
+  }
+
+  LaunchRequest request_;
+  Home home_;
+  std::vector<NodeAccess*> access_;
+  std::vector<Party> parties_;
+};
+
+}  // namespace
+
+struct Launch::State {
+  State(LaunchRequest request, ClusterSession& session, const Home& home)
+      : work(std::move(request), session, home) {}
+  std::shared_ptr<void> alive = std::make_shared<int>(0);
+  std::string run = newRunId();
+  Work work;
+  std::jthread thread;
+};
+
+Launch::Launch(LaunchRequest request, ClusterSession& session, const Home& home, Inbox& inbox,
+               LaunchObserver observer)
+    : state_(std::make_unique<State>(std::move(request), session, home)) {
+  session.connect();
+  const std::weak_ptr<void> owner = state_->alive;
+  state_->work.progress = [&inbox, owner, tell = observer.onProgress](const std::string& text) {
+    if (tell) inbox.post(owner, [tell, text] { tell(text); });
+  };
+  state_->thread = std::jthread([state = state_.get(), &inbox, owner,
+                                 done = observer.onDone](std::stop_token stop) {
+    auto result = state->work.launch(state->run, stop);
+    if (done) inbox.post(owner, [done, result = std::move(result)] { done(result); });
+  });
+}
+Launch::~Launch() = default;
+void Launch::cancel() { state_->thread.request_stop(); }
+const std::string& Launch::run() const { return state_->run; }
+
+struct MeasuredPreview::State {
+  State(LaunchRequest request, ClusterSession& session, const Home& home)
+      : work(std::move(request), session, home) {}
+  std::shared_ptr<void> alive = std::make_shared<int>(0);
+  Work work;
+  std::jthread thread;
+};
+
+MeasuredPreview::MeasuredPreview(LaunchRequest request, ClusterSession& session, const Home& home,
+                                 Inbox& inbox, std::function<void(Result<Preview>)> onDone)
+    : state_(std::make_unique<State>(std::move(request), session, home)) {
+  session.connect();
+  state_->thread = std::jthread([state = state_.get(), &inbox,
+                                 owner = std::weak_ptr<void>(state_->alive),
+                                 done = std::move(onDone)](std::stop_token stop) {
+    auto result = std::make_shared<Result<Preview>>(state->work.preview(stop));
+    inbox.post(owner, [done, result] { done(std::move(*result)); });
+  });
+}
+MeasuredPreview::~MeasuredPreview() = default;
+void MeasuredPreview::cancel() { state_->thread.request_stop(); }
+
+}  // namespace lockstep::app

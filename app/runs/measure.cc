@@ -1,0 +1,89 @@
+#include "app/runs/measure.h"
+
+#include <grpcpp/channel.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "app/core/rpc.h"
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
+#include "lockstep/node/v1/node.grpc.pb.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+using nlohmann::json;
+
+std::string kept(const planner::CostModel& cost) {
+  json out = {{"step_overhead", cost.stepOverheadSeconds},
+              {"steps", cost.stepSeconds},
+              {"collectives", json::array()}};
+  for (const auto& one : cost.collectives)
+    out["collectives"].push_back({one.kind, one.ranks, one.bytes, one.seconds});
+  return out.dump();
+}
+
+std::optional<planner::CostModel> read(const std::string& path) {
+  const auto text = readFile(path, std::size_t{16} << 20);
+  if (!text.ok()) return std::nullopt;
+  try {
+    const json in = json::parse(*text);
+    planner::CostModel cost;
+    cost.stepOverheadSeconds = in.at("step_overhead").get<double>();
+    cost.stepSeconds = in.at("steps").get<std::map<std::string, double>>();
+    for (const json& one : in.at("collectives"))
+      cost.collectives.push_back({one.at(0).get<std::string>(), one.at(1).get<int>(),
+                                  one.at(2).get<std::int64_t>(), one.at(3).get<double>()});
+    return cost;
+  } catch (const json::exception&) {
+    return std::nullopt;  // measured anew
+  }
+}
+
+}  // namespace
+
+Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequest& request,
+                                        NodeAccess& first, const NodeInventory& inventory,
+                                        const Home& home, std::stop_token stop) {
+  const auto& devices = preview.cluster.devices;
+  const bool oneHost = std::all_of(devices.begin(), devices.end(), [&](const auto& device) {
+    return device.host == devices.front().host;
+  });
+  const std::string& backend = request.spec->training().backend();
+  const std::string key = sha256Hex(fmt::format("{} {} {} {} {} {} {}", inventory.bootId,
+                                                inventory.agentVersion, preview.planHash, backend,
+                                                devices.front().threads, preview.comm, oneHost));
+  const std::string folder = home.root + "/measured";
+  const std::string path = folder + "/" + key.substr(0, 32) + ".json";
+  if (auto before = read(path)) return *before;
+
+  node::v1::MeasureRequest ask;
+  ask.set_plan(preview.planText);
+  ask.set_ranks(oneHost ? static_cast<int>(devices.size()) : 1);
+  ask.set_backend(backend);
+  ask.set_threads(devices.front().threads);
+  ask.set_comm(oneHost && devices.size() > 1 ? preview.comm : "");
+  ask.set_seconds(1);
+  LOCKSTEP_ASSIGN(const auto channel, first.agent());
+  const auto stub = node::v1::Agent::NewStub(channel);
+  grpc::ClientContext context;
+  setLimit(context, std::chrono::seconds(60));
+  const CancelOnStop cancel(context, stop);
+  node::v1::MeasureReply reply;
+  LOCKSTEP_TRY(rpcStatus(stub->Measure(&context, ask, &reply), "cannot measure what the plan costs",
+                         first.name()));
+  planner::CostModel cost;
+  for (const auto& step : reply.steps()) cost.stepSeconds[step.signature()] = step.seconds();
+  for (const auto& one : reply.collectives())
+    cost.collectives.push_back({one.kind(), one.ranks(), one.bytes(), one.seconds()});
+  cost.stepOverheadSeconds = reply.step_overhead_seconds();
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  (void)writeFileAtomically(path, kept(cost));  // only saves time later
+  return cost;
+}
+
+}  // namespace lockstep::app

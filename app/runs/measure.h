@@ -1,0 +1,23 @@
+// What a plan costs on the nodes at hand, measured there once and kept in the home.
+#pragma once
+
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "app/cluster/node_access.h"
+#include "app/core/home.h"
+#include "app/runs/preview.h"
+#include "engine/base/status.h"
+
+namespace lockstep::app {
+
+// Steps are measured on the first node. Collectives are measured on it too where all ranks of the
+// group are on its host; between hosts the cluster's link stays what the prediction goes by.
+// Blocking, at most some seconds; at once where the same plan was measured before with the same
+// agent on the same host.
+Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequest& request,
+                                        NodeAccess& first, const NodeInventory& inventory,
+                                        const Home& home, std::stop_token stop);
+
+}  // namespace lockstep::app

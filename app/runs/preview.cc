@@ -1,0 +1,211 @@
+#include "app/runs/preview.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "engine/models/model.h"
+#include "engine/specs/specs.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+using nlohmann::json;
+
+passes::TrainOptions trainOptions(const spec::v1::TrainingSpec& training) {
+  passes::TrainOptions out;
+  const auto& optimizer = training.optimizer();
+  out.optimizer.kind = optimizer.kind();
+  out.optimizer.momentum = optimizer.momentum();
+  out.optimizer.weightDecay = optimizer.weight_decay();
+  out.optimizer.beta1 = optimizer.beta1();
+  out.optimizer.beta2 = optimizer.beta2();
+  out.optimizer.epsilon = optimizer.epsilon();
+  out.seed = training.seed();
+  return out;
+}
+
+std::string mebibytes(std::int64_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); }
+
+void addRemarks(Preview& preview) {
+  std::map<std::string, int> ranksOf;
+  for (const auto& device : preview.cluster.devices) ranksOf[device.host] += device.threads;
+  for (const auto& host : preview.cluster.hosts)
+    if (const int threads = ranksOf[host.name]; threads > host.cores)
+      preview.remarks.push_back(fmt::format(
+          "{} compute threads share the {} cores of one host, so a step takes longer than on hosts of "
+          "their own",
+          threads, host.cores));
+  const auto [least, most] = std::minmax_element(
+      preview.ranks.begin(), preview.ranks.end(),
+      [](const RankPreview& a, const RankPreview& b) { return a.samples < b.samples; });
+  if (least != preview.ranks.end() && least->samples != most->samples)
+    preview.remarks.push_back(
+        fmt::format("the batch of {} does not divide by {} ranks: shares are {} and {} samples",
+                    preview.plan.globalBatch, preview.ranks.size(), most->samples, least->samples));
+}
+
+}  // namespace
+
+std::int64_t RankPreview::totalBytes() const {
+  return parameterBytes + optimizerBytes + gradientBytes + activationBytes + workspaceBytes;
+}
+
+Result<Preview> makePreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
+                            const planner::CostModel* measured) {
+  spec::v1::ClusterSpec clusterSpec = *request.cluster;
+  if (!request.comm.empty()) clusterSpec.set_comm(request.comm);
+  std::vector<specs::NodeHost> nodeHosts;
+  for (const HostFacts& facts : hosts) nodeHosts.push_back({facts.node, facts.host, facts.cores});
+
+  Preview out;
+  LOCKSTEP_ASSIGN(out.cluster, specs::toCluster(clusterSpec, nodeHosts));
+  LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(request.spec->model()));
+  const auto& training = request.spec->training();
+  const DType compute = training.precision() == "fp64" ? DType::kF64 : DType::kF32;
+  planner::PlanRequest plan;
+  LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch(), compute));
+  LOCKSTEP_ASSIGN(plan.evaluate, models::build(model, training.evaluate_batch(), compute));
+  plan.training = trainOptions(training);
+  plan.strategy = request.spec->strategy().kind();
+  plan.bucketBytes = request.spec->strategy().bucket_bytes();
+  if (measured != nullptr) out.cost = *measured;
+  out.measured = measured != nullptr;
+  LOCKSTEP_ASSIGN(out.plan, planner::makePlan(plan, out.cluster, out.cost));
+  out.planText = plan::text(out.plan);
+  out.planHash = plan::hash(out.plan);
+  out.comm = out.cluster.link.kind;
+
+  out.simulation = planner::simulate(out.plan, out.cluster, out.cost);
+  out.stepSeconds = out.simulation.stepSeconds;
+  out.samplesPerSecond =
+      out.stepSeconds > 0 ? static_cast<double>(out.plan.globalBatch) / out.stepSeconds : 0;
+  for (int rank = 0; rank < out.plan.mesh.size(); ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    const cluster::Device& device = out.cluster.devices[index];
+    const auto share = static_cast<std::size_t>(out.plan.mesh.coordinate(rank, "data"));
+    const planner::RankMemory memory = planner::memory(out.plan, rank);
+    const auto& spent = out.simulation.ranks[index];
+    RankPreview row;
+    row.rank = rank;
+    row.node = device.node;
+    row.device = fmt::format("{} {}", device.kind, device.index);
+    row.threads = device.threads;
+    row.samples = out.plan.batchCuts[share + 1] - out.plan.batchCuts[share];
+    row.parameterBytes = memory.parameters;
+    row.optimizerBytes = memory.optimizer;
+    row.gradientBytes = memory.gradients;
+    row.activationBytes = memory.activations;
+    row.workspaceBytes = memory.workspace;
+    row.data = spent.data;
+    row.forward = spent.forward;
+    row.backward = spent.backward;
+    row.waiting = spent.waiting;
+    row.transfer = spent.transfer;
+    row.optimizer = spent.optimizer;
+    out.ranks.push_back(std::move(row));
+  }
+  addRemarks(out);
+  return out;
+}
+
+std::string predictionJson(const Preview& preview) {
+  json out = {{"step_seconds", preview.stepSeconds},
+              {"samples_per_second", preview.samplesPerSecond},
+              {"measured", preview.measured},
+              {"comm", preview.comm},
+              {"plan_hash", preview.planHash},
+              {"world", preview.plan.mesh.size()},
+              {"remarks", preview.remarks},
+              {"ranks", json::array()}};
+  for (const RankPreview& rank : preview.ranks)
+    out["ranks"].push_back({{"rank", rank.rank},
+                            {"node", rank.node},
+                            {"device", rank.device},
+                            {"threads", rank.threads},
+                            {"samples", rank.samples},
+                            {"parameter_bytes", rank.parameterBytes},
+                            {"optimizer_bytes", rank.optimizerBytes},
+                            {"gradient_bytes", rank.gradientBytes},
+                            {"activation_bytes", rank.activationBytes},
+                            {"workspace_bytes", rank.workspaceBytes},
+                            {"data", rank.data},
+                            {"forward", rank.forward},
+                            {"backward", rank.backward},
+                            {"waiting", rank.waiting},
+                            {"transfer", rank.transfer},
+                            {"optimizer", rank.optimizer}});
+  return out.dump();
+}
+
+Result<Preview> parsePrediction(const std::string& text) {
+  const json in = json::parse(text, nullptr, false);
+  if (!in.is_object()) return makeError(Code::kDataLoss, "the prediction kept with the run is not JSON");
+  const auto number = [](const json& from, const char* key) {
+    const auto found = from.find(key);
+    return found != from.end() && found->is_number() ? found->get<double>() : 0.0;
+  };
+  const auto string = [](const json& from, const char* key) {
+    const auto found = from.find(key);
+    return found != from.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  Preview out;
+  out.stepSeconds = number(in, "step_seconds");
+  out.samplesPerSecond = number(in, "samples_per_second");
+  out.measured = in.value("measured", json(false)).is_boolean() && in.value("measured", false);
+  out.comm = string(in, "comm");
+  out.planHash = string(in, "plan_hash");
+  if (const auto remarks = in.find("remarks"); remarks != in.end() && remarks->is_array())
+    for (const json& remark : *remarks)
+      if (remark.is_string()) out.remarks.push_back(remark.get<std::string>());
+  const auto ranks = in.find("ranks");
+  if (ranks == in.end() || !ranks->is_array()) return out;
+  for (const json& from : *ranks) {
+    if (!from.is_object()) continue;
+    RankPreview rank;
+    rank.rank = static_cast<int>(number(from, "rank"));
+    rank.node = string(from, "node");
+    rank.device = string(from, "device");
+    rank.threads = static_cast<int>(number(from, "threads"));
+    rank.samples = static_cast<std::int64_t>(number(from, "samples"));
+    rank.parameterBytes = static_cast<std::int64_t>(number(from, "parameter_bytes"));
+    rank.optimizerBytes = static_cast<std::int64_t>(number(from, "optimizer_bytes"));
+    rank.gradientBytes = static_cast<std::int64_t>(number(from, "gradient_bytes"));
+    rank.activationBytes = static_cast<std::int64_t>(number(from, "activation_bytes"));
+    rank.workspaceBytes = static_cast<std::int64_t>(number(from, "workspace_bytes"));
+    rank.data = number(from, "data");
+    rank.forward = number(from, "forward");
+    rank.backward = number(from, "backward");
+    rank.waiting = number(from, "waiting");
+    rank.transfer = number(from, "transfer");
+    rank.optimizer = number(from, "optimizer");
+    out.ranks.push_back(std::move(rank));
+  }
+  return out;
+}
+
+std::string previewText(const Preview& preview) {
+  std::string out = fmt::format(
+      "{} ranks, {}, global batch {}\npredicted step {}, {:.0f} samples/s ({})\n\n",
+      preview.ranks.size(), preview.comm, preview.plan.globalBatch, milliseconds(preview.stepSeconds),
+      preview.samplesPerSecond,
+      preview.measured ? "from costs measured on the nodes" : "from built-in costs, not measured");
+  out += fmt::format("{:>4}  {:<12} {:<8} {:>7} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "rank",
+                     "node", "device", "samples", "memory", "data", "forward", "backward", "waiting",
+                     "transfer", "optimizer");
+  for (const RankPreview& rank : preview.ranks)
+    out += fmt::format(
+        "{:>4}  {:<12} {:<8} {:>7} {:>11} {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms "
+        "{:>6.3f} ms\n",
+        rank.rank, rank.node, rank.device, rank.samples, mebibytes(rank.totalBytes()), rank.data * 1e3,
+        rank.forward * 1e3, rank.backward * 1e3, rank.waiting * 1e3, rank.transfer * 1e3,
+        rank.optimizer * 1e3);
+  for (const std::string& remark : preview.remarks) out += "\nnote: " + remark + "\n";
+  return out;
+}
+
+}  // namespace lockstep::app
