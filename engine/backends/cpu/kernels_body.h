@@ -68,6 +68,14 @@ inline void storePart(float* p, Vec v, std::int64_t n) {
 }
 inline std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
+// f(i, lanes) over n elements in vectors.
+template <typename F>
+[[gnu::always_inline]] inline void forVectors(std::int64_t n, F f) {
+  std::int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) f(i, std::int64_t{kWidth});
+  if (i < n) f(i, n - i);
+}
+
 // ---- GEMM ----------------------------------------------------------------------------------
 // A tile of R rows and V vectors stays in registers over a block of k; b is one packed panel
 // of V vectors a row.
@@ -149,10 +157,9 @@ void pack(const Gemm& g, std::int64_t k0, std::int64_t k, std::int64_t j0, std::
   if (width < panel)
     for (std::int64_t i = 0; i < k * panel; ++i) to[i] = 0;
   if (g.transposed) {
-    for (std::int64_t j = 0; j < width; ++j) {
-      const float* from = g.b + (j0 + j) * g.ldb + k0;
-      for (std::int64_t i = 0; i < k; ++i) to[i * panel + j] = from[i];
-    }
+    const float* from = g.b + j0 * g.ldb + k0;
+    for (std::int64_t i = 0; i < k; ++i)
+      for (std::int64_t j = 0; j < width; ++j) to[i * panel + j] = from[j * g.ldb + i];
     return;
   }
   for (std::int64_t i = 0; i < k; ++i) {
@@ -191,47 +198,58 @@ void gemm(const Gemm& g) {
 
 // ---- pooling -------------------------------------------------------------------------------
 
-void maxPool(const Pool& s, const float* x, float* y) {
+// kSize 0: the window is s.size.
+template <int kSize>
+void maxPoolAs(const Pool& s, const float* x, float* y) {
+  const std::int64_t size = kSize > 0 ? kSize : s.size;
   for (std::int64_t b = 0; b < s.b; ++b)
     for (std::int64_t oy = 0; oy < s.oh; ++oy)
       for (std::int64_t ox = 0; ox < s.ow; ++ox, y += s.c) {
         const float* corner = x + ((b * s.h + oy * s.stride) * s.w + ox * s.stride) * s.c;
-        for (std::int64_t c = 0; c < s.c; c += kWidth) {
-          const std::int64_t n = least(kWidth, s.c - c);
+        forVectors(s.c, [=](std::int64_t c, std::int64_t n) {
           Vec top = loadPart(corner + c, n);
-          for (std::int64_t ky = 0; ky < s.size; ++ky)
-            for (std::int64_t kx = 0; kx < s.size; ++kx)
+          for (std::int64_t ky = 0; ky < size; ++ky)
+            for (std::int64_t kx = 0; kx < size; ++kx)
               top = larger(loadPart(corner + (ky * s.w + kx) * s.c + c, n), top);
           storePart(y + c, top, n);
-        }
+        });
       }
 }
 
-void maxPoolGrad(const Pool& s, const float* x, const float* y, const float* dy, float* dx) {
-  const bool overlapping = s.stride < s.size;
-  const bool covered = s.stride == s.size && s.oh * s.stride == s.h && s.ow * s.stride == s.w;
-  if (!covered)
-    for (std::int64_t i = 0; i < s.b * s.h * s.w * s.c; ++i) dx[i] = 0;
+template <int kSize, bool kOverlapping>
+void maxPoolGradAs(const Pool& s, const float* x, const float* y, const float* dy, float* dx) {
+  const std::int64_t size = kSize > 0 ? kSize : s.size;
   for (std::int64_t b = 0; b < s.b; ++b)
     for (std::int64_t oy = 0; oy < s.oh; ++oy)
       for (std::int64_t ox = 0; ox < s.ow; ++ox, y += s.c, dy += s.c) {
         const std::int64_t corner = ((b * s.h + oy * s.stride) * s.w + ox * s.stride) * s.c;
-        for (std::int64_t c = 0; c < s.c; c += kWidth) {
-          const std::int64_t n = least(kWidth, s.c - c);
-          const Vec top = loadPart(y + c, n);
-          Vec left = loadPart(dy + c, n);  // what the first maximum has not yet taken
-          Mask open = Mask{} - 1;
-          for (std::int64_t ky = 0; ky < s.size; ++ky)
-            for (std::int64_t kx = 0; kx < s.size; ++kx) {
+        forVectors(s.c, [=](std::int64_t c, std::int64_t n) {
+          const Vec top = loadPart(y + c, n), given = loadPart(dy + c, n);
+          Mask open = Mask{} - 1;  // lanes whose first maximum is still to come
+          for (std::int64_t ky = 0; ky < size; ++ky)
+            for (std::int64_t kx = 0; kx < size; ++kx) {
               const std::int64_t at = corner + (ky * s.w + kx) * s.c + c;
               const Mask hit = (loadPart(x + at, n) == top) & open;
               open &= ~hit;
-              Vec grad = where(hit, left, Vec{});
-              if (overlapping) grad += loadPart(dx + at, n);
+              Vec grad = where(hit, given, Vec{});
+              if constexpr (kOverlapping) grad += loadPart(dx + at, n);
               storePart(dx + at, grad, n);
             }
-        }
+        });
       }
+}
+
+void maxPool(const Pool& s, const float* x, float* y) {
+  s.size == 2 ? maxPoolAs<2>(s, x, y) : maxPoolAs<0>(s, x, y);
+}
+
+void maxPoolGrad(const Pool& s, const float* x, const float* y, const float* dy, float* dx) {
+  const bool covered = s.stride == s.size && s.oh * s.stride == s.h && s.ow * s.stride == s.w;
+  if (!covered)
+    for (std::int64_t i = 0; i < s.b * s.h * s.w * s.c; ++i) dx[i] = 0;
+  if (s.stride < s.size) maxPoolGradAs<0, true>(s, x, y, dy, dx);
+  else if (s.size == 2) maxPoolGradAs<2, false>(s, x, y, dy, dx);
+  else maxPoolGradAs<0, false>(s, x, y, dy, dx);
 }
 
 // ---- rows ----------------------------------------------------------------------------------
@@ -277,14 +295,6 @@ void biasAdd(std::int64_t rows, std::int64_t cols, const float* x, const float* 
 }
 
 // ---- elementwise ---------------------------------------------------------------------------
-
-// f(i, lanes) over n elements in vectors.
-template <typename F>
-inline void forVectors(std::int64_t n, F f) {
-  std::int64_t i = 0;
-  for (; i + kWidth <= n; i += kWidth) f(i, std::int64_t{kWidth});
-  if (i < n) f(i, n - i);
-}
 
 void relu(std::int64_t n, const float* x, float* y) {
   forVectors(n, [=](std::int64_t i, std::int64_t m) {
