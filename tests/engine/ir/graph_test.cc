@@ -1,5 +1,7 @@
 // Graph construction, its text, its parser and its verifier.
 #include <QtTest>
+#include <clocale>
+#include <locale>
 
 #include "engine/base/random.h"
 #include "engine/ir/graph.h"
@@ -9,6 +11,12 @@ using namespace lockstep;
 using namespace lockstep::ir;
 
 namespace {
+
+struct CommaNumbers final : std::numpunct<char> {
+  char do_decimal_point() const override { return ','; }
+  char do_thousands_sep() const override { return '.'; }
+  std::string do_grouping() const override { return "\3"; }
+};
 
 Graph sample() {
   Graph g("sample \"quoted\"");
@@ -63,6 +71,19 @@ class GraphTest : public QObject {
     QVERIFY(graph->find("x.cast") == &graph->node(1));
     QVERIFY(graph->find("nothing") == nullptr);
     QCOMPARE(graph->node(3).after, (std::vector<NodeId>{0, 1}));
+  }
+
+  void textIgnoresTheLocale() {
+    const std::locale before =
+        std::locale::global(std::locale(std::locale::classic(), new CommaNumbers));
+    const std::string formerly = std::setlocale(LC_ALL, nullptr);
+    std::setlocale(LC_ALL, "de_DE.UTF-8");  // where it is installed
+    const std::string written = text(sample());
+    const Result<Graph> graph = parse(kSampleText);
+    std::locale::global(before);
+    std::setlocale(LC_ALL, formerly.c_str());
+    QCOMPARE(written, std::string(kSampleText));
+    QVERIFY(graph.ok());
   }
 
   void commentsAndBlankLinesAreSkipped() {
