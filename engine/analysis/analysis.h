@@ -40,8 +40,8 @@ struct StepBreakdown {
 // communication is taken for the last.
 StepBreakdown breakDown(const std::vector<StepSample>& samples);
 
-enum class SlowPhase : std::uint8_t { kData, kForward, kBackward };
-std::string_view slowPhaseName(SlowPhase phase);  // "data", "forward", "backward"
+enum class SlowPhase : std::uint8_t { kData, kForward, kBackward, kOptimizer };
+std::string_view slowPhaseName(SlowPhase phase);  // "data", "forward", "backward", "optimizer"
 
 struct Straggler {
   int rank = -1;
@@ -53,8 +53,8 @@ struct Straggler {
   double withoutSeconds = 0;     // what it would take were the stragglers as quick as the others
 };
 
-// Names ranks whose own time, from the step's begin to their arrival at the collective, makes the
-// others wait. A rank's excess is its own time over that of the rank in the middle (of an even
+// Names ranks whose own time makes the others wait: from the step's begin to their arrival at the
+// collective, and before it the optimizer of the step before. A rank's excess is its own time over that of the rank in the middle (of an even
 // number the quicker), so that ranks that merely share a core excuse one another.
 //
 // A rank is named when in a window it costs at least 20 % of the time, and it is late in at least
@@ -76,7 +76,8 @@ class StragglerFinder {
  private:
   struct Rank {
     double own = 0, excess = 0;
-    double data = 0, forward = 0, backward = 0;  // over the rank in the middle; may be below 0
+    // Over the rank in the middle; may be below 0.
+    double data = 0, forward = 0, backward = 0, optimizer = 0;
   };
   struct Step {
     std::int64_t step = 0;
@@ -92,6 +93,8 @@ class StragglerFinder {
 
   int world_;
   std::int64_t seen_ = 0;
+  std::int64_t lastStep_ = -1;
+  std::vector<double> lastOptimizer_;  // of that step, by rank
   double unseenSeconds_ = 0;     // of steps since the last look
   std::deque<Step> steps_;
   std::vector<Straggler> current_;

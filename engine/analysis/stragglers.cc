@@ -38,11 +38,13 @@ double ownSeconds(const StepSample& sample) {
   return sample.data + sample.forward + sample.backward;
 }
 
-template <typename Get>
-double middleOf(const std::vector<StepSample>& samples, Get get) {
+// The phase's seconds of each rank over those of the rank in the middle.
+std::vector<double> overMiddle(const std::vector<StepSample>& samples, double StepSample::*phase) {
   std::vector<double> values;
-  for (const StepSample& sample : samples) values.push_back(get(sample));
-  return lowerMedian(std::move(values));
+  for (const StepSample& sample : samples) values.push_back(sample.*phase);
+  const double middle = lowerMedian(values);
+  for (double& value : values) value -= middle;
+  return values;
 }
 
 }  // namespace
@@ -52,6 +54,7 @@ std::string_view slowPhaseName(SlowPhase phase) {
     case SlowPhase::kData: return "data";
     case SlowPhase::kForward: return "forward";
     case SlowPhase::kBackward: return "backward";
+    case SlowPhase::kOptimizer: return "optimizer";
   }
   return "forward";
 }
@@ -113,7 +116,7 @@ Straggler StragglerFinder::describe(std::size_t begin, int rank) const {
   Straggler result;
   result.rank = rank;
   double total = 0, lost = 0, own = 0, middle = 0;
-  double data = 0, forward = 0, backward = 0;
+  double data = 0, forward = 0, backward = 0, optimizer = 0;
   for (std::size_t i = begin; i < steps_.size(); ++i) {
     const Rank& here = steps_[i].ranks[r];
     total += steps_[i].seconds;
@@ -125,11 +128,13 @@ Straggler StragglerFinder::describe(std::size_t begin, int rank) const {
     data += here.data;
     forward += here.forward;
     backward += here.backward;
+    optimizer += here.optimizer;
   }
-  const double most = std::max({data, forward, backward});
-  result.phase = most == data      ? SlowPhase::kData
-                 : most == forward ? SlowPhase::kForward
-                                   : SlowPhase::kBackward;
+  const double most = std::max({data, forward, backward, optimizer});
+  result.phase = most == data       ? SlowPhase::kData
+                 : most == forward  ? SlowPhase::kForward
+                 : most == backward ? SlowPhase::kBackward
+                                    : SlowPhase::kOptimizer;
   result.factor = middle > 0 ? own / middle : 1;
   result.lostShare = total > 0 ? lost / total : 0;
   result.stepSeconds = total / static_cast<double>(steps_.size() - begin);
@@ -138,18 +143,27 @@ Straggler StragglerFinder::describe(std::size_t begin, int rank) const {
 
 void StragglerFinder::add(const std::vector<StepSample>& samples) {
   if (world_ < 2 || samples.size() != static_cast<std::size_t>(world_)) return;
+  const bool follows = samples[0].step == lastStep_ + 1 && !lastOptimizer_.empty();
+  std::vector<double> own;
+  for (std::size_t r = 0; r < samples.size(); ++r) {
+    own.push_back(ownSeconds(samples[r]) + (follows ? lastOptimizer_[r] : 0));
+  }
+  lastStep_ = samples[0].step;
+  lastOptimizer_.clear();
+  for (const StepSample& sample : samples) lastOptimizer_.push_back(sample.optimizer);
   if (++seen_ <= kWarmUpSteps) return;
   Step step;
   step.step = samples[0].step;
-  step.middle = middleOf(samples, ownSeconds);
-  const double data = middleOf(samples, [](const StepSample& s) { return s.data; });
-  const double forward = middleOf(samples, [](const StepSample& s) { return s.forward; });
-  const double backward = middleOf(samples, [](const StepSample& s) { return s.backward; });
-  for (const StepSample& sample : samples) {
-    const double own = ownSeconds(sample);
+  step.middle = lowerMedian(own);
+  const std::vector<double> data = overMiddle(samples, &StepSample::data);
+  const std::vector<double> forward = overMiddle(samples, &StepSample::forward);
+  const std::vector<double> backward = overMiddle(samples, &StepSample::backward);
+  const std::vector<double> optimizer = overMiddle(samples, &StepSample::optimizer);
+  for (std::size_t r = 0; r < samples.size(); ++r) {
+    const StepSample& sample = samples[r];
     step.seconds = std::max(step.seconds, static_cast<double>(sample.end - sample.begin) * 1e-9);
-    step.ranks.push_back({own, std::max(own - step.middle, 0.0), sample.data - data,
-                          sample.forward - forward, sample.backward - backward});
+    step.ranks.push_back({own[r], std::max(own[r] - step.middle, 0.0), data[r], forward[r],
+                          backward[r], optimizer[r]});
   }
   steps_.push_back(std::move(step));
   const std::size_t longBegin = windowBegin(kLongSeconds);

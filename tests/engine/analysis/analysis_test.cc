@@ -244,6 +244,24 @@ class AnalysisTest : public QObject {
     }
   }
 
+  // A slow optimizer delays the rank's next arrival, whatever its own clock says of that step.
+  void slowOptimizerIsNamed() {
+    StepAnalyzer analyzer(3);
+    double now = 0;
+    for (int step = 1; step <= 40; ++step) {
+      for (int r = 0; r < 3; ++r) {
+        const double late = r == 1 && step > 1 ? 0.02 : 0;  // of the step before
+        const double end = now + (step > 1 ? 0.02 : 0) + 0.03 + 0.01 + (r == 1 ? 0.02 : 0);
+        analyzer.add({r, step, ns(now + late), ns(end), ns(now + late + 0.03), 0, 0.01, 0.02,
+                      0.005 + (step > 1 ? 0.02 : 0) - late, r == 1 ? 0.025 : 0.005});
+      }
+      now += (step > 1 ? 0.02 : 0) + 0.04;
+    }
+    QCOMPARE(analyzer.stragglers().size(), std::size_t{1});
+    QCOMPARE(analyzer.stragglers()[0].rank, 1);
+    QCOMPARE(slowPhaseName(analyzer.stragglers()[0].phase), std::string_view("optimizer"));
+  }
+
   void slowStartIsNoStraggler() {
     Run run(3, [](int rank, std::int64_t step, double) {
       return (rank == 0 && step <= 4 ? 0.3 : 0.02) + noise(3, rank, step);
