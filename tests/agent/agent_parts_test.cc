@@ -1,0 +1,223 @@
+// The agent's parts without processes: spool, lines, step packing, names, samples.
+#include <QTemporaryDir>
+#include <QtTest>
+
+#include "agent/lines.h"
+#include "agent/metrics.h"
+#include "agent/paths.h"
+#include "agent/spool.h"
+#include "agent/telemetry.h"
+
+using namespace lockstep;
+using namespace lockstep::agent;
+
+namespace {
+
+run::v1::Record logRecord(const std::string& text) {
+  run::v1::Record record;
+  record.mutable_log()->add_lines(text);
+  return record;
+}
+
+std::vector<run::v1::Record> readAll(Spool& spool, std::uint64_t after) {
+  std::vector<run::v1::Record> out;
+  while (after < spool.last())
+    for (const Spool::Kept& kept : spool.read(after, 100, 0)) {
+      run::v1::Record record;
+      if (!record.ParseFromString(kept.bytes) || record.sequence() != kept.sequence) return {};
+      after = kept.sequence;
+      out.push_back(std::move(record));
+    }
+  return out;
+}
+
+}  // namespace
+
+class AgentPartsTest : public QObject {
+  Q_OBJECT
+  QTemporaryDir folder_;
+  std::string path(const char* name) { return folder_.filePath(name).toStdString(); }
+
+ private Q_SLOTS:
+  void spoolNumbersAndSurvives() {
+    {
+      auto spool = Spool::open(path("a.db"), {});
+      QVERIFY2(spool.ok(), spool.ok() ? "" : spool.error().text().c_str());
+      for (int i = 0; i < 10000; ++i) (*spool)->append(logRecord(std::to_string(i)));
+      QCOMPARE((*spool)->last(), std::uint64_t{10000});
+      const auto records = readAll(**spool, 0);  // beyond what memory keeps
+      QCOMPARE(records.size(), std::size_t{10000});
+      for (std::size_t i = 0; i < records.size(); ++i) {
+        QCOMPARE(records[i].sequence(), i + 1);
+        QCOMPARE(records[i].log().lines(0), std::to_string(i));
+      }
+    }
+    auto again = Spool::open(path("a.db"), {});
+    QVERIFY(again.ok());
+    QCOMPARE((*again)->append(logRecord("more")), std::uint64_t{10001});
+    QCOMPARE(readAll(**again, 9999).size(), std::size_t{2});
+    QVERIFY(!(*again)->finished());
+    run::v1::Record end;
+    end.mutable_finished();
+    (*again)->append(end);
+    QVERIFY((*again)->finished());
+  }
+
+  void spoolDropsTheOldestAndSaysSo() {
+    SpoolOptions options;
+    options.limitBytes = 200'000;
+    auto spool = Spool::open(path("b.db"), options);
+    QVERIFY(spool.ok());
+    const std::string text(1000, 'x');
+    for (int i = 0; i < 20000; ++i) (*spool)->append(logRecord(text));  // 20 MB: past memory's tail
+    QTRY_VERIFY_WITH_TIMEOUT([&] {
+      (*spool)->append(logRecord("tick"));
+      const auto records = (*spool)->read(0, 10, 0);
+      run::v1::Record first;
+      return !records.empty() && first.ParseFromString(records[0].bytes) && first.has_lost();
+    }(), 10000);
+    const auto records = readAll(**spool, 0);
+    QVERIFY(records.front().has_lost());
+    QCOMPARE(records.front().lost().from(), std::uint64_t{1});
+    QCOMPARE(records.front().lost().to(), records.front().sequence());
+    for (std::size_t i = 1; i < records.size(); ++i)
+      QVERIFY(records[i].sequence() == records[i - 1].sequence() + 1 || records[i].has_lost());
+  }
+
+  void spoolGoesOnWhereTheDiskIsFull() {
+    SpoolOptions options;
+    options.maxPages = 20;  // 80 KiB
+    options.pendingBytes = 200'000;
+    std::atomic<int> troubles{0};
+    options.onTrouble = [&](const Error& error) {
+      if (error.code == Code::kResourceExhausted) ++troubles;
+    };
+    auto spool = Spool::open(path("c.db"), options);
+    QVERIFY(spool.ok());
+    const std::string text(1000, 'x');
+    for (int i = 0; i < 12000; ++i) (*spool)->append(logRecord(text));
+    QTRY_VERIFY_WITH_TIMEOUT(troubles.load() > 0, 10000);
+    const auto records = readAll(**spool, 0);
+    QCOMPARE(records.back().sequence(), std::uint64_t{12000});
+    std::uint64_t expected = 1;
+    bool lost = false;
+    for (const auto& record : records) {
+      if (record.has_lost()) {
+        lost = true;
+        QCOMPARE(record.lost().from(), expected);
+      } else {
+        QCOMPARE(record.sequence(), expected);
+      }
+      expected = record.sequence() + 1;
+    }
+    QVERIFY(lost);
+  }
+
+  void readersWaitForTheNext() {
+    auto spool = Spool::open(path("d.db"), {});
+    QVERIFY(spool.ok());
+    std::thread writer([&] { (*spool)->append(logRecord("now")); });
+    const auto records = (*spool)->read(0, 10, 5'000'000'000);
+    writer.join();
+    QCOMPARE(records.size(), std::size_t{1});
+    QVERIFY((*spool)->read(1, 10, 0).empty());
+  }
+
+  void linesAreSplitLimitedAndValid() {
+    LineCollector lines;
+    std::uint64_t dropped = 0;
+    lines.add("one\ntw", 1);
+    lines.add("o\n\xff\xc3\xa9\n", 2);
+    QCOMPARE(lines.take(dropped), (std::vector<std::string>{"one", "two", "?\xc3\xa9"}));
+    QCOMPARE(dropped, std::uint64_t{0});
+    for (int i = 0; i < 3000; ++i) lines.add("line " + std::to_string(i) + "\n", 3);
+    QVERIFY(lines.take(dropped).size() <= 1000);
+    QVERIFY(dropped >= 2000);
+    QVERIFY(lines.tail().ends_with("line 2999"));
+    lines.add("last", 4'000'000'000);
+    lines.end(4'000'000'000);
+    QCOMPARE(lines.take(dropped), std::vector<std::string>{"last"});
+  }
+
+  void stepsArePackedWithGapsTold() {
+    StepPacker packer(2);
+    runtime::StepRecord record;
+    for (std::int64_t step = 1; step <= 3; ++step) {
+      record.step = step;
+      record.begin = 1000 * step;
+      record.end = record.begin + 500;
+      record.loss = 1.0 / static_cast<double>(step);
+      QVERIFY(packer.add(record));
+    }
+    record.step = 6;
+    record.begin = 9000;
+    QVERIFY(!packer.add(record));
+    const auto first = packer.take();
+    QCOMPARE(first.rank(), 2);
+    QCOMPARE(first.first_step(), 1);
+    QCOMPARE(first.loss_size(), 3);
+    QCOMPARE(first.begin_ns(0), 1000);
+    QCOMPARE(first.begin_ns(2), 1000);
+    QVERIFY(packer.add(record));
+    const auto second = packer.take();
+    QCOMPARE(second.first_step(), 6);
+    QCOMPARE(second.dropped(), std::uint64_t{2});
+    QCOMPARE(second.begin_ns(0), 9000);
+  }
+
+  void ringDropsInsteadOfWaiting() {
+    auto ring = std::make_unique<StepRing>();
+    runtime::StepRecord record;
+    std::size_t taken = 0;
+    for (std::size_t i = 0; i < StepRing::kSize + 10; ++i) {
+      record.step = static_cast<std::int64_t>(i);
+      taken += ring->push(record) ? 1 : 0;
+    }
+    QCOMPARE(taken, StepRing::kSize);
+    for (std::size_t i = 0; i < StepRing::kSize; ++i) {
+      QVERIFY(ring->pop(record));
+      QCOMPARE(record.step, static_cast<std::int64_t>(i));
+    }
+    QVERIFY(!ring->pop(record));
+  }
+
+  void namesAreChecked() {
+    QVERIFY(isPlainName("run-20240501.a_b"));
+    for (const char* bad : {"", ".", "..", "../x", "a/b", "a b", ".hidden", "a\n"})
+      QVERIFY2(!isPlainName(bad), bad);
+  }
+
+  void longWorkdirsGetAShortSocket() {
+    const std::string deep = path("x") + "/" + std::string(120, 'y');
+    auto workdir = openWorkdir(deep);
+    QVERIFY(workdir.ok());
+    QVERIFY(workdir->agentSocket().size() <= kMaxSocketPath);
+    QVERIFY(isLocalFilesystem(workdir->runtime));
+    QDir(QString::fromStdString(workdir->runtime)).removeRecursively();
+  }
+
+  void samplesAreOfThisMachine() {
+    NodeSampler sampler(folder_.path().toStdString());
+    (void)sampler.sample({});
+    const Nanoseconds begin = monotonicNow();
+    double burn = 0;
+    while (monotonicNow() - begin < 200'000'000) burn += 1e-9;
+    const auto sample = sampler.sample({{5, getpid()}});
+    QVERIFY(burn > 0);
+    QVERIFY(sample.cpu() > 0 && sample.cpu() <= 1);
+    QVERIFY(sample.core_size() > 0);
+    QVERIFY(sample.memory_total() > sample.memory_used());
+    QCOMPARE(sample.rank_size(), 1);
+    QCOMPARE(sample.rank(0).rank(), 5);
+    QVERIFY(sample.rank(0).memory() > 1e6);
+    QVERIFY(!sample.rank(0).stopped());
+    const auto node = inventory(folder_.path().toStdString());
+    QVERIFY(node.cores() >= 1);
+    QVERIFY(!node.cpu().empty());
+    QVERIFY(node.memory_bytes() > 0);
+    QVERIFY(!node.boot_id().empty());
+  }
+};
+
+QTEST_GUILESS_MAIN(AgentPartsTest)
+#include "agent_parts_test.moc"
