@@ -33,6 +33,7 @@ class Node {
   ~Node();   // ends agent, supervisors and workers of this workdir
   void start();                   // serve --detach; throws std::runtime_error
   void killAgent();
+  void disconnect() { agent_.reset(); }
   const std::string& name() const { return name_; }
   std::string workdir() const { return folder_.path().toStdString(); }
   int pid() const { return pid_; }

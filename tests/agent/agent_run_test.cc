@@ -1,0 +1,288 @@
+// Runs of one node: real supervisors and workers, real kills.
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+
+#include <QtTest>
+#include <filesystem>
+#include <set>
+
+#include "engine/base/hash.h"
+#include "tests/agent/agent_node.h"
+
+using namespace lockstep;
+using namespace lockstep::agent_test;
+
+namespace {
+
+struct Run {
+  node::v1::PrepareRequest request;
+  node::v1::PrepareReply prepared;
+  std::unique_ptr<node::v1::Supervisor::Stub> supervisor;
+  std::unique_ptr<Follower> records;
+
+  Run(Node& node, const RunOptions& options) : request(prepareRequest(options)) {
+    grpc::Status status = node.agent().Prepare(deadline().get(), request, &prepared);
+    if (!status.ok()) throw std::runtime_error(status.error_message());
+    supervisor = node::v1::Supervisor::NewStub(channelTo(prepared.socket()));
+    records = std::make_unique<Follower>(prepared.socket());
+  }
+  grpc::Status commit() {
+    node::v1::CommitRequest commit;
+    commit.set_run(request.run());
+    commit.set_generation(1);
+    node::v1::CommitReply reply;
+    return supervisor->Commit(deadline().get(), commit, &reply);
+  }
+  bool underWay() {
+    return eventually([&] { return records->lastStep(0) >= 3; }, 60);
+  }
+  bool noneLeft() {
+    // The supervisor stays for its records; workers are gone.
+    return eventually([&] { return processesOfRun(request.run()).size() <= 1; });
+  }
+};
+
+bool contiguous(const std::vector<run::v1::Record>& records) {
+  for (std::size_t i = 0; i < records.size(); ++i)
+    if (records[i].sequence() != i + 1) return false;
+  return true;
+}
+
+int supervisorOf(const std::string& run) {
+  int lowest = -1;
+  for (int pid : processesOfRun(run))
+    if (lowest < 0 || pid < lowest) lowest = pid;  // started before its workers
+  return lowest;
+}
+
+constexpr std::int64_t kEndless = 100'000'000;
+
+}  // namespace
+
+class AgentRunTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void threeRanksTrain_data() {
+    QTest::addColumn<QString>("comm");
+    QTest::newRow("shm") << "shm";
+    QTest::newRow("gloo") << "gloo";
+  }
+  void threeRanksTrain() {
+    QFETCH(QString, comm);
+    Node node("n1");
+    node.start();
+    Run run(node, {.run = newRunId(), .comm = comm.toStdString()});
+    QVERIFY(run.commit().ok());
+    QVERIFY(run.commit().ok());  // idempotent
+    QVERIFY(run.records->waitFinished(120));
+    QVERIFY2(run.records->state() == run::v1::SUCCEEDED, run.records->error().c_str());
+    const auto records = run.records->records();
+    QVERIFY(contiguous(records));
+    QVERIFY(records.front().has_started());
+    QVERIFY(records.back().has_finished());
+    QCOMPARE(records.back().finished().steps(), 50);
+    QCOMPARE(records.back().finished().weights_sha256().size(), std::size_t{64});
+    for (int rank = 0; rank < 3; ++rank) {
+      std::int64_t next = 1;
+      for (const auto& record : records) {
+        if (!record.has_steps() || record.steps().rank() != rank) continue;
+        QCOMPARE(record.steps().first_step(), next);
+        next += record.steps().loss_size();
+        QCOMPARE(record.steps().begin_ns_size(), record.steps().loss_size());
+      }
+      QCOMPARE(next, 51);
+    }
+    QVERIFY(std::any_of(records.begin(), records.end(), [](const auto& r) {
+      return r.has_node_sample() && r.node_sample().rank_size() == 3;
+    }));
+
+    node::v1::FetchRequest fetch;
+    fetch.set_name("model.safetensors");
+    auto context = deadline();
+    auto reader = run.supervisor->Fetch(context.get(), fetch);
+    node::v1::FetchChunk chunk;
+    std::string model, hash;
+    while (reader->Read(&chunk)) {
+      model += chunk.data();
+      hash = chunk.sha256();
+    }
+    QVERIFY(reader->Finish().ok());
+    QCOMPARE(static_cast<std::int64_t>(model.size()), chunk.total());
+    QCOMPARE(sha256Hex(model), hash);
+    QVERIFY(run.noneLeft());
+    // Back-fill gives the same records.
+    Follower again(run.prepared.socket(), 2);
+    QVERIFY(again.waitFinished());
+    QCOMPARE(again.records().size(), records.size() - 2);
+  }
+
+  void aKilledWorkerEndsTheRun() {
+    Node node("n1");
+    node.start();
+    Run run(node, {.run = newRunId(), .maxSteps = kEndless});
+    QVERIFY(run.commit().ok());
+    QVERIFY(run.underWay());
+    kill(run.records->pidOf(1), SIGKILL);
+    QVERIFY(run.records->waitFinished());
+    QCOMPARE(run.records->state(), run::v1::FAILED);
+    for (const auto& record : run.records->records()) {
+      if (!record.has_error()) continue;
+      QCOMPARE(record.error().rank(), 1);
+      QCOMPARE(record.error().node(), std::string("n1"));
+      QVERIFY2(record.error().what().find("SIGKILL") != std::string::npos, record.error().what().c_str());
+      QVERIFY(record.error().what().find("out-of-memory") != std::string::npos);
+    }
+    QVERIFY(!run.records->error().empty());
+    QVERIFY(run.noneLeft());
+  }
+
+  void aKilledAgentTouchesNoRun() {
+    Node node("n1");
+    node.start();
+    Run run(node, {.run = newRunId(), .maxSteps = kEndless});
+    QVERIFY(run.commit().ok());
+    QVERIFY(run.underWay());
+    node.killAgent();
+    const std::int64_t before = run.records->lastStep(0);
+    QVERIFY(eventually([&] { return run.records->lastStep(0) > before; }));
+    node.start();
+    node::v1::FindRunRequest find;
+    find.set_run(run.request.run());
+    node::v1::RunOnNode found;
+    QVERIFY(node.agent().FindRun(deadline().get(), find, &found).ok());
+    QCOMPARE(found.socket(), run.prepared.socket());
+    QCOMPARE(found.state(), run::v1::RUNNING);
+    node::v1::RemoveRunRequest remove;
+    remove.set_run(run.request.run());
+    node::v1::RemoveRunReply removed;
+    QCOMPARE(node.agent().RemoveRun(deadline().get(), remove, &removed).error_code(),
+             grpc::StatusCode::FAILED_PRECONDITION);
+
+    // Stop: all ranks leave after one step.
+    node::v1::StopRequest stop;
+    stop.set_run(run.request.run());
+    stop.set_generation(1);
+    node::v1::StopReply stopped;
+    QVERIFY(run.supervisor->Stop(deadline().get(), stop, &stopped).ok());
+    QVERIFY(run.records->waitFinished());
+    QCOMPARE(run.records->state(), run::v1::STOPPED);
+    std::set<std::int64_t> last;
+    for (int rank = 0; rank < 3; ++rank) last.insert(run.records->lastStep(rank));
+    QCOMPARE(last.size(), std::size_t{1});
+    QVERIFY(std::filesystem::exists(found.folder() + "/checkpoints"));
+    QVERIFY(node.agent().RemoveRun(deadline().get(), remove, &removed).ok());
+    QVERIFY(!std::filesystem::exists(found.folder()));
+    QVERIFY(eventually([&] { return processesOfRun(run.request.run()).empty(); }));
+  }
+
+  void aKilledSupervisorLeavesNoOrphan() {
+    Node node("n1");
+    node.start();
+    Run run(node, {.run = newRunId(), .maxSteps = kEndless});
+    QVERIFY(run.commit().ok());
+    QVERIFY(run.underWay());
+    kill(supervisorOf(run.request.run()), SIGKILL);
+    QVERIFY(eventually([&] { return processesOfRun(run.request.run()).empty(); }));
+    // Its records stay readable, and end.
+    node::v1::FindRunRequest find;
+    find.set_run(run.request.run());
+    node::v1::RunOnNode found;
+    const grpc::Status status = node.agent().FindRun(deadline().get(), find, &found);
+    QVERIFY2(status.ok(), status.error_message().c_str());
+    Follower records(found.socket());
+    QVERIFY(records.waitFinished());
+    QCOMPARE(records.state(), run::v1::FAILED);
+    QVERIFY(records.error().find("unexpectedly") != std::string::npos);
+    QVERIFY(records.lastStep(0) >= 3);
+  }
+
+  void killIsImmediate() {
+    Node node("n1");
+    node.start();
+    Run run(node, {.run = newRunId(), .maxSteps = kEndless});
+    QVERIFY(run.commit().ok());
+    QVERIFY(run.underWay());
+    kill(run.records->pidOf(2), SIGSTOP);  // one that could not answer
+    node::v1::KillRequest request;
+    request.set_run(run.request.run());
+    request.set_generation(1);
+    node::v1::KillReply reply;
+    QVERIFY(run.supervisor->Kill(deadline().get(), request, &reply).ok());
+    QVERIFY(run.records->waitFinished(5));
+    QCOMPARE(run.records->state(), run::v1::STOPPED);
+    QVERIFY(run.noneLeft());
+  }
+
+  void wrongGenerationIsRefused() {
+    Node node("n1", {"--prepare-seconds", "5"});
+    node.start();
+    Run run(node, {.run = newRunId()});
+    node::v1::CommitRequest commit;
+    commit.set_run(run.request.run());
+    commit.set_generation(2);
+    node::v1::CommitReply reply;
+    QCOMPARE(run.supervisor->Commit(deadline().get(), commit, &reply).error_code(),
+             grpc::StatusCode::INVALID_ARGUMENT);
+  }
+
+  void corruptDataIsAnErrorOfItsRank() {
+    Node node("n1");
+    node.start();
+    const std::string bad = node.workdir() + "/images.gz";
+    QFile file(QString::fromStdString(bad));
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write("\x1f\x8b\x08not really gzip");
+    file.close();
+    RunOptions options{.run = newRunId()};
+    node::v1::PrepareRequest request = prepareRequest(options);
+    (*request.mutable_data_paths())["train.images"] = bad;
+    node::v1::PrepareReply prepared;
+    QVERIFY(node.agent().Prepare(deadline().get(), request, &prepared).ok());
+    auto supervisor = node::v1::Supervisor::NewStub(channelTo(prepared.socket()));
+    Follower records(prepared.socket());
+    node::v1::CommitRequest commit;
+    commit.set_run(request.run());
+    commit.set_generation(1);
+    node::v1::CommitReply reply;
+    QVERIFY(supervisor->Commit(deadline().get(), commit, &reply).ok());
+    QVERIFY(records.waitFinished());
+    QCOMPARE(records.state(), run::v1::FAILED);
+    QVERIFY2(records.error().find("images.gz") != std::string::npos, records.error().c_str());
+  }
+
+  void measuresAndBenches() {
+    Node node("n1");
+    node.start();
+    const auto request = prepareRequest({.run = newRunId(), .ranks = 2});
+    node::v1::MeasureRequest ask;
+    ask.set_plan(request.plan());
+    ask.set_ranks(2);
+    ask.set_backend("reference");
+    ask.set_comm("shm");
+    ask.set_seconds(1);
+    node::v1::MeasureReply measured;
+    grpc::Status status = node.agent().Measure(deadline(60).get(), ask, &measured);
+    QVERIFY2(status.ok(), status.error_message().c_str());
+    QVERIFY(measured.steps_size() > 5);
+    for (const auto& step : measured.steps()) QVERIFY(step.seconds() > 0 && !step.signature().empty());
+    QVERIFY(measured.collectives_size() >= 1);
+    QCOMPARE(measured.collectives(0).ranks(), 2);
+    QVERIFY(measured.step_overhead_seconds() > 0);
+
+    node::v1::BenchRequest race;
+    *race.mutable_spec() = request.spec();
+    race.set_plan(request.plan());
+    race.set_ranks(2);
+    race.set_seconds(1.5);
+    race.set_comm("shm");
+    node::v1::BenchReply benched;
+    status = node.agent().Bench(deadline(90).get(), race, &benched);
+    QVERIFY2(status.ok(), status.error_message().c_str());
+    QVERIFY(benched.samples_per_second() > 0);
+    QVERIFY(benched.windows_size() >= 2);
+    QVERIFY(benched.ops_size() > 5);
+  }
+};
+
+QTEST_GUILESS_MAIN(AgentRunTest)
+#include "agent_run_test.moc"

@@ -1,0 +1,198 @@
+// The front door: starting, finding, replacing and leaving; handshake and samples; what Prepare
+// refuses; the bridge.
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <QFile>
+#include <QtTest>
+#include <filesystem>
+
+#include "engine/base/file.h"
+#include "tests/agent/agent_node.h"
+
+using namespace lockstep;
+using namespace lockstep::agent_test;
+
+namespace {
+
+run::v1::ErrorInfo errorOf(const grpc::Status& status) {
+  run::v1::ErrorInfo info;
+  info.ParseFromString(status.error_details());
+  return info;
+}
+
+bool nothingKept(const Node& node) {
+  const std::filesystem::path runs = node.workdir() + "/runs";
+  return !std::filesystem::exists(runs) || std::filesystem::is_empty(runs);
+}
+
+}  // namespace
+
+class AgentServeTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void startsOnceAndIsFoundAgain() {
+    Node node("n1");
+    node.start();
+    const int pid = node.pid();
+    QVERIFY(alive(pid));
+    struct stat info {};
+    QCOMPARE(stat(node.socket().c_str(), &info), 0);
+    QCOMPARE(info.st_mode & 0777, mode_t{0600});
+    QVERIFY(node.socket().size() <= 100);
+    node.start();
+    QCOMPARE(node.pid(), pid);
+
+    node::v1::HandshakeRequest request;
+    request.set_protocol(1);
+    node::v1::HandshakeReply reply;
+    const grpc::Status status = node.agent().Handshake(deadline().get(), request, &reply);
+    QVERIFY2(status.ok(), status.error_message().c_str());
+    QCOMPARE(reply.inventory().pid(), pid);
+    QCOMPARE(reply.inventory().workdir(), node.workdir());
+    QVERIFY(reply.inventory().cores() >= 1);
+    QVERIFY(!reply.version().empty());
+    request.set_protocol(99);
+    QCOMPARE(node.agent().Handshake(deadline().get(), request, &reply).error_code(),
+             grpc::StatusCode::FAILED_PRECONDITION);
+  }
+
+  void aKilledAgentIsReplaced() {
+    Node node("n1");
+    node.start();
+    const int pid = node.pid();
+    node.killAgent();
+    node.start();
+    QVERIFY(node.pid() != pid);
+    QVERIFY(!alive(pid));
+  }
+
+  void anotherVersionTakesOver() {
+    Node node("n1");
+    node.start();
+    const int pid = node.pid();
+    // What the agent says of itself names another version: as after a deploy.
+    const std::string info = std::filesystem::path(node.socket()).parent_path().string() + "/agent";
+    QVERIFY(writeFileAtomically(info, std::to_string(pid) + "\n000000000000\n").ok());
+    node.start();
+    QVERIFY(node.pid() != pid);
+    QVERIFY(eventually([&] { return !alive(pid); }));
+  }
+
+  void leavesWhenIdle() {
+    Node node("n1", {"--idle-exit", "1"});
+    node.start();
+    const int pid = node.pid();
+    {
+      auto watching = deadline(60);
+      node::v1::WatchNodeRequest request;
+      request.set_hertz(10);
+      auto reader = node.agent().WatchNode(watching.get(), request);
+      run::v1::NodeSample sample;
+      const auto begin = std::chrono::steady_clock::now();
+      int samples = 0;
+      while (std::chrono::steady_clock::now() - begin < std::chrono::seconds(3)) {
+        QVERIFY(reader->Read(&sample));
+        ++samples;
+      }
+      QVERIFY2(samples >= 20, qPrintable(QString::number(samples)));  // and stayed, past its limit
+      QVERIFY(sample.memory_total() > 0);
+      watching->TryCancel();
+      reader->Finish();
+    }
+    node.disconnect();
+    QVERIFY(eventually([&] { return !alive(pid); }));
+  }
+
+  void idleCostsLittle() {
+    Node node("n1");
+    node.start();
+    node::v1::HandshakeRequest request;
+    request.set_protocol(1);
+    node::v1::HandshakeReply reply;
+    QVERIFY(node.agent().Handshake(deadline().get(), request, &reply).ok());
+    auto status = readFile("/proc/" + std::to_string(node.pid()) + "/status");
+    QVERIFY(status.ok());
+    const std::size_t at = status->find("VmRSS:");
+    const long kilobytes = std::atol(status->c_str() + at + 6);
+    QVERIFY2(kilobytes < 50 * 1024, qPrintable(QString::number(kilobytes)));
+  }
+
+  void prepareRefusesWhatCannotRun_data() {
+    QTest::addColumn<int>("which");
+    QTest::addColumn<QString>("code");
+    QTest::addColumn<QString>("text");
+    QTest::newRow("wrong plan hash") << 0 << "invalid-argument" << "not the one that was announced";
+    QTest::newRow("plan that is none") << 1 << "invalid-argument" << "plan";
+    QTest::newRow("missing data file") << 2 << "not-found" << "/no/such/images.gz";
+    QTest::newRow("wrong data hash") << 3 << "failed-precondition" << "another one";
+    QTest::newRow("no data file") << 4 << "data-loss" << "neither an IDX file nor gzip";
+    QTest::newRow("run id with a path") << 5 << "invalid-argument" << "no run id";
+    QTest::newRow("rank out of range") << 6 << "invalid-argument" << "rank 9";
+  }
+  void prepareRefusesWhatCannotRun() {
+    QFETCH(int, which);
+    QFETCH(QString, code);
+    QFETCH(QString, text);
+    static std::unique_ptr<Node> node;
+    if (!node) {
+      node = std::make_unique<Node>("n1");
+      node->start();
+    }
+    auto request = prepareRequest({.run = newRunId()});
+    if (which == 0) request.set_plan_hash(std::string(64, '0'));
+    if (which == 1) request.set_plan("nonsense");
+    if (which == 2) (*request.mutable_data_paths())["train.images"] = "/no/such/images.gz";
+    if (which == 3)
+      request.mutable_spec()->mutable_data()->mutable_train()->set_labels_sha256(std::string(64, 'a'));
+    if (which == 4) (*request.mutable_data_paths())["train.labels"] = "/etc/passwd";
+    if (which == 5) request.set_run("../escape");
+    if (which == 6) request.add_ranks(9);
+    node::v1::PrepareReply reply;
+    const grpc::Status status = node->agent().Prepare(deadline().get(), request, &reply);
+    QVERIFY(!status.ok());
+    const auto info = errorOf(status);
+    QCOMPARE(QString::fromStdString(info.code()), code);
+    QVERIFY2((info.what() + info.why()).find(text.toStdString()) != std::string::npos,
+             status.error_message().c_str());
+    QCOMPARE(info.node(), request.node());
+    QVERIFY(nothingKept(*node));
+    if (which == 6) node.reset();
+  }
+
+  void aPrepareExpires() {
+    Node node("n1", {"--prepare-seconds", "1"});
+    node.start();
+    const auto request = prepareRequest({.run = newRunId()});
+    node::v1::PrepareReply reply, again;
+    const grpc::Status status = node.agent().Prepare(deadline().get(), request, &reply);
+    QVERIFY2(status.ok(), status.error_message().c_str());
+    QVERIFY(node.agent().Prepare(deadline().get(), request, &again).ok());
+    QCOMPARE(again.socket(), reply.socket());
+    QCOMPARE(reply.data_hashes_size(), 4);
+    QVERIFY(eventually([&] { return nothingKept(node); }));
+    QVERIFY(eventually([&] { return processesOfRun(request.run()).empty(); }));
+  }
+
+  void theBridgeCarriesBytesBothWays() {
+    Node node("n1");
+    node.start();
+    // A client preface that is none: gRPC answers with its settings and ends; the bridge passes
+    // both on and leaves.
+    const Output output = runAgent({"bridge", "--socket", node.socket()}, "hello\n");
+    QCOMPARE(output.code, 0);
+    QVERIFY(!output.out.empty());
+    QCOMPARE(runAgent({"bridge", "--socket", "/no/such/socket"}).code, 3);
+    QCOMPARE(runAgent({"bridge"}).code, 2);
+    QCOMPARE(runAgent({"nonsense"}).code, 2);
+  }
+
+  void theBuiltInBackendsAgree() {
+    const Output output = runAgent({"selftest"});
+    QVERIFY2(output.code == 0, output.out.c_str());
+  }
+};
+
+QTEST_GUILESS_MAIN(AgentServeTest)
+#include "agent_serve_test.moc"
