@@ -14,12 +14,18 @@ constexpr std::array<std::string_view, 5> kPhaseNames = {"init", "data", "forwar
 
 std::string_view kindText(AttrKind kind) {
   switch (kind) {
-    case AttrKind::kInt: return "an integer";
-    case AttrKind::kNumber: return "a finite number";
-    case AttrKind::kText: return "a text, not empty";
-    case AttrKind::kList: return "a list of integers";
-    case AttrKind::kShape: return "a shape";
-    case AttrKind::kDType: return "a type: f32, f64, bf16, f16, i32, i64 or u8";
+    case AttrKind::kInt:
+      return "an integer";
+    case AttrKind::kNumber:
+      return "a finite number";
+    case AttrKind::kText:
+      return "a text, not empty";
+    case AttrKind::kList:
+      return "a list of integers";
+    case AttrKind::kShape:
+      return "a shape";
+    case AttrKind::kDType:
+      return "a type: f32, f64, bf16, f16, i32, i64 or u8";
   }
   return "";
 }
@@ -27,13 +33,17 @@ std::string_view kindText(AttrKind kind) {
 bool fits(AttrKind kind, bool required, const Attr& attr) {
   const auto* text = std::get_if<std::string>(&attr);
   switch (kind) {
-    case AttrKind::kInt: return std::holds_alternative<std::int64_t>(attr);
+    case AttrKind::kInt:
+      return std::holds_alternative<std::int64_t>(attr);
     case AttrKind::kNumber:
       return std::holds_alternative<double>(attr) && std::isfinite(std::get<double>(attr));
-    case AttrKind::kText: return text && (!text->empty() || !required);
-    case AttrKind::kDType: return text && dtypeFromName(*text);
+    case AttrKind::kText:
+      return text && (!text->empty() || !required);
+    case AttrKind::kDType:
+      return text && dtypeFromName(*text);
     case AttrKind::kList:
-    case AttrKind::kShape: return std::holds_alternative<std::vector<std::int64_t>>(attr);
+    case AttrKind::kShape:
+      return std::holds_alternative<std::vector<std::int64_t>>(attr);
   }
   return false;
 }
@@ -61,7 +71,8 @@ Status checkAttrs(const OpInfo& row, Attrs& attrs) {
                                    [&, &name = key](const AttrInfo& a) { return a.name == name; });
     if (known) continue;
     std::string list;
-    for (const AttrInfo& a : row.attrs) list += fmt::format("{}{}", list.empty() ? "" : ", ", a.name);
+    for (const AttrInfo& a : row.attrs)
+      list += fmt::format("{}{}", list.empty() ? "" : ", ", a.name);
     return invalidArgument("attribute {} is unknown, expected {}", key,
                            list.empty() ? "none" : list);
   }
@@ -74,7 +85,9 @@ std::string TensorType::text() const {
   return fmt::format("{}[{}]", dtypeName(dtype), shapeText(shape));
 }
 
-std::string_view phaseName(Phase phase) { return kPhaseNames[static_cast<std::size_t>(phase)]; }
+std::string_view phaseName(Phase phase) {
+  return kPhaseNames[static_cast<std::size_t>(phase)];
+}
 
 std::optional<Phase> phaseFromName(std::string_view name) {
   for (std::size_t i = 0; i < kPhaseNames.size(); ++i)
@@ -84,7 +97,8 @@ std::optional<Phase> phaseFromName(std::string_view name) {
 
 Status checkShape(const Shape& shape) {
   if (shape.size() > kMaxRank)
-    return invalidArgument("a shape has {} dimensions, expected at most {}", shape.size(), kMaxRank);
+    return invalidArgument("a shape has {} dimensions, expected at most {}", shape.size(),
+                           kMaxRank);
   std::int64_t count = 1;
   for (std::int64_t extent : shape) {
     if (extent < 1) return invalidArgument("a shape has extent {}, expected at least 1", extent);
@@ -115,10 +129,11 @@ Result<NodeId> Graph::add(Op op, std::string name, std::vector<ValueId> inputs, 
   if (names_.contains(name)) return fail("another node has this name");
   const auto count = static_cast<int>(inputs.size());
   if (count < row.minInputs || (row.maxInputs >= 0 && count > row.maxInputs))
-    return fail(row.minInputs == row.maxInputs
-                    ? fmt::format("{} inputs, expected {}", count, row.minInputs)
-                    : fmt::format("{} inputs, expected {} to {}", count, row.minInputs,
-                                  row.maxInputs < 0 ? "any number" : std::to_string(row.maxInputs)));
+    return fail(
+        row.minInputs == row.maxInputs
+            ? fmt::format("{} inputs, expected {}", count, row.minInputs)
+            : fmt::format("{} inputs, expected {} to {}", count, row.minInputs,
+                          row.maxInputs < 0 ? "any number" : std::to_string(row.maxInputs)));
   std::vector<TensorType> types;
   for (ValueId input : inputs) {
     if (input < 0 || static_cast<std::size_t>(input) >= values_.size())

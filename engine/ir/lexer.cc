@@ -10,7 +10,9 @@ namespace {
 constexpr std::size_t kMaxList = std::size_t{1} << 20;
 constexpr std::size_t kMaxText = std::size_t{1} << 16;
 
-bool isNameChar(char c) { return isName({&c, 1}); }
+bool isNameChar(char c) {
+  return isName({&c, 1});
+}
 
 int hexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -106,10 +108,12 @@ Result<std::int64_t> Lexer::integer(std::string_view what, std::int64_t lowest,
                                     std::int64_t highest) {
   skipSpaces();
   std::int64_t value = 0;
-  const auto [end, status] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+  const auto [end, status] =
+      std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
   if (status == std::errc::invalid_argument) return unexpected(what);
   if (status != std::errc() || value < lowest || value > highest)
-    return error(fmt::format("number out of range, expected {} from {} to {}", what, lowest, highest));
+    return error(
+        fmt::format("number out of range, expected {} from {} to {}", what, lowest, highest));
   at_ = static_cast<std::size_t>(end - text_.data());
   return value;
 }
@@ -117,7 +121,8 @@ Result<std::int64_t> Lexer::integer(std::string_view what, std::int64_t lowest,
 Result<double> Lexer::number(std::string_view what) {
   skipSpaces();
   double value = 0;
-  const auto [end, status] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+  const auto [end, status] =
+      std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
   if (status == std::errc::invalid_argument) return unexpected(what);
   if (status != std::errc() || !std::isfinite(value))
     return error(fmt::format("number out of range, expected {}", what));
@@ -219,9 +224,8 @@ Result<Attrs> parseAttrs(Lexer& in) {
     } else {
       // An integer unless a fraction or an exponent follows.
       Lexer ahead = in;
-      Result<std::int64_t> whole =
-          ahead.integer(kWhat, std::numeric_limits<std::int64_t>::min(),
-                        std::numeric_limits<std::int64_t>::max());
+      Result<std::int64_t> whole = ahead.integer(kWhat, std::numeric_limits<std::int64_t>::min(),
+                                                 std::numeric_limits<std::int64_t>::max());
       if (whole.ok() && (ahead.peek(",") || ahead.peek("}"))) {
         value = *whole;
         in = ahead;
@@ -278,8 +282,8 @@ Result<AxisPlacement> parseAxisPlacement(Lexer& in) {
   LOCKSTEP_ASSIGN(const std::string reduction, in.name("sum or max"));
   if (reduction != "sum" && reduction != "max")
     return in.error(fmt::format("reduction {}, expected sum or max", reduction));
-  axis.kind = reduction == "sum" ? AxisPlacement::Kind::kPartialSum
-                                 : AxisPlacement::Kind::kPartialMax;
+  axis.kind =
+      reduction == "sum" ? AxisPlacement::Kind::kPartialSum : AxisPlacement::Kind::kPartialMax;
   return axis;
 }
 

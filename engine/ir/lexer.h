@@ -16,16 +16,16 @@ class Lexer {
   Lexer(std::string_view text, std::string_view file) : text_(text), file_(file) {}
 
   // Spaces and tabs are skipped before everything; newlines only by skipLines().
-  bool atEnd();                          // of the text
-  void skipLines();                      // blank lines and lines that begin with '#'
-  Status endLine();                      // nothing but a newline, or the end, may follow
+  bool atEnd();      // of the text
+  void skipLines();  // blank lines and lines that begin with '#'
+  Status endLine();  // nothing but a newline, or the end, may follow
   bool peek(std::string_view token);
-  bool take(std::string_view token);     // consumes it where it stands here
+  bool take(std::string_view token);  // consumes it where it stands here
   Status expect(std::string_view token);
   Result<std::string> name(std::string_view what);    // as isName()
   Result<std::string> quoted(std::string_view what);  // "…" with \" \\ \n \t \xNN
   Result<std::int64_t> integer(std::string_view what, std::int64_t lowest, std::int64_t highest);
-  Result<double> number(std::string_view what);       // finite
+  Result<double> number(std::string_view what);                   // finite
   Result<std::vector<std::int64_t>> list(std::string_view what);  // [1 2 3], at most 2^20 of them
   // "… but here stands 'x'"
   Error unexpected(std::string_view expected);
@@ -40,10 +40,10 @@ class Lexer {
 };
 
 std::string quote(std::string_view text);
-std::string numberText(double number);   // shortest that reads back, always with '.' or 'e'
+std::string numberText(double number);  // shortest that reads back, always with '.' or 'e'
 std::string text(const std::vector<std::int64_t>& list);  // "[1 2 3]"
-std::string text(const Attrs& attrs);     // {key=value, …}; "{}" when empty
-Result<Attrs> parseAttrs(Lexer& in);      // from '{' to '}'
+std::string text(const Attrs& attrs);                     // {key=value, …}; "{}" when empty
+Result<Attrs> parseAttrs(Lexer& in);                      // from '{' to '}'
 Result<TensorType> parseType(Lexer& in);  // f32[64x10], within the limits of checkShape
 // Placement::text() in angle brackets.
 Result<Placement> parsePlacement(Lexer& in);

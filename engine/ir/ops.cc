@@ -48,7 +48,9 @@ const T* find(const Attrs& attrs, std::string_view key) {
 
 }  // namespace
 
-const OpInfo& info(Op op) { return table().rows[static_cast<std::size_t>(op)]; }
+const OpInfo& info(Op op) {
+  return table().rows[static_cast<std::size_t>(op)];
+}
 
 std::optional<Op> opFromName(std::string_view name) {
   const auto it = table().names.find(name);

@@ -23,7 +23,9 @@ Status wantType(Types inputs, std::size_t index, const TensorType& type) {
   return {};
 }
 
-Shape shapeAttr(const Attrs& attrs, std::string_view key) { return listAttr(attrs, key); }
+Shape shapeAttr(const Attrs& attrs, std::string_view key) {
+  return listAttr(attrs, key);
+}
 
 DType dtypeAttr(const Attrs& attrs, std::string_view key) {
   return *dtypeFromName(textAttr(attrs, key));
@@ -35,16 +37,20 @@ Inferred inferSame(Types inputs, const Attrs&) {
   return std::vector<TensorType>{inputs[0]};
 }
 
-AxisPlacement splitAt(int dim, const AxisPlacement& like) { return {Kind::kSplit, dim, like.cuts}; }
+AxisPlacement splitAt(int dim, const AxisPlacement& like) {
+  return {Kind::kSplit, dim, like.cuts};
+}
 
-AxisPlacement partialSum() { return {Kind::kPartialSum, 0, {}}; }
+AxisPlacement partialSum() {
+  return {Kind::kPartialSum, 0, {}};
+}
 
 Error mustReplicate(const Node& node, Places inputs, std::size_t index) {
   Placement placement;
   placement.axes["axis"] = inputs[index];
-  Error error = makeError(Code::kFailedPrecondition,
-                          "{}: {} cannot work on input {} as it is placed ({})", node.name,
-                          info(node.op).name, index, placement.text());
+  Error error =
+      makeError(Code::kFailedPrecondition, "{}: {} cannot work on input {} as it is placed ({})",
+                node.name, info(node.op).name, index, placement.text());
   error.next = fmt::format("input {}", index);
   return error;
 }
@@ -55,8 +61,9 @@ Placed placeSource(const Node&, Places, Types, Types outputs) {
 
 Placed placeElementwise(const Node& node, Places inputs, Types, Types outputs) {
   const bool replicated = std::all_of(inputs.begin(), inputs.end(), isReplicated);
-  const bool split = isSplit(inputs[0]) && std::all_of(inputs.begin(), inputs.end(),
-                                                       [&](const auto& p) { return p == inputs[0]; });
+  const bool split =
+      isSplit(inputs[0]) &&
+      std::all_of(inputs.begin(), inputs.end(), [&](const auto& p) { return p == inputs[0]; });
   if (replicated || split) return std::vector<AxisPlacement>(outputs.size(), inputs[0]);
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (!isReplicated(inputs[i]) && !isSplit(inputs[i])) return mustReplicate(node, inputs, i);
@@ -77,7 +84,9 @@ std::int64_t movedBytes(Types inputs, Types outputs) {
   return bytes;
 }
 
-OpCost costNothing(const Node&, Types, Types) { return {}; }
+OpCost costNothing(const Node&, Types, Types) {
+  return {};
+}
 
 OpCost costMove(const Node&, Types inputs, Types outputs) {
   return {0, movedBytes(inputs, outputs)};

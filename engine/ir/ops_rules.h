@@ -15,7 +15,7 @@ using Places = std::span<const AxisPlacement>;
 using Placed = Result<std::vector<AxisPlacement>>;
 using Grads = Result<std::vector<ValueId>>;
 
-std::vector<OpInfo> sourceOps();       // sources, sinks, initial values, shapes
+std::vector<OpInfo> sourceOps();  // sources, sinks, initial values, shapes
 std::vector<OpInfo> elementwiseOps();
 std::vector<OpInfo> denseOps();
 std::vector<OpInfo> imageOps();
@@ -35,10 +35,18 @@ Inferred inferSame(Types inputs, const Attrs& attrs);
 
 // ---- Placement rules.
 using Kind = AxisPlacement::Kind;
-inline bool isReplicated(const AxisPlacement& p) { return p.kind == Kind::kReplicated; }
-inline bool isSplit(const AxisPlacement& p) { return p.kind == Kind::kSplit; }
-inline bool isSplit(const AxisPlacement& p, int dim) { return isSplit(p) && p.dim == dim; }
-inline bool isSum(const AxisPlacement& p) { return p.kind == Kind::kPartialSum; }
+inline bool isReplicated(const AxisPlacement& p) {
+  return p.kind == Kind::kReplicated;
+}
+inline bool isSplit(const AxisPlacement& p) {
+  return p.kind == Kind::kSplit;
+}
+inline bool isSplit(const AxisPlacement& p, int dim) {
+  return isSplit(p) && p.dim == dim;
+}
+inline bool isSum(const AxisPlacement& p) {
+  return p.kind == Kind::kPartialSum;
+}
 AxisPlacement splitAt(int dim, const AxisPlacement& like);  // the cut-points of `like`
 AxisPlacement partialSum();
 Error mustReplicate(const Node& node, Places inputs, std::size_t index);

@@ -89,8 +89,8 @@ Status parseNode(Lexer& in, Graph& graph, std::map<std::string, NodeId>& names) 
   names.emplace(name, *id);
   const Node& node = graph.node(*id);
   if (node.outputs.size() != outputs.size())
-    return atOp.error(fmt::format("{} values on the left, expected {}", outputs.size(),
-                                  node.outputs.size()));
+    return atOp.error(
+        fmt::format("{} values on the left, expected {}", outputs.size(), node.outputs.size()));
   if (types.size() != outputs.size())
     return atOp.error(fmt::format("{} types, expected {}", types.size(), outputs.size()));
   for (std::size_t i = 0; i < outputs.size(); ++i) {

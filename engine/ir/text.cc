@@ -14,12 +14,17 @@ std::string Placement::text() const {
   std::string_view separator = " ";
   for (const auto& [name, axis] : axes) {
     switch (axis.kind) {
-      case AxisPlacement::Kind::kReplicated: continue;
+      case AxisPlacement::Kind::kReplicated:
+        continue;
       case AxisPlacement::Kind::kSplit:
         part(separator, fmt::format("{}: split {} {}", name, axis.dim, ir::text(axis.cuts)));
         break;
-      case AxisPlacement::Kind::kPartialSum: part(separator, name + ": partial sum"); break;
-      case AxisPlacement::Kind::kPartialMax: part(separator, name + ": partial max"); break;
+      case AxisPlacement::Kind::kPartialSum:
+        part(separator, name + ": partial sum");
+        break;
+      case AxisPlacement::Kind::kPartialMax:
+        part(separator, name + ": partial max");
+        break;
     }
     separator = "; ";
   }

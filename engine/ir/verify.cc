@@ -15,12 +15,13 @@ Status verifyPlacement(const Node& node, const Value& value) {
   if (!value.placement) return {};
   for (const auto& [axis, placement] : value.placement->axes) {
     if (placement.kind == AxisPlacement::Kind::kReplicated)
-      return broken(node, fmt::format("axis {} is written as replicated; expected it left out", axis));
+      return broken(node,
+                    fmt::format("axis {} is written as replicated; expected it left out", axis));
     if (placement.kind != AxisPlacement::Kind::kSplit) continue;
     const auto dim = static_cast<std::size_t>(placement.dim);
     if (placement.dim < 0 || dim >= value.type.shape.size())
-      return broken(node, fmt::format("split along dimension {} of {}", placement.dim,
-                                      value.type.text()));
+      return broken(
+          node, fmt::format("split along dimension {} of {}", placement.dim, value.type.text()));
     const auto& cuts = placement.cuts;
     bool ascending = cuts.size() >= 2 && cuts.front() == 0 && cuts.back() == value.type.shape[dim];
     for (std::size_t i = 1; ascending && i < cuts.size(); ++i) ascending = cuts[i - 1] <= cuts[i];
@@ -36,15 +37,18 @@ class Names {
  public:
   Status check(const Graph& graph, const Node& node) {
     switch (node.op) {
-      case Op::kInput: return once(inputs_, node, "name", "input");
-      case Op::kResult: return once(results_, node, "name", "result");
+      case Op::kInput:
+        return once(inputs_, node, "name", "input");
+      case Op::kResult:
+        return once(results_, node, "name", "result");
       case Op::kState:
         LOCKSTEP_TRY(once(reads_, node, "state", "state"));
         return sameType(node, graph.value(node.outputs[0]).type);
       case Op::kStore:
         LOCKSTEP_TRY(once(writes_, node, "state", "store of state"));
         return sameType(node, graph.value(node.inputs[0]).type);
-      default: return {};
+      default:
+        return {};
     }
   }
 

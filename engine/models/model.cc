@@ -17,12 +17,18 @@ using ir::ValueId;
 
 std::string_view kindName(Layer::Kind kind) {
   switch (kind) {
-    case Layer::Kind::kDense: return "dense";
-    case Layer::Kind::kConv2d: return "conv2d";
-    case Layer::Kind::kMaxPool2d: return "max_pool2d";
-    case Layer::Kind::kFlatten: return "flatten";
-    case Layer::Kind::kActivation: return "activation";
-    case Layer::Kind::kAdd: return "add";
+    case Layer::Kind::kDense:
+      return "dense";
+    case Layer::Kind::kConv2d:
+      return "conv2d";
+    case Layer::Kind::kMaxPool2d:
+      return "max_pool2d";
+    case Layer::Kind::kFlatten:
+      return "flatten";
+    case Layer::Kind::kActivation:
+      return "activation";
+    case Layer::Kind::kAdd:
+      return "add";
   }
   return "";
 }
@@ -70,8 +76,8 @@ class Builder {
 
   Result<ValueId> add(Op op, std::string name, std::vector<ValueId> inputs, Attrs attrs = {},
                       Phase phase = Phase::kForward) {
-    LOCKSTEP_ASSIGN(const ir::NodeId id,
-                    out_.graph.add(op, std::move(name), std::move(inputs), std::move(attrs), phase));
+    LOCKSTEP_ASSIGN(const ir::NodeId id, out_.graph.add(op, std::move(name), std::move(inputs),
+                                                        std::move(attrs), phase));
     return out_.graph.output(id);
   }
   std::string dtype() const { return std::string(dtypeName(out_.compute)); }
@@ -82,8 +88,9 @@ class Builder {
     const std::string name = fmt::format("{}.{}", layer().name, suffix);
     if (Status status = ir::checkShape(shape); !status.ok())
       return failKind("", fmt::format("its parameters [{}] are too large", shapeText(shape)));
-    LOCKSTEP_ASSIGN(const ValueId value, add(Op::kState, name, {},
-                                             {{"state", name}, {"dtype", dtype()}, {"shape", shape}}));
+    LOCKSTEP_ASSIGN(
+        const ValueId value,
+        add(Op::kState, name, {}, {{"state", name}, {"dtype", dtype()}, {"shape", shape}}));
     info().parameters += elementCount(shape);
     out_.parameters.push_back({name, std::move(shape), "torch-uniform", fanIn, fanOut});
     return value;
@@ -93,8 +100,10 @@ class Builder {
 
   Status addInput() {
     Shape shape = model_.input;
-    if (shape.empty()) return fail("input.shape", "the input has no shape; expected that of one "
-                                                  "sample, such as [28, 28, 1]");
+    if (shape.empty())
+      return fail("input.shape",
+                  "the input has no shape; expected that of one "
+                  "sample, such as [28, 28, 1]");
     if (out_.batch < 1) return invalidArgument("the batch is {}, expected at least 1", out_.batch);
     for (std::int64_t extent : shape)
       if (extent < 1)
@@ -103,9 +112,11 @@ class Builder {
     shape.insert(shape.begin(), out_.batch);
     if (Status status = ir::checkShape(shape); !status.ok())
       return fail("input.shape", status.error().what);
-    LOCKSTEP_ASSIGN(ValueId x, add(Op::kInput, "x", {},
-                                   {{"name", "x"}, {"dtype", std::string(dtypeName(model_.inputDtype))},
-                                    {"shape", shape}}, Phase::kData));
+    LOCKSTEP_ASSIGN(
+        ValueId x,
+        add(Op::kInput, "x", {},
+            {{"name", "x"}, {"dtype", std::string(dtypeName(model_.inputDtype))}, {"shape", shape}},
+            Phase::kData));
     if (model_.inputDtype != out_.compute || model_.inputScale != 1) {
       LOCKSTEP_ASSIGN(x, add(Op::kCast, "x.cast", {x},
                              {{"dtype", dtype()}, {"scale", model_.inputScale}}, Phase::kData));
@@ -128,10 +139,11 @@ class Builder {
         std::vector<std::string_view> known;
         for (const auto& entry : values_) known.push_back(entry.first);
         const std::string near = nearest(name, known);
-        return failLayer(fmt::format("inputs[{}]", i),
-                         fmt::format("there is no layer {} before it; expected \"input\" or the name "
-                                     "of a layer above{}",
-                                     name, near.empty() ? "" : "; did you mean " + near + "?"));
+        return failLayer(
+            fmt::format("inputs[{}]", i),
+            fmt::format("there is no layer {} before it; expected \"input\" or the name "
+                        "of a layer above{}",
+                        name, near.empty() ? "" : "; did you mean " + near + "?"));
       }
       used_.insert(name);
       found.push_back(it->second);
@@ -144,13 +156,14 @@ class Builder {
     if (!ir::isName(current.name))
       return failLayer("name", "not a name; expected letters, digits and _./+-");
     if (values_.contains(current.name))
-      return failLayer("name", "another layer or the input has this name; expected a name of its own");
+      return failLayer("name",
+                       "another layer or the input has this name; expected a name of its own");
     LOCKSTEP_ASSIGN(const std::vector<ValueId> in, inputs());
     const std::size_t expected = current.kind == Layer::Kind::kAdd ? 2 : 1;
     if (in.size() != expected)
-      return failLayer("inputs", fmt::format("{} input{}; {} expects {}", in.size(),
-                                             in.size() == 1 ? "" : "s", kindName(current.kind),
-                                             expected == 1 ? "one" : "two layers"));
+      return failLayer(
+          "inputs", fmt::format("{} input{}; {} expects {}", in.size(), in.size() == 1 ? "" : "s",
+                                kindName(current.kind), expected == 1 ? "one" : "two layers"));
     layers_.push_back({current.name, std::string(kindName(current.kind)), {}, 0, 0, 0});
     const std::size_t firstNode = out_.graph.nodes().size();
     Result<ValueId> value = addOps(in);
@@ -177,15 +190,20 @@ class Builder {
 
   Result<ValueId> addOps(const std::vector<ValueId>& in) {
     switch (layer().kind) {
-      case Layer::Kind::kDense: return addDense(in[0]);
-      case Layer::Kind::kConv2d: return addConv2d(in[0]);
-      case Layer::Kind::kMaxPool2d: return addMaxPool2d(in[0]);
-      case Layer::Kind::kFlatten: return addFlatten(in[0]);
+      case Layer::Kind::kDense:
+        return addDense(in[0]);
+      case Layer::Kind::kConv2d:
+        return addConv2d(in[0]);
+      case Layer::Kind::kMaxPool2d:
+        return addMaxPool2d(in[0]);
+      case Layer::Kind::kFlatten:
+        return addFlatten(in[0]);
       case Layer::Kind::kActivation:
         if (layer().activation.empty())
           return failKind("function", "there is no function; expected relu, gelu or tanh");
         return addActivation(in[0], "function");
-      case Layer::Kind::kAdd: return addAdd(in[0], in[1]);
+      case Layer::Kind::kAdd:
+        return addAdd(in[0], in[1]);
     }
     return invalidArgument("unknown kind");
   }
@@ -219,8 +237,8 @@ class Builder {
     if (layer().units < 1)
       return failKind("units", fmt::format("units is {}; expected at least 1", layer().units));
     const std::int64_t inputs = in[1];
-    LOCKSTEP_ASSIGN(const ValueId w, addParameter("weight", {inputs, layer().units}, inputs,
-                                                  layer().units));
+    LOCKSTEP_ASSIGN(const ValueId w,
+                    addParameter("weight", {inputs, layer().units}, inputs, layer().units));
     LOCKSTEP_ASSIGN(ValueId y, add(Op::kMatmul, layer().name + ".matmul", {x, w}));
     LOCKSTEP_ASSIGN(y, addBias(y, inputs));
     return addActivation(y, "activation");
@@ -228,8 +246,9 @@ class Builder {
 
   Status wantImage(const Shape& in) const {
     if (in.size() != 4)
-      return failKind("", fmt::format("its input is {}; expected an image, height x width x channels",
-                                      sampleText(in)));
+      return failKind("",
+                      fmt::format("its input is {}; expected an image, height x width x channels",
+                                  sampleText(in)));
     return {};
   }
 
@@ -237,17 +256,21 @@ class Builder {
     const Shape in = shape(x);
     const Layer& l = layer();
     LOCKSTEP_TRY(wantImage(in));
-    if (l.units < 1) return failKind("filters", fmt::format("filters is {}; expected at least 1", l.units));
-    if (l.kernel < 1) return failKind("kernel", fmt::format("kernel is {}; expected at least 1", l.kernel));
-    if (l.stride < 1) return failKind("stride", fmt::format("stride is {}; expected at least 1", l.stride));
+    if (l.units < 1)
+      return failKind("filters", fmt::format("filters is {}; expected at least 1", l.units));
+    if (l.kernel < 1)
+      return failKind("kernel", fmt::format("kernel is {}; expected at least 1", l.kernel));
+    if (l.stride < 1)
+      return failKind("stride", fmt::format("stride is {}; expected at least 1", l.stride));
     if (l.same && l.kernel % 2 == 0)
-      return failKind("kernel", fmt::format("kernel is {} with padding same; expected an odd number",
-                                            l.kernel));
+      return failKind(
+          "kernel",
+          fmt::format("kernel is {} with padding same; expected an odd number", l.kernel));
     if (!l.same && l.kernel > std::min(in[1], in[2]))
-      return failKind("kernel",
-                      fmt::format("kernel is {} but its input is {}; expected at most {}, or padding "
-                                  "same",
-                                  l.kernel, sampleText(in), std::min(in[1], in[2])));
+      return failKind(
+          "kernel", fmt::format("kernel is {} but its input is {}; expected at most {}, or padding "
+                                "same",
+                                l.kernel, sampleText(in), std::min(in[1], in[2])));
     if (l.kernel > ir::kMaxCount) return failKind("kernel", "kernel is too large");
     const Shape weights{l.kernel, l.kernel, in[3], l.units};
     if (Status status = ir::checkShape(weights); !status.ok())
@@ -255,8 +278,9 @@ class Builder {
     const std::int64_t window = l.kernel * l.kernel;
     LOCKSTEP_ASSIGN(const ValueId w,
                     addParameter("weight", weights, window * in[3], window * l.units));
-    LOCKSTEP_ASSIGN(ValueId y, add(Op::kConv2d, l.name + ".conv2d", {x, w},
-                                   {{"stride", l.stride}, {"pad", l.same ? (l.kernel - 1) / 2 : 0}}));
+    LOCKSTEP_ASSIGN(ValueId y,
+                    add(Op::kConv2d, l.name + ".conv2d", {x, w},
+                        {{"stride", l.stride}, {"pad", l.same ? (l.kernel - 1) / 2 : 0}}));
     LOCKSTEP_ASSIGN(y, addBias(y, window * in[3]));
     return addActivation(y, "activation");
   }
@@ -266,9 +290,10 @@ class Builder {
     const Layer& l = layer();
     LOCKSTEP_TRY(wantImage(in));
     if (l.kernel < 1 || l.kernel > std::min(in[1], in[2]))
-      return failKind("size", fmt::format("size is {} but its input is {}; expected 1 to {}", l.kernel,
-                                          sampleText(in), std::min(in[1], in[2])));
-    if (l.stride < 1) return failKind("stride", fmt::format("stride is {}; expected at least 1", l.stride));
+      return failKind("size", fmt::format("size is {} but its input is {}; expected 1 to {}",
+                                          l.kernel, sampleText(in), std::min(in[1], in[2])));
+    if (l.stride < 1)
+      return failKind("stride", fmt::format("stride is {}; expected at least 1", l.stride));
     return add(Op::kMaxPool2d, l.name + ".max-pool2d", {x},
                {{"size", l.kernel}, {"stride", l.stride}});
   }
@@ -289,8 +314,9 @@ class Builder {
   Status checkUses() {
     for (index_ = 0; index_ + 1 < model_.layers.size(); ++index_)
       if (!used_.contains(layer().name))
-        return failLayer("name", "no later layer takes its output; expected it among the inputs of "
-                                 "one, or the layer left out");
+        return failLayer("name",
+                         "no later layer takes its output; expected it among the inputs of "
+                         "one, or the layer left out");
     index_ = model_.layers.size() - 1;
     return {};
   }
@@ -298,19 +324,21 @@ class Builder {
   Status addLoss() {
     const Shape y = shape(last_);
     const std::int64_t batch = out_.batch;
-    LOCKSTEP_ASSIGN(const ValueId weight,
-                    add(Op::kInput, "weight", {},
-                        {{"name", "weight"}, {"dtype", dtype()}, {"shape", Shape{batch}}}, Phase::kData));
+    LOCKSTEP_ASSIGN(
+        const ValueId weight,
+        add(Op::kInput, "weight", {},
+            {{"name", "weight"}, {"dtype", dtype()}, {"shape", Shape{batch}}}, Phase::kData));
     if (y.size() != 2)
-      return failKind("", fmt::format("the last layer gives {}, not flat; expected a flatten or dense "
-                                      "layer at the end",
-                                      sampleText(y)));
+      return failKind("",
+                      fmt::format("the last layer gives {}, not flat; expected a flatten or dense "
+                                  "layer at the end",
+                                  sampleText(y)));
     if (model_.loss == "cross-entropy") {
       LOCKSTEP_TRY(addCrossEntropy(weight));
     } else if (model_.loss == "mse") {
-      LOCKSTEP_ASSIGN(const ValueId target, add(Op::kInput, "label", {},
-                                                {{"name", "label"}, {"dtype", dtype()}, {"shape", y}},
-                                                Phase::kData));
+      LOCKSTEP_ASSIGN(const ValueId target,
+                      add(Op::kInput, "label", {},
+                          {{"name", "label"}, {"dtype", dtype()}, {"shape", y}}, Phase::kData));
       LOCKSTEP_ASSIGN(out_.loss, add(Op::kMseLoss, "loss", {last_, target, weight}));
     } else {
       const std::string_view known[] = {"cross-entropy", "mse"};
@@ -326,15 +354,17 @@ class Builder {
     if (model_.classes < 2)
       return fail("classes", fmt::format("classes is {}; expected at least 2", model_.classes));
     if (y[1] != model_.classes) {
-      Error error = failKind(layer().kind == Layer::Kind::kDense ? "units" : "",
-                             fmt::format("the last layer gives {} values a sample; expected {}, the "
-                                         "number of classes",
-                                         y[1], model_.classes));
+      Error error =
+          failKind(layer().kind == Layer::Kind::kDense ? "units" : "",
+                   fmt::format("the last layer gives {} values a sample; expected {}, the "
+                               "number of classes",
+                               y[1], model_.classes));
       return error;
     }
-    LOCKSTEP_ASSIGN(const ValueId label,
-                    add(Op::kInput, "label", {},
-                        {{"name", "label"}, {"dtype", "i32"}, {"shape", Shape{out_.batch}}}, Phase::kData));
+    LOCKSTEP_ASSIGN(
+        const ValueId label,
+        add(Op::kInput, "label", {},
+            {{"name", "label"}, {"dtype", "i32"}, {"shape", Shape{out_.batch}}}, Phase::kData));
     LOCKSTEP_ASSIGN(out_.loss, add(Op::kSoftmaxXent, "loss", {last_, label, weight}));
     LOCKSTEP_ASSIGN(out_.correct, add(Op::kCountCorrect, "correct", {last_, label, weight}));
     return {};
@@ -342,7 +372,7 @@ class Builder {
 
   const Model& model_;
   ir::ModelGraph out_;
-  std::size_t index_ = 0;                 // of the layer under construction
+  std::size_t index_ = 0;  // of the layer under construction
   ValueId last_ = -1;
   std::map<std::string, ValueId, std::less<>> values_;
   std::set<std::string> used_;

@@ -54,9 +54,10 @@ class Differentiator final : public ir::GradBuilder {
   Result<std::vector<ValueId>> findStates(const std::vector<std::string>& states) const {
     std::vector<ValueId> found;
     for (const std::string& state : states) {
-      const auto it = std::find_if(graph_.nodes().begin(), graph_.nodes().end(), [&](const Node& n) {
-        return n.op == Op::kState && ir::textAttr(n.attrs, "state") == state;
-      });
+      const auto it =
+          std::find_if(graph_.nodes().begin(), graph_.nodes().end(), [&](const Node& n) {
+            return n.op == Op::kState && ir::textAttr(n.attrs, "state") == state;
+          });
       if (it == graph_.nodes().end())
         return invalidArgument("autodiff: graph {} reads no state {}", graph_.name(), state);
       found.push_back(it->outputs[0]);
@@ -89,17 +90,19 @@ class Differentiator final : public ir::GradBuilder {
   Status visit(NodeId id) {
     const Node node = graph_.node(id);  // a copy: the graph grows underneath
     std::vector<ValueId> outputGrads;
-    for (ValueId output : node.outputs) outputGrads.push_back(grads_[static_cast<std::size_t>(output)]);
-    const bool reaches = std::any_of(outputGrads.begin(), outputGrads.end(),
-                                     [](ValueId grad) { return grad >= 0; });
+    for (ValueId output : node.outputs)
+      outputGrads.push_back(grads_[static_cast<std::size_t>(output)]);
+    const bool reaches =
+        std::any_of(outputGrads.begin(), outputGrads.end(), [](ValueId grad) { return grad >= 0; });
     const bool wanted = std::any_of(node.inputs.begin(), node.inputs.end(),
                                     [&](ValueId input) { return wants(input); });
     if (!reaches || !wanted) return {};
     const ir::OpInfo& row = ir::info(node.op);
     if (row.gradient == nullptr)
-      return invalidArgument("autodiff: {} ({}) lies between the loss and a state and cannot be "
-                             "differentiated",
-                             node.name, row.name);
+      return invalidArgument(
+          "autodiff: {} ({}) lies between the loss and a state and cannot be "
+          "differentiated",
+          node.name, row.name);
     owner_ = node.name;
     LOCKSTEP_ASSIGN(const std::vector<ValueId> inputGrads, row.gradient(*this, node, outputGrads));
     for (std::size_t i = 0; i < node.inputs.size(); ++i)

@@ -71,9 +71,9 @@ Status emit(Rewrite& rewrite, const ir::Graph& graph, const Chain& chain) {
     attrs.insert_or_assign("act", std::string("relu"));
     join(graph.node(chain.act));
   }
-  LOCKSTEP_ASSIGN(const NodeId id, rewrite.to().add(product.op, product.name, std::move(inputs),
-                                                     std::move(attrs), product.phase,
-                                                     std::move(after)));
+  LOCKSTEP_ASSIGN(const NodeId id,
+                  rewrite.to().add(product.op, product.name, std::move(inputs), std::move(attrs),
+                                   product.phase, std::move(after)));
   const ir::ValueId old = graph.node(chain.last()).outputs[0];
   const ir::ValueId output = rewrite.to().output(id);
   rewrite.replaceNode(chain.last(), id);

@@ -15,21 +15,22 @@ constexpr int kMaxRanks = 4096;
 constexpr int kMaxThreads = 1024;
 
 bool trains(const NodeSpec& node) {
-  return node.roles().empty() || std::any_of(node.roles().begin(), node.roles().end(),
-                                             [](const std::string& role) {
-                                               return role == "worker" || role == "chief";
-                                             });
+  return node.roles().empty() ||
+         std::any_of(node.roles().begin(), node.roles().end(),
+                     [](const std::string& role) { return role == "worker" || role == "chief"; });
 }
 
 Status checkNode(const NodeSpec& node, const std::string& path,
                  std::set<std::string, std::less<>>& names) {
   if (!ir::isName(node.name()))
-    return wrongField(path + ".name", fmt::format("name is \"{}\"; expected letters, digits and _./+-",
-                                                  node.name()));
+    return wrongField(
+        path + ".name",
+        fmt::format("name is \"{}\"; expected letters, digits and _./+-", node.name()));
   if (!names.insert(node.name()).second)
-    return wrongField(path + ".name", fmt::format("another node is named {}; expected a name of its "
-                                                  "own",
-                                                  node.name()));
+    return wrongField(path + ".name",
+                      fmt::format("another node is named {}; expected a name of its "
+                                  "own",
+                                  node.name()));
   for (int i = 0; i < node.roles_size(); ++i)
     LOCKSTEP_TRY(checkKind(fmt::format("{}.roles[{}]", path, i), node.roles(i),
                            {"worker", "ps", "chief", "evaluator"}));
@@ -119,8 +120,7 @@ Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<No
     addHost(host, found ? known->cores : threads, out);
     hostsKnown = hostsKnown && found;
   }
-  if (nodes == 0)
-    return wrongField("nodes", "no node has the role worker; expected at least one");
+  if (nodes == 0) return wrongField("nodes", "no node has the role worker; expected at least one");
   out.mesh = cluster::Mesh({{"data", static_cast<int>(out.devices.size())}});
   LOCKSTEP_TRY(chooseLink(spec, nodes, hostsKnown, out));
   return out;

@@ -26,8 +26,8 @@ Error wrongField(std::string path, std::string what) {
 Status checkRange(std::string_view path, std::int64_t value, std::int64_t lowest,
                   std::int64_t highest) {
   if (value >= lowest && value <= highest) return {};
-  return wrongField(std::string(path), fmt::format("{} is {}; expected {} to {}", leaf(path), value,
-                                                   lowest, highest));
+  return wrongField(std::string(path),
+                    fmt::format("{} is {}; expected {} to {}", leaf(path), value, lowest, highest));
 }
 
 Status checkNumber(std::string_view path, double value, double lowest, double below) {

@@ -18,13 +18,20 @@ constexpr int kMaxLayers = 10000;
 
 std::string_view stem(const LayerSpec& layer) {
   switch (layer.kind_case()) {
-    case LayerSpec::kDense: return "dense";
-    case LayerSpec::kConv2D: return "conv";
-    case LayerSpec::kMaxPool2D: return "pool";
-    case LayerSpec::kFlatten: return "flatten";
-    case LayerSpec::kActivation: return "activation";
-    case LayerSpec::kAdd: return "add";
-    case LayerSpec::KIND_NOT_SET: break;
+    case LayerSpec::kDense:
+      return "dense";
+    case LayerSpec::kConv2D:
+      return "conv";
+    case LayerSpec::kMaxPool2D:
+      return "pool";
+    case LayerSpec::kFlatten:
+      return "flatten";
+    case LayerSpec::kActivation:
+      return "activation";
+    case LayerSpec::kAdd:
+      return "add";
+    case LayerSpec::KIND_NOT_SET:
+      break;
   }
   return "layer";
 }
@@ -56,9 +63,11 @@ Status fillLayer(LayerSpec& layer, const std::string& path) {
         layer.mutable_max_pool2d()->set_stride(layer.max_pool2d().size());
       return {};
     case LayerSpec::KIND_NOT_SET:
-      return wrongField(path, "the layer has no kind; expected dense, conv2d, max_pool2d, flatten, "
-                              "activation or add");
-    default: return {};
+      return wrongField(path,
+                        "the layer has no kind; expected dense, conv2d, max_pool2d, flatten, "
+                        "activation or add");
+    default:
+      return {};
   }
 }
 
@@ -88,13 +97,18 @@ models::Layer toLayer(const LayerSpec& spec) {
       layer.kernel = spec.max_pool2d().size();
       layer.stride = spec.max_pool2d().stride();
       break;
-    case LayerSpec::kFlatten: layer.kind = Kind::kFlatten; break;
+    case LayerSpec::kFlatten:
+      layer.kind = Kind::kFlatten;
+      break;
     case LayerSpec::kActivation:
       layer.kind = Kind::kActivation;
       layer.activation = spec.activation().function();
       break;
-    case LayerSpec::kAdd: layer.kind = Kind::kAdd; break;
-    case LayerSpec::KIND_NOT_SET: break;
+    case LayerSpec::kAdd:
+      layer.kind = Kind::kAdd;
+      break;
+    case LayerSpec::KIND_NOT_SET:
+      break;
   }
   return layer;
 }

@@ -76,8 +76,7 @@ Status fillBackend(TrainingSpec& training) {
   LOCKSTEP_TRY(checkKind("training.precision", training.precision(), {"fp32", "fp64"}));
   const bool isDouble = training.precision() == "fp64";
   if (training.backend().empty()) training.set_backend(isDouble ? "reference" : "onednn");
-  LOCKSTEP_TRY(
-      checkKind("training.backend", training.backend(), {"onednn", "reference", "timed"}));
+  LOCKSTEP_TRY(checkKind("training.backend", training.backend(), {"onednn", "reference", "timed"}));
   if (isDouble && training.backend() == "onednn")
     return wrongField("training.backend",
                       "backend onednn has no fp64; expected reference, or precision fp32");
@@ -112,13 +111,13 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(toModel(spec.model()).status());
   LOCKSTEP_TRY(fillData(*spec.mutable_data()));
   if (spec.model().loss() == "mse" && spec.data().format() == "idx")
-    return wrongField("model.loss", "loss is mse but the labels of idx are classes; expected "
-                                    "cross-entropy");
+    return wrongField("model.loss",
+                      "loss is mse but the labels of idx are classes; expected "
+                      "cross-entropy");
   LOCKSTEP_TRY(fillTraining(*spec.mutable_training()));
   auto& strategy = *spec.mutable_strategy();
   if (strategy.kind().empty()) strategy.set_kind("multi-worker-mirrored");
-  LOCKSTEP_TRY(
-      checkKind("strategy.kind", strategy.kind(), {"mirrored", "multi-worker-mirrored"}));
+  LOCKSTEP_TRY(checkKind("strategy.kind", strategy.kind(), {"mirrored", "multi-worker-mirrored"}));
   return checkRange("strategy.bucket_bytes", strategy.bucket_bytes(), 0, std::int64_t{1} << 40);
 }
 

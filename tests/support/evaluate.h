@@ -46,10 +46,14 @@ class Evaluation {
   }
   double get(ir::ValueId id, std::size_t i) const {
     switch (graph_.value(id).type.dtype) {
-      case DType::kF64: return read<double>(id, i);
-      case DType::kF32: return static_cast<double>(read<float>(id, i));
-      case DType::kI32: return read<std::int32_t>(id, i);
-      default: return read<std::uint8_t>(id, i);
+      case DType::kF64:
+        return read<double>(id, i);
+      case DType::kF32:
+        return static_cast<double>(read<float>(id, i));
+      case DType::kI32:
+        return read<std::int32_t>(id, i);
+      default:
+        return read<std::uint8_t>(id, i);
     }
   }
   template <typename T>
@@ -65,10 +69,18 @@ class Evaluation {
     for (std::size_t i = 0; i < it->second.size(); ++i) {
       const double number = it->second[i];
       switch (type.dtype) {
-        case DType::kF64: write<double>(id, i, number); break;
-        case DType::kF32: write<float>(id, i, number); break;
-        case DType::kI32: write<std::int32_t>(id, i, number); break;
-        default: write<std::uint8_t>(id, i, number); break;
+        case DType::kF64:
+          write<double>(id, i, number);
+          break;
+        case DType::kF32:
+          write<float>(id, i, number);
+          break;
+        case DType::kI32:
+          write<std::int32_t>(id, i, number);
+          break;
+        default:
+          write<std::uint8_t>(id, i, number);
+          break;
       }
     }
   }
@@ -78,19 +90,24 @@ class Evaluation {
     for (ir::ValueId output : node.outputs)
       memory_[static_cast<std::size_t>(output)].resize(
           static_cast<std::size_t>(graph_.value(output).type.bytes()));
-    const std::string name(ir::textAttr(node.attrs, node.op == ir::Op::kInput ||
-                                                            node.op == ir::Op::kResult
-                                                        ? "name"
-                                                        : "state"));
+    const std::string name(ir::textAttr(
+        node.attrs, node.op == ir::Op::kInput || node.op == ir::Op::kResult ? "name" : "state"));
     switch (node.op) {
       case ir::Op::kInput:
-      case ir::Op::kState: return fill(node.outputs[0], name, feeds);
-      case ir::Op::kStore: stored_[name] = numbers(node.inputs[0]); return;
-      case ir::Op::kResult: results_[name] = numbers(node.inputs[0]); return;
+      case ir::Op::kState:
+        return fill(node.outputs[0], name, feeds);
+      case ir::Op::kStore:
+        stored_[name] = numbers(node.inputs[0]);
+        return;
+      case ir::Op::kResult:
+        results_[name] = numbers(node.inputs[0]);
+        return;
       case ir::Op::kReshape:
       case ir::Op::kSlice1:
-      case ir::Op::kPack: return view(node);
-      default: break;
+      case ir::Op::kPack:
+        return view(node);
+      default:
+        break;
     }
     backends::KernelSpec spec;
     spec.op = node.op;

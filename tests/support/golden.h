@@ -28,7 +28,8 @@ inline std::string differsFromGolden(std::string_view name, const std::string& t
   auto lineAt = [begin](const std::string& all) {
     return begin < all.size() ? all.substr(begin, all.find('\n', begin) - begin) : "(the end)";
   };
-  return fmt::format("{}:{}\n  golden: {}\n  actual: {}", path, line, lineAt(*golden), lineAt(text));
+  return fmt::format("{}:{}\n  golden: {}\n  actual: {}", path, line, lineAt(*golden),
+                     lineAt(text));
 }
 
 }  // namespace lockstep::testing

@@ -1,7 +1,8 @@
 // Base vocabulary: errors, hashes, logical randomness, durable files, suggestions.
-#include <QtTest>
-#include <QTemporaryDir>
 #include <sys/stat.h>
+
+#include <QTemporaryDir>
+#include <QtTest>
 
 #include "engine/base/dtype.h"
 #include "engine/base/file.h"
@@ -64,8 +65,8 @@ class BaseTest : public QObject {
   }
 
   void dtypes() {
-    for (DType dtype : {DType::kF32, DType::kF64, DType::kBf16, DType::kF16, DType::kI32, DType::kI64,
-                        DType::kU8})
+    for (DType dtype : {DType::kF32, DType::kF64, DType::kBf16, DType::kF16, DType::kI32,
+                        DType::kI64, DType::kU8})
       QVERIFY(dtypeFromName(dtypeName(dtype)) == dtype);
     QVERIFY(!dtypeFromName("f8"));
     QCOMPARE(sizeOf(DType::kBf16), std::size_t{2});

@@ -1,8 +1,9 @@
 // Builders: graphs of the example models, descriptions for people, and what wrong models say.
+#include "engine/models/model.h"
+
 #include <QtTest>
 
 #include "engine/ir/ops.h"
-#include "engine/models/model.h"
 #include "tests/support/example_models.h"
 #include "tests/support/golden.h"
 
@@ -23,8 +24,8 @@ Model residual() {
   model.name = "residual";
   model.input = {8, 8, 4};
   model.classes = 3;
-  model.layers = {conv2d("conv1", 4, 3, "relu", true), conv2d("conv2", 4, 3, "", true),
-                  layer(Layer::Kind::kAdd, "sum"), layer(Layer::Kind::kActivation, "act"),
+  model.layers = {conv2d("conv1", 4, 3, "relu", true),  conv2d("conv2", 4, 3, "", true),
+                  layer(Layer::Kind::kAdd, "sum"),      layer(Layer::Kind::kActivation, "act"),
                   layer(Layer::Kind::kFlatten, "flat"), dense("head", 3)};
   model.layers[2].inputs = {"input", "conv2"};
   model.layers[3].activation = "relu";
@@ -105,68 +106,114 @@ class ModelTest : public QObject {
     auto row = [](const char* name, int change, const char* message) {
       QTest::newRow(name) << QString(message) << change;
     };
-    row("kernel", 0, "layers[0].conv2d.kernel | layer conv1: kernel is 9 but its input is 8x8x4; "
-                     "expected at most 8, or padding same");
-    row("even same", 1, "layers[0].conv2d.kernel | layer conv1: kernel is 4 with padding same; "
-                        "expected an odd number");
-    row("flatten", 2, "layers[4].dense | layer head: its input is 8x8x4, not flat; add a flatten "
-                      "layer before it");
-    row("unknown input", 3, "layers[2].inputs[1] | layer sum: there is no layer covn2 before it; "
-                            "expected \"input\" or the name of a layer above; did you mean conv2?");
-    row("shapes", 4, "layers[2].inputs | layer sum: its inputs are 8x8x4 and 8x8x5; expected equal "
-                     "shapes");
-    row("classes", 5, "layers[5].dense.units | layer head: the last layer gives 3 values a sample; "
-                      "expected 10, the number of classes");
-    row("activation", 6, "layers[3].activation.function | layer act: unknown activation rleu; "
-                         "expected relu, gelu or tanh; did you mean relu?");
-    row("unused", 7, "layers[0].name | layer conv1: no later layer takes its output; expected it "
-                     "among the inputs of one, or the layer left out");
-    row("twice", 8, "layers[1].name | layer conv1: another layer or the input has this name; "
-                    "expected a name of its own");
+    row("kernel", 0,
+        "layers[0].conv2d.kernel | layer conv1: kernel is 9 but its input is 8x8x4; "
+        "expected at most 8, or padding same");
+    row("even same", 1,
+        "layers[0].conv2d.kernel | layer conv1: kernel is 4 with padding same; "
+        "expected an odd number");
+    row("flatten", 2,
+        "layers[4].dense | layer head: its input is 8x8x4, not flat; add a flatten "
+        "layer before it");
+    row("unknown input", 3,
+        "layers[2].inputs[1] | layer sum: there is no layer covn2 before it; "
+        "expected \"input\" or the name of a layer above; did you mean conv2?");
+    row("shapes", 4,
+        "layers[2].inputs | layer sum: its inputs are 8x8x4 and 8x8x5; expected equal "
+        "shapes");
+    row("classes", 5,
+        "layers[5].dense.units | layer head: the last layer gives 3 values a sample; "
+        "expected 10, the number of classes");
+    row("activation", 6,
+        "layers[3].activation.function | layer act: unknown activation rleu; "
+        "expected relu, gelu or tanh; did you mean relu?");
+    row("unused", 7,
+        "layers[0].name | layer conv1: no later layer takes its output; expected it "
+        "among the inputs of one, or the layer left out");
+    row("twice", 8,
+        "layers[1].name | layer conv1: another layer or the input has this name; "
+        "expected a name of its own");
     row("one input", 9, "layers[2].inputs | layer sum: 1 input; add expects two layers");
-    row("loss", 10, "loss | unknown loss crossentropy; expected cross-entropy or mse; did you mean "
-                    "cross-entropy?");
+    row("loss", 10,
+        "loss | unknown loss crossentropy; expected cross-entropy or mse; did you mean "
+        "cross-entropy?");
     row("no layers", 11, "layers | there are no layers; expected at least one");
     row("units", 12, "layers[5].dense.units | layer head: units is 0; expected at least 1");
-    row("huge", 13, "layers[5].dense | layer head: its parameters [256x1099511627776] are too large");
-    row("input", 14, "input.shape | the input has no shape; expected that of one sample, such as "
-                     "[28, 28, 1]");
+    row("huge", 13,
+        "layers[5].dense | layer head: its parameters [256x1099511627776] are too large");
+    row("input", 14,
+        "input.shape | the input has no shape; expected that of one sample, such as "
+        "[28, 28, 1]");
   }
   void wrongModels() {
     QFETCH(QString, message);
     QFETCH(int, change);
     Model m = residual();
     switch (change) {
-      case 0: m.layers[0].kernel = 9, m.layers[0].same = false; break;
-      case 1: m.layers[0].kernel = 4; break;
-      case 2: m.layers.erase(m.layers.begin() + 4); break;
-      case 3: m.layers[2].inputs[1] = "covn2"; break;
-      case 4: m.layers[1].units = 5; break;
-      case 5: m.classes = 10; break;
-      case 6: m.layers[3].activation = "rleu"; break;
-      case 7: m.layers[1].inputs = {"input"}; break;
-      case 8: m.layers[1].name = "conv1"; break;
-      case 9: m.layers[2].inputs.clear(); break;
-      case 10: m.loss = "crossentropy"; break;
-      case 11: m.layers.clear(); break;
-      case 12: m.layers[5].units = 0; break;
-      case 13: m.layers[5].units = std::int64_t{1} << 40; break;
-      case 14: m.input.clear(); break;
-      default: QFAIL("no such change");
+      case 0:
+        m.layers[0].kernel = 9, m.layers[0].same = false;
+        break;
+      case 1:
+        m.layers[0].kernel = 4;
+        break;
+      case 2:
+        m.layers.erase(m.layers.begin() + 4);
+        break;
+      case 3:
+        m.layers[2].inputs[1] = "covn2";
+        break;
+      case 4:
+        m.layers[1].units = 5;
+        break;
+      case 5:
+        m.classes = 10;
+        break;
+      case 6:
+        m.layers[3].activation = "rleu";
+        break;
+      case 7:
+        m.layers[1].inputs = {"input"};
+        break;
+      case 8:
+        m.layers[1].name = "conv1";
+        break;
+      case 9:
+        m.layers[2].inputs.clear();
+        break;
+      case 10:
+        m.loss = "crossentropy";
+        break;
+      case 11:
+        m.layers.clear();
+        break;
+      case 12:
+        m.layers[5].units = 0;
+        break;
+      case 13:
+        m.layers[5].units = std::int64_t{1} << 40;
+        break;
+      case 14:
+        m.input.clear();
+        break;
+      default:
+        QFAIL("no such change");
     }
     QCOMPARE(messageOf(m), message);
   }
 
   // No description crashes the builder: sizes are checked before they are multiplied.
   void extremeSizesAreRefused() {
-    const std::int64_t extremes[] = {-1, 0, 1, std::int64_t{1} << 40,
+    const std::int64_t extremes[] = {-1,
+                                     0,
+                                     1,
+                                     std::int64_t{1} << 40,
                                      std::numeric_limits<std::int64_t>::max(),
                                      std::numeric_limits<std::int64_t>::min()};
     for (std::int64_t value : extremes)
       for (int field = 0; field < 6; ++field) {
         Model m = residual();
         std::int64_t* fields[] = {&m.layers[0].units, &m.layers[0].kernel, &m.layers[0].stride,
-                                  &m.layers[5].units, &m.input[0], &m.classes};
+                                  &m.layers[5].units, &m.input[0],         &m.classes};
         *fields[field] = value;
         (void)build(m, 1, DType::kF32).ok();
         (void)build(m, value, DType::kF32).ok();

@@ -114,10 +114,15 @@ std::vector<OpCase> opCases() {
       {"conv2d", Op::kConv2d, {image, {3, 3, 2, 3}}, {{"stride", one}, {"pad", zero}}},
       {"conv2d padded", Op::kConv2d, {image, {3, 3, 2, 3}}, {{"stride", one}, {"pad", one}}},
       {"conv2d strided", Op::kConv2d, {image, {2, 3, 2, 2}}, {{"stride", two}, {"pad", one}}},
-      {"conv2d fused", Op::kConv2d, {image, {3, 3, 2, 3}, {3}},
+      {"conv2d fused",
+       Op::kConv2d,
+       {image, {3, 3, 2, 3}, {3}},
        {{"stride", two}, {"pad", zero}, {"act", "relu"}}},
       {"max-pool2d", Op::kMaxPool2d, {image}, {{"size", two}, {"stride", two}}},
-      {"max-pool2d overlapping", Op::kMaxPool2d, {image}, {{"size", std::int64_t{3}}, {"stride", one}}},
+      {"max-pool2d overlapping",
+       Op::kMaxPool2d,
+       {image},
+       {{"size", std::int64_t{3}}, {"stride", one}}},
       {"sum-all", Op::kSumAll, {{3, 4}}, {}},
   };
 }
@@ -147,7 +152,8 @@ Problem modelProblem(const models::Model& model, std::int64_t batch) {
   p.loss = built.loss;
   for (const ir::Parameter& parameter : built.parameters) {
     p.states.push_back(parameter.name);
-    p.feeds[parameter.name] = randomNumbers(elementCount(parameter.shape), stableHash(parameter.name));
+    p.feeds[parameter.name] =
+        randomNumbers(elementCount(parameter.shape), stableHash(parameter.name));
   }
   Numbers pixels = randomNumbers(batch * elementCount(model.input), 7);
   for (double& pixel : pixels) pixel = std::floor((pixel + 1) * 127);
@@ -167,9 +173,12 @@ models::Model smallResidual() {
   model.name = "small";
   model.input = {6, 6, 1};
   model.classes = 3;
-  model.layers = {conv2d("conv1", 2, 3, "relu", true), conv2d("conv2", 2, 3, "tanh", true),
-                  layer(models::Layer::Kind::kAdd, "sum"), maxPool2d("pool", 2),
-                  layer(models::Layer::Kind::kFlatten, "flat"), dense("hidden", 4, "gelu"),
+  model.layers = {conv2d("conv1", 2, 3, "relu", true),
+                  conv2d("conv2", 2, 3, "tanh", true),
+                  layer(models::Layer::Kind::kAdd, "sum"),
+                  maxPool2d("pool", 2),
+                  layer(models::Layer::Kind::kFlatten, "flat"),
+                  dense("hidden", 4, "gelu"),
                   dense("head", 3)};
   model.layers[2].inputs = {"conv1", "conv2"};
   return model;

@@ -1,7 +1,7 @@
 // The doors from messages: defaults, ranges, kinds, and the field each error names.
-#include <QtTest>
-
 #include "engine/specs/specs.h"
+
+#include <QtTest>
 
 using namespace lockstep;
 using namespace lockstep::specs;
@@ -22,7 +22,8 @@ RunSpec cnn() {
   model.add_layers()->mutable_max_pool2d()->set_size(2);
   model.add_layers()->mutable_flatten();
   model.add_layers()->mutable_dense()->set_units(10);
-  for (auto* files : {spec.mutable_data()->mutable_train(), spec.mutable_data()->mutable_evaluate()}) {
+  for (auto* files :
+       {spec.mutable_data()->mutable_train(), spec.mutable_data()->mutable_evaluate()}) {
     files->set_images("images.gz");
     files->set_labels("labels.gz");
   }
@@ -95,27 +96,33 @@ class SpecsTest : public QObject {
     auto row = [](int change, const char* message) {
       QTest::addRow("%d", change) << change << QString(message);
     };
-    row(0, "model.layers[0].conv2d.kernel | layer conv1: kernel is 29 but its input is 28x28x1; "
-           "expected at most 28, or padding same");
-    row(1, "model.layers[0].conv2d.padding | padding is \"sme\"; expected valid or same; did you "
-           "mean same?");
-    row(2, "model.layers[1] | the layer has no kind; expected dense, conv2d, max_pool2d, flatten, "
-           "activation or add");
+    row(0,
+        "model.layers[0].conv2d.kernel | layer conv1: kernel is 29 but its input is 28x28x1; "
+        "expected at most 28, or padding same");
+    row(1,
+        "model.layers[0].conv2d.padding | padding is \"sme\"; expected valid or same; did you "
+        "mean same?");
+    row(2,
+        "model.layers[1] | the layer has no kind; expected dense, conv2d, max_pool2d, flatten, "
+        "activation or add");
     row(3, "training.optimizer.kind | kind is \"adm\"; expected sgd or adam; did you mean adam?");
     row(4, "training.optimizer.momentum | adam has no momentum; expected it left out");
     row(5, "training.batch | batch is -1; expected 1 to 16777216");
     row(6, "training.backend | backend onednn has no fp64; expected reference, or precision fp32");
-    row(7, "strategy.kind | kind is \"mirored\"; expected mirrored or multi-worker-mirrored; did you "
-           "mean mirrored?");
+    row(7,
+        "strategy.kind | kind is \"mirored\"; expected mirrored or multi-worker-mirrored; did you "
+        "mean mirrored?");
     row(8, "data.evaluate.labels | labels is missing; expected the path of an IDX file");
     row(9, "data.train.images_sha256 | not a SHA-256; expected 64 digits of 0-9 and a-f");
-    row(10, "training.optimizer.learning_rate | learning_rate is nan; expected a finite number, at "
-            "least 0");
+    row(10,
+        "training.optimizer.learning_rate | learning_rate is nan; expected a finite number, at "
+        "least 0");
     row(11, "model.loss | loss is mse but the labels of idx are classes; expected cross-entropy");
     row(12, "version | version is 2; expected 1 to 1");
     row(13, "training.optimizer.beta1 | beta1 is 1.5; expected at least 0 and less than 1");
-    row(14, "model.layers[3].inputs[0] | layer dense1: there is no layer flaten1 before it; expected "
-            "\"input\" or the name of a layer above; did you mean flatten1?");
+    row(14,
+        "model.layers[3].inputs[0] | layer dense1: there is no layer flaten1 before it; expected "
+        "\"input\" or the name of a layer above; did you mean flatten1?");
   }
   void wrongRuns() {
     QFETCH(int, change);
@@ -124,22 +131,53 @@ class SpecsTest : public QObject {
     auto& layers = *s.mutable_model()->mutable_layers();
     auto& training = *s.mutable_training();
     switch (change) {
-      case 0: layers[0].mutable_conv2d()->set_kernel(29); break;
-      case 1: layers[0].mutable_conv2d()->set_padding("sme"); break;
-      case 2: layers[1].clear_kind(); break;
-      case 3: training.mutable_optimizer()->set_kind("adm"); break;
-      case 4: training.mutable_optimizer()->set_momentum(0.9); break;
-      case 5: training.set_batch(-1); break;
-      case 6: training.set_precision("fp64"), training.set_backend("onednn"); break;
-      case 7: s.mutable_strategy()->set_kind("mirored"); break;
-      case 8: s.mutable_data()->mutable_evaluate()->clear_labels(); break;
-      case 9: s.mutable_data()->mutable_train()->set_images_sha256("abc"); break;
-      case 10: training.mutable_optimizer()->set_learning_rate(std::nan("")); break;
-      case 11: s.mutable_model()->set_loss("mse"); break;
-      case 12: s.set_version(2); break;
-      case 13: training.mutable_optimizer()->set_beta1(1.5); break;
-      case 14: layers[3].add_inputs("flaten1"); break;
-      default: QFAIL("no such change");
+      case 0:
+        layers[0].mutable_conv2d()->set_kernel(29);
+        break;
+      case 1:
+        layers[0].mutable_conv2d()->set_padding("sme");
+        break;
+      case 2:
+        layers[1].clear_kind();
+        break;
+      case 3:
+        training.mutable_optimizer()->set_kind("adm");
+        break;
+      case 4:
+        training.mutable_optimizer()->set_momentum(0.9);
+        break;
+      case 5:
+        training.set_batch(-1);
+        break;
+      case 6:
+        training.set_precision("fp64"), training.set_backend("onednn");
+        break;
+      case 7:
+        s.mutable_strategy()->set_kind("mirored");
+        break;
+      case 8:
+        s.mutable_data()->mutable_evaluate()->clear_labels();
+        break;
+      case 9:
+        s.mutable_data()->mutable_train()->set_images_sha256("abc");
+        break;
+      case 10:
+        training.mutable_optimizer()->set_learning_rate(std::nan(""));
+        break;
+      case 11:
+        s.mutable_model()->set_loss("mse");
+        break;
+      case 12:
+        s.set_version(2);
+        break;
+      case 13:
+        training.mutable_optimizer()->set_beta1(1.5);
+        break;
+      case 14:
+        layers[3].add_inputs("flaten1");
+        break;
+      default:
+        QFAIL("no such change");
     }
     QCOMPARE(messageOf(checkAndFill(s)), message);
   }
@@ -207,9 +245,10 @@ class SpecsTest : public QObject {
              "nodes[1].name | another node is named n0; expected a name of its own");
     ClusterSpec role = nodes(1);
     role.mutable_nodes(0)->add_roles("worke");
-    QCOMPARE(messageOf(toCluster(role, {}).status()),
-             "nodes[0].roles[0] | roles[0] is \"worke\"; expected worker, ps, chief or evaluator; did "
-             "you mean worker?");
+    QCOMPARE(
+        messageOf(toCluster(role, {}).status()),
+        "nodes[0].roles[0] | roles[0] is \"worke\"; expected worker, ps, chief or evaluator; did "
+        "you mean worker?");
     ClusterSpec device = nodes(1);
     device.mutable_nodes(0)->add_devices()->set_kind("cdu");
     QCOMPARE(messageOf(toCluster(device, {}).status()),
