@@ -1,0 +1,78 @@
+// Node: one node of a session, with the thread that connects it and keeps it connected. Everything
+// it learns is posted to the inbox as NodeNews; it touches nothing of the session.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "app/cluster/node_access.h"
+#include "app/deploy/node_link.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+
+// What has changed; empty parts are as before.
+struct NodeNews {
+  std::optional<NodePhase> phase;     // with `error` of this phase, absent: none
+  std::optional<Error> error;
+  std::optional<std::string> detail;
+  std::optional<NodeInventory> inventory;
+  std::optional<NodeLoad> load;
+};
+
+class Node final : public NodeAccess {
+ public:
+  // `tell` is called on any thread and must only post.
+  Node(const spec::v1::NodeSpec& spec, NodeLinkOptions options, double sampleHertz,
+       std::function<void(NodeNews)> tell);
+  ~Node() override;
+
+  void connect();
+  void disconnect();
+  void beginEnd();  // asks the thread to end; the destructor waits for it
+
+  const std::string& name() const override { return name_; }
+  Result<NodeInventory> waitConnected(std::stop_token stop) override;
+  Result<std::shared_ptr<grpc::Channel>> agent() override;
+  Result<std::shared_ptr<grpc::Channel>> supervisor(const std::string& socketOnNode) override;
+
+ private:
+  void run(const std::stop_token& end);
+  // One connection from start to loss; an error ends the wish to be connected.
+  Status serve(const std::stop_token& stop);
+  Result<NodeInventory> greet(grpc::Channel& channel, const std::stop_token& stop);
+  Status watch(const std::shared_ptr<grpc::Channel>& channel, const std::stop_token& stop);
+  Status awaitLink(NodeLink& link, const std::stop_token& stop);
+  std::shared_ptr<NodeLink> link();
+  std::shared_ptr<grpc::Channel> channelTo(const std::string& socket);
+  Error away() const;
+  void onLink(const LinkStatus& status);
+
+  const std::string name_;
+  const spec::v1::NodeSpec spec_;
+  NodeLinkOptions options_;
+  const double hertz_;
+  const std::function<void(NodeNews)> tell_;
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  bool wanted_ = false;
+  bool connected_ = false;
+  std::optional<Error> failure_;             // of the last wish
+  NodeInventory inventory_;
+  std::stop_source attempt_;
+  std::shared_ptr<NodeLink> link_;           // made anew after a disconnect
+  std::shared_ptr<grpc::Channel> agent_;
+  std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;  // by local socket
+  std::atomic<bool> served_ = false;  // since the wish: a loss is mended, not told as a failure
+  std::jthread thread_;
+};
+
+}  // namespace lockstep::app
