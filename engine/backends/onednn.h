@@ -1,9 +1,9 @@
-// The CPU backend in f32: oneDNN primitives on plain layouts (row-major, NHWC, HWIO) and kernels of
-// our own where oneDNN would have to reorder or is slower. Ops it has no kernel for run on the
-// reference loops; f64 is not supported.
+// The CPU backend in f32 on plain layouts (row-major, NHWC, HWIO): nothing is reordered. Kernels of
+// our own for what the examples train with, oneDNN primitives for large products and convolutions
+// where there are several threads, the reference loops for the rest. f64 is not supported.
 //
 // Threads: kernels run on the calling thread; with BackendOptions.threads > 1 oneDNN adds its
-// OpenMP team. Bind and run on one thread.
+// OpenMP team. On one thread run() allocates nothing.
 #pragma once
 
 #include "engine/backends/backend.h"

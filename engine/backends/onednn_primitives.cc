@@ -86,11 +86,12 @@ OneDnnEngine::OneDnnEngine(int threads) {
 OneDnnEngine::~OneDnnEngine() = default;
 
 bool OneDnnEngine::wantsMatmul(const MatmulShape& s) const {
-  const std::int64_t work = s.n * s.k * s.o;
-  return s.o >= 64 && s.n >= 16 && work >= (state_->threads > 1 ? 1 << 20 : 1 << 24);
+  return state_->threads > 1 && s.o >= 64 && s.n >= 16 && s.n * s.k * s.o >= 1 << 20;
 }
 
-bool OneDnnEngine::wantsConv(const ConvShape& s) const { return s.c >= 8 && s.o >= 8; }
+bool OneDnnEngine::wantsConv(const ConvShape& s) const {
+  return state_->threads > 1 && s.c >= 8 && s.o >= 8;
+}
 
 Result<std::unique_ptr<Kernel>> OneDnnEngine::bindMatmul(const KernelSpec& spec) {
   const MatmulShape s = matmulShape(spec);

@@ -1,6 +1,8 @@
-// oneDNN primitives on plain layouts: large matrix products and convolutions of many channels. A
-// primitive that would want a blocked layout is never chosen, so nothing is reordered at run time;
-// scratch memory is allocated when binding. Internal to engine/backends.
+// oneDNN primitives on plain layouts: large matrix products and convolutions of many channels, on
+// several threads. A primitive that would want a blocked layout is never chosen, so nothing is
+// reordered at run time. Executing a primitive allocates a few small blocks (oneDNN 2.6 builds the
+// list of its arguments anew), which is why one thread, where our own kernels are as fast, takes
+// none. Internal to engine/backends.
 #pragma once
 
 #include <memory>
@@ -16,7 +18,7 @@ class OneDnnEngine {
   OneDnnEngine(const OneDnnEngine&) = delete;
   OneDnnEngine& operator=(const OneDnnEngine&) = delete;
 
-  // Whether oneDNN is expected to be faster than our own kernels.
+  // Whether oneDNN's threads are worth their start; never on one thread.
   bool wantsMatmul(const MatmulShape& shape) const;
   bool wantsConv(const ConvShape& shape) const;
 

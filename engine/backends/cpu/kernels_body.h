@@ -80,7 +80,10 @@ template <typename F>
 // A tile of R rows and V vectors stays in registers over a block of k; b is one packed panel
 // of V vectors a row.
 
-constexpr std::int64_t kBlock = 256;  // k of one packed panel
+// The most k of one packed panel: it stays in the nearest cache beside the rows of a tile. Where k
+// strides through `a`, every element of a row is in a cache line and perhaps a page of its own.
+constexpr std::int64_t kBlock = 256, kStridedBlock = 128;
+static_assert(kBlock * 4 * kWidth <= kPackFloats);
 
 struct Tile {
   std::int64_t k;
@@ -99,21 +102,32 @@ template <int R, int V>
 void tile(const Tile& t) {
   const float* p[R];
   Vec sum[R][V];
-  for (int i = 0; i < R; ++i) {
-    p[i] = t.a + t.rowOffset[i];
-    float* row = t.c + i * t.ldc;
+#pragma GCC unroll 16
+  for (int i = 0; i < R; ++i) p[i] = t.a + t.rowOffset[i];
+  if (t.accumulate) {
+    const float* row = t.c;
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i, row += t.ldc) {
+#pragma GCC unroll 4
+      for (int j = 0; j + 1 < V; ++j) sum[i][j] = load(row + j * kWidth);
+      sum[i][V - 1] = loadPart(row + (V - 1) * kWidth, t.last);
+    }
+  } else {
+#pragma GCC unroll 4
     for (int j = 0; j < V; ++j) {
-      if (!t.accumulate) sum[i][j] = load(t.start + j * kWidth);
-      else if (j + 1 < V) sum[i][j] = load(row + j * kWidth);
-      else sum[i][j] = loadPart(row + j * kWidth, t.last);
+      const Vec start = load(t.start + j * kWidth);
+#pragma GCC unroll 16
+      for (int i = 0; i < R; ++i) sum[i][j] = start;
     }
   }
   const float* b = t.b;
   const std::int64_t* offset = t.kOffset;
-  for (std::int64_t k = 0; k < t.k; ++k, b += t.ldb) {
+  const std::int64_t ldb = t.ldb;
+  for (const std::int64_t* end = offset + t.k; offset < end; ++offset, b += ldb) {
     Vec y[V];
+#pragma GCC unroll 4
     for (int j = 0; j < V; ++j) y[j] = load(b + j * kWidth);
-    const std::int64_t at = offset[k];
+    const std::int64_t at = *offset;
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) {
       const Vec x = splat(p[i][at]);
@@ -121,12 +135,24 @@ void tile(const Tile& t) {
       for (int j = 0; j < V; ++j) sum[i][j] += x * y[j];
     }
   }
-  for (int i = 0; i < R; ++i) {
-    float* row = t.c + i * t.ldc;
-    for (int j = 0; j < V; ++j) {
-      const Vec v = t.relu ? larger(sum[i][j], Vec{}) : sum[i][j];
-      if (j + 1 < V) store(row + j * kWidth, v);
-      else storePart(row + j * kWidth, v, t.last);
+  if (t.relu) {
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < V; ++j) sum[i][j] = larger(sum[i][j], Vec{});
+  }
+  float* row = t.c;
+  if (t.last == kWidth) {
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i, row += t.ldc)
+#pragma GCC unroll 4
+      for (int j = 0; j < V; ++j) store(row + j * kWidth, sum[i][j]);
+  } else {
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i, row += t.ldc) {
+#pragma GCC unroll 4
+      for (int j = 0; j + 1 < V; ++j) store(row + j * kWidth, sum[i][j]);
+      storePart(row + (V - 1) * kWidth, sum[i][V - 1], t.last);
     }
   }
 }
@@ -154,6 +180,13 @@ constexpr TileFunction kTiles[5][kMaxRows + 1] = {
 void pack(const Gemm& g, std::int64_t k0, std::int64_t k, std::int64_t j0, std::int64_t width,
           std::int64_t panel) {
   float* to = g.pack;
+  if (width == panel && !g.transposed) {
+    for (std::int64_t i = 0; i < k; ++i) {
+      const float* from = g.b + (k0 + i) * g.ldb + j0;
+      for (std::int64_t j = 0; j < panel; j += kWidth) store(to + i * panel + j, load(from + j));
+    }
+    return;
+  }
   if (width < panel)
     for (std::int64_t i = 0; i < k * panel; ++i) to[i] = 0;
   if (g.transposed) {
@@ -175,8 +208,11 @@ void gemm(const Gemm& g) {
   // A row of exactly one panel is packed as it stands.
   const bool direct = !g.transposed && g.cols == panel;
   float start[4 * kWidth];
-  for (std::int64_t k0 = 0; k0 < g.k || k0 == 0; k0 += kBlock) {
-    const std::int64_t k = least(kBlock, g.k - k0);
+  const bool strided = g.k > 1 && g.kOffset[1] - g.kOffset[0] > kWidth;
+  const std::int64_t most = strided ? kStridedBlock : kBlock;
+  const std::int64_t blocks = g.k > most ? (g.k + most - 1) / most : 1;
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    const std::int64_t k0 = block * g.k / blocks, k = (block + 1) * g.k / blocks - k0;
     for (std::int64_t j0 = 0; j0 < g.cols; j0 += panel) {
       const std::int64_t width = least(panel, g.cols - j0);
       const int used = static_cast<int>((width + kWidth - 1) / kWidth);
