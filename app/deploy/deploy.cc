@@ -1,7 +1,5 @@
 #include "app/deploy/deploy.h"
 
-#include <google/protobuf/struct.pb.h>
-#include <google/protobuf/util/json_util.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -219,6 +217,65 @@ std::string cleanScript(const std::string& workdir) {
          "exit 0\n";
 }
 
+// One flat JSON object of strings and numbers, as an agent prints it; nothing where it is not one.
+// Numbers are given as their text; of escapes, those of ASCII are known.
+std::optional<std::map<std::string, std::string>> parseFlatObject(std::string_view text) {
+  std::size_t at = 0;
+  const auto skip = [&] {
+    while (at < text.size() && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r')) ++at;
+  };
+  const auto take = [&](char c) {
+    skip();
+    if (at == text.size() || text[at] != c) return false;
+    return ++at, true;
+  };
+  const auto string = [&]() -> std::optional<std::string> {
+    if (!take('"')) return std::nullopt;
+    std::string out;
+    while (at < text.size() && text[at] != '"') {
+      char c = text[at++];
+      if (c == '\\' && at < text.size()) {
+        c = text[at++];
+        if (c == 'n') c = '\n';
+        else if (c == 't') c = '\t';
+        else if (c == 'u') {
+          unsigned code = 0;
+          if (at + 4 > text.size() ||
+              std::from_chars(&text[at], &text[at] + 4, code, 16).ptr != &text[at] + 4 ||
+              code > 127)
+            return std::nullopt;
+          at += 4;
+          c = static_cast<char>(code);
+        } else if (c != '"' && c != '\\' && c != '/') {
+          return std::nullopt;
+        }
+      }
+      out += c;
+    }
+    if (!take('"')) return std::nullopt;
+    return out;
+  };
+  std::map<std::string, std::string> fields;
+  if (!take('{')) return std::nullopt;
+  if (take('}')) return fields;
+  do {
+    const auto key = string();
+    if (!key || !take(':')) return std::nullopt;
+    skip();
+    if (at < text.size() && text[at] == '"') {
+      const auto value = string();
+      if (!value) return std::nullopt;
+      fields[*key] = *value;
+    } else {
+      const std::size_t end = std::min(text.find_first_of(",} \t", at), text.size());
+      fields[*key] = std::string(text.substr(at, end - at));
+      at = end;
+    }
+  } while (take(','));
+  if (!take('}')) return std::nullopt;
+  return fields;
+}
+
 Result<AgentInfo> parseAnnouncement(const std::string& output, const std::string& errorOutput,
                                     int exitStatus, const DeployOptions& options) {
   // The last line that is an object: a login shell may have printed something before.
@@ -226,15 +283,13 @@ Result<AgentInfo> parseAnnouncement(const std::string& output, const std::string
   std::string object;
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with("{")) object = line;
-  google::protobuf::Struct fields;
-  const bool parsed =
-      !object.empty() && google::protobuf::util::JsonStringToMessage(object, &fields).ok();
-  const auto& map = fields.fields();
-  if (exitStatus == 0 && parsed && map.count("socket") && map.count("version")) {
+  const auto fields = parseFlatObject(object);
+  if (exitStatus == 0 && fields && fields->count("socket") && fields->count("version")) {
     AgentInfo info;
-    info.socket = map.at("socket").string_value();
-    info.version = map.at("version").string_value();
-    if (map.count("pid")) info.pid = static_cast<std::int64_t>(map.at("pid").number_value());
+    info.socket = fields->at("socket");
+    info.version = fields->at("version");
+    if (const auto pid = fields->find("pid"); pid != fields->end())
+      std::from_chars(pid->second.data(), pid->second.data() + pid->second.size(), info.pid);
     if (!info.socket.empty()) return info;
   }
   Error error = makeError(Code::kFailedPrecondition, "the agent does not start");
