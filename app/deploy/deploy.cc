@@ -21,6 +21,7 @@ constexpr int kKeptVersions = 2;
 constexpr std::uint64_t kSpareBytes = std::uint64_t{16} << 20;
 constexpr std::chrono::seconds kScriptLimit{60};
 constexpr std::chrono::seconds kStartLimit{30};
+constexpr const char* kLocalIdleSeconds = "600";
 
 Error onNode(Error error, const DeployOptions& options) {
   error.node = options.node;
@@ -371,8 +372,8 @@ Result<AgentInfo> startLocalAgent(const std::string& executable, const DeployOpt
       return onNode(makeError(Code::kFailedPrecondition, "HOME is not set"), options);
     workdir = home + (workdir.empty() ? "/.lockstep" : workdir.substr(1));
   }
-  auto run = runProcess({executable, "serve", "--workdir", workdir, "--detach"}, kStartLimit,
-                        options.stop);
+  auto run = runProcess({executable, "serve", "--workdir", workdir, "--detach", "--idle-exit",
+                         kLocalIdleSeconds}, kStartLimit, options.stop);
   if (!run.ok()) return onNode(run.error(), options);
   return parseAnnouncement(run->output, run->errorOutput, run->exitStatus, options);
 }

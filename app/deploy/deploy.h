@@ -50,6 +50,7 @@ struct AgentInfo {
 Result<AgentInfo> startAgent(SshConnection& connection, const Deployed& deployed,
                              const DeployOptions& options);
 // The same on this machine without SSH: `executable` is a lockstep-agent, of a bundle or a build.
+// It leaves by itself after ten idle minutes.
 Result<AgentInfo> startLocalAgent(const std::string& executable, const DeployOptions& options);
 
 // The command that joins stdin and stdout to a unix socket on the node.

@@ -60,7 +60,7 @@ class SshForwardTest : public QObject {
     return options;
   }
   std::string bridge() const {
-    return LOCKSTEP_BINARY_DIR "/bin/socket_bridge bridge --socket " + shellQuote(folder_ / "echo");
+    return BRIDGE_PROGRAM " bridge --socket " + shellQuote(folder_ / "echo");
   }
   void exerciseForward(const std::string& local) {
     QCOMPARE(exchange(connectUnix(local), "hello"), std::optional<std::string>("hello"));
