@@ -1,16 +1,15 @@
 #include "app/ssh/ssh_auth.h"
 
 #include <errno.h>
+#include <openssl/evp.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <vector>
 
-#include "app/ssh/unique_fd.h"
+#include "app/ssh/agent_filter.h"
 
 namespace lockstep::app {
 namespace {
@@ -23,26 +22,30 @@ struct KeyDeleter {
 };
 using KeyPtr = std::unique_ptr<std::remove_pointer_t<ssh_key>, KeyDeleter>;
 
-// How many keys the agent holds; nothing where it does not answer. Protocol:
-// draft-miller-ssh-agent, SSH_AGENTC_REQUEST_IDENTITIES.
-std::optional<std::uint32_t> agentKeys(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return std::nullopt;
-  path.copy(address.sun_path, path.size());
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const timeval limit{5, 0};
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
-    return std::nullopt;
-  const unsigned char request[] = {0, 0, 0, 1, 11};
-  if (::send(fd.get(), request, sizeof request, MSG_NOSIGNAL) != sizeof request)
-    return std::nullopt;
-  unsigned char reply[9];
-  if (::recv(fd.get(), reply, sizeof reply, MSG_WAITALL) != sizeof reply || reply[4] != 12)
-    return std::nullopt;
-  return std::uint32_t{reply[5]} << 24 | std::uint32_t{reply[6]} << 16 |
-         std::uint32_t{reply[7]} << 8 | reply[8];
+// The public half of a key: beside it, or within it. Null where neither can be read.
+KeyPtr publicHalf(const std::string& file) {
+  ssh_key half = nullptr;
+  if (ssh_pki_import_pubkey_file((file + ".pub").c_str(), &half) != SSH_OK &&
+      ssh_pki_import_pubkey_file(file.c_str(), &half) != SSH_OK)
+    return nullptr;
+  return KeyPtr(half);
+}
+
+// The key as the binary blob of the protocols; "" on trouble.
+std::string blobOf(const KeyPtr& key) {
+  char* base64 = nullptr;
+  if (!key || ssh_pki_export_pubkey_base64(key.get(), &base64) != SSH_OK) return "";
+  const std::string text = base64;
+  ssh_string_free_char(base64);
+  std::string blob(text.size(), '\0');
+  const int size =
+      EVP_DecodeBlock(reinterpret_cast<unsigned char*>(blob.data()),
+                      reinterpret_cast<const unsigned char*>(text.data()),
+                      static_cast<int>(text.size()));
+  if (size < 0) return "";
+  const auto padding = static_cast<std::size_t>(std::count(text.begin(), text.end(), '='));
+  blob.resize(static_cast<std::size_t>(size) - padding);
+  return blob;
 }
 
 std::string offered(int methods) {
@@ -99,17 +102,26 @@ class Authentication {
 
   void tryAgent() {
     if (config_.identityAgent.empty()) return;
-    if (config_.identitiesOnly) {
-      tried("not the agent (IdentitiesOnly)");
-      return;
-    }
-    const auto keys = agentKeys(config_.identityAgent);
-    if (!keys) {
+    UniqueFd agent = connectToAgent(config_.identityAgent);
+    if (!agent) {
       tried("agent (no answer)");
       return;
     }
-    tried(fmt::format("agent ({} {})", *keys, *keys == 1 ? "key" : "keys"));
-    if (*keys > 0) take(context_.drive([&] { return ssh_userauth_agent(session_, nullptr); }));
+    std::vector<std::string> keys = agentKeys(agent.get());
+    std::unique_ptr<AgentFilter> filter;
+    if (config_.identitiesOnly) {
+      std::vector<std::string> named;
+      for (const std::string& file : config_.identityFiles) named.push_back(blobOf(publicHalf(file)));
+      std::erase_if(keys, [&](const std::string& key) {
+        return std::find(named.begin(), named.end(), key) == named.end();
+      });
+      filter = std::make_unique<AgentFilter>(std::move(agent), keys);
+      // libssh owns its end from here on.
+      ssh_set_agent_socket(session_, filter->takeClientEnd().release());
+    }
+    tried(fmt::format("agent ({} {})", keys.size(), keys.size() == 1 ? "key" : "keys"));
+    if (!keys.empty())
+      take(context_.drive([&] { return ssh_userauth_agent(session_, nullptr); }));
   }
 
   void tryKeyFile(const std::string& file) {
@@ -125,11 +137,7 @@ class Authentication {
       return;
     }
     // The public half first, so that a passphrase is asked only for a key the server takes.
-    ssh_key half = nullptr;
-    if (ssh_pki_import_pubkey_file((file + ".pub").c_str(), &half) != SSH_OK &&
-        ssh_pki_import_pubkey_file(file.c_str(), &half) != SSH_OK)
-      half = nullptr;
-    const KeyPtr publicKey(half);
+    const KeyPtr publicKey = publicHalf(file);
     if (publicKey) {
       const int answer = context_.drive(
           [&] { return ssh_userauth_try_publickey(session_, nullptr, publicKey.get()); });

@@ -210,6 +210,8 @@ class SshSession::Impl {
     for (;;) {
       const int answer = call();
       if (answer != again) return answer;
+      // Some calls of libssh ask to be repeated for ever after the server has hung up.
+      if (keyExchanged_ && !ssh_is_connected(session_.get())) return failed;
       if (closing_) gaveUp_ = Code::kCancelled;
       else if (Clock::now() >= deadline) gaveUp_ = Code::kDeadlineExceeded;
       if (gaveUp_ != Code::kOk) return failed;
@@ -280,6 +282,7 @@ class SshSession::Impl {
                          where);
       return lost(Code::kUnavailable, fmt::format("no SSH session with {}", where));
     }
+    keyExchanged_ = true;
     LOCKSTEP_TRY(checkHostKey());
     const AuthContext context{
         session_.get(), config_, *params_.secrets,
@@ -476,6 +479,7 @@ class SshSession::Impl {
   SessionPtr session_;
   ssh_event event_ = nullptr;
   ssh_counter_struct counter_{};
+  bool keyExchanged_ = false;
   Code gaveUp_ = Code::kOk;
   SshStream::Shared shared_;
   std::list<std::unique_ptr<SshStream>> streams_;

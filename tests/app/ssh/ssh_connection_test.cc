@@ -233,6 +233,32 @@ class SshConnectionTest : public QObject {
     QVERIFY(world.prompter->secrets().empty());
   }
 
+  // IdentitiesOnly: of the agent's keys only the named one, and no passphrase for its file.
+  void agentHoldsTheNamedKey() {
+    WORLD(world);
+    world.trustAll();
+    auto agent = test::SshAgent::start(world.folder.path());
+    QVERIFY(agent);
+    for (int i = 0; i < 8; ++i) {  // more than the server would let be tried
+      const std::string other = world.folder / ("other" + std::to_string(i));
+      test::makeKey(other);
+      QVERIFY(agent->add(other));
+    }
+    QVERIFY(agent->add(world.folder / "id"));
+    QCOMPARE(test::runCommand({"ssh-keygen", "-q", "-p", "-P", "", "-N", "sesame", "-f",
+                               world.folder / "id"}),
+             0);
+    world.extraClientConfig = "IdentityAgent " + agent->socket() + "\n";
+    SshConnection all({.host = "n1"}, world.options());
+    const Status tooMany = all.connect();
+    QCOMPARE(tooMany.code(), Code::kPermissionDenied);
+    QVERIFY2(has(tooMany.error().next, "IdentitiesOnly"), tooMany.error().text().c_str());
+    world.extraClientConfig += "IdentitiesOnly yes\n";
+    SshConnection named({.host = "n1"}, world.options());
+    VERIFY_OK(named.connect());
+    QVERIFY(world.prompter->secrets().empty());
+  }
+
   void jumpChain() {
     WORLD(world);
     QVERIFY(world.serve() && world.serve());

@@ -1,0 +1,144 @@
+#include "app/ssh/agent_filter.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace lockstep::app {
+namespace {
+
+constexpr char kRequestIdentities = 11;
+constexpr char kIdentitiesAnswer = 12;
+constexpr std::uint32_t kLargestMessage = 256 * 1024;
+
+std::string u32(std::size_t value) {
+  std::string out;
+  for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(value >> shift);
+  return out;
+}
+
+// Takes four bytes, or a counted string, from the front.
+std::optional<std::uint32_t> takeU32(std::string_view* bytes) {
+  if (bytes->size() < 4) return std::nullopt;
+  std::uint32_t value = 0;
+  for (int i = 0; i < 4; ++i)
+    value = value << 8 | static_cast<unsigned char>((*bytes)[static_cast<std::size_t>(i)]);
+  bytes->remove_prefix(4);
+  return value;
+}
+std::optional<std::string_view> takeString(std::string_view* bytes) {
+  const auto size = takeU32(bytes);
+  if (!size || *size > bytes->size()) return std::nullopt;
+  const std::string_view text = bytes->substr(0, *size);
+  bytes->remove_prefix(*size);
+  return text;
+}
+
+bool receive(int fd, char* bytes, std::size_t size) {
+  return ::recv(fd, bytes, size, MSG_WAITALL) == static_cast<ssize_t>(size);
+}
+std::optional<std::string> receiveMessage(int fd) {
+  std::string head(4, '\0');
+  if (!receive(fd, head.data(), 4)) return std::nullopt;
+  std::string_view view = head;
+  const std::uint32_t size = *takeU32(&view);
+  if (size == 0 || size > kLargestMessage) return std::nullopt;
+  std::string body(size, '\0');
+  if (!receive(fd, body.data(), size)) return std::nullopt;
+  return body;
+}
+bool sendMessage(int fd, const std::string& body) {
+  const std::string bytes = u32(body.size()) + body;
+  return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+         static_cast<ssize_t>(bytes.size());
+}
+
+struct Identity {
+  std::string blob, comment;
+};
+std::optional<std::vector<Identity>> parseIdentities(const std::string& answer) {
+  if (answer.empty() || answer[0] != kIdentitiesAnswer) return std::nullopt;
+  std::string_view rest = std::string_view(answer).substr(1);
+  const auto count = takeU32(&rest);
+  if (!count) return std::nullopt;
+  std::vector<Identity> identities;
+  for (std::uint32_t i = 0; i < *count; ++i) {
+    const auto blob = takeString(&rest), comment = blob ? takeString(&rest) : std::nullopt;
+    if (!comment) return std::nullopt;
+    identities.push_back({std::string(*blob), std::string(*comment)});
+  }
+  return identities;
+}
+
+}  // namespace
+
+UniqueFd connectToAgent(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return {};
+  path.copy(address.sun_path, path.size());
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return {};
+  return fd;
+}
+
+std::vector<std::string> agentKeys(int agent) {
+  const timeval limit{5, 0}, none{0, 0};
+  ::setsockopt(agent, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  std::vector<std::string> blobs;
+  if (sendMessage(agent, std::string(1, kRequestIdentities))) {
+    const auto answer = receiveMessage(agent);
+    const auto identities = answer ? parseIdentities(*answer) : std::nullopt;
+    if (identities)
+      for (const Identity& identity : *identities) blobs.push_back(identity.blob);
+  }
+  ::setsockopt(agent, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none);
+  return blobs;
+}
+
+AgentFilter::AgentFilter(UniqueFd agent, std::vector<std::string> allowedBlobs)
+    : agent_(std::move(agent)), allowed_(std::move(allowedBlobs)) {
+  int fds[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) return;
+  client_.reset(fds[0]);
+  server_.reset(fds[1]);
+  thread_ = std::thread([this] { run(); });
+}
+
+AgentFilter::~AgentFilter() {
+  ::shutdown(server_.get(), SHUT_RDWR);
+  ::shutdown(agent_.get(), SHUT_RDWR);
+  if (thread_.joinable()) thread_.join();
+}
+
+void AgentFilter::run() {
+  while (const auto request = receiveMessage(server_.get())) {
+    if (!sendMessage(agent_.get(), *request)) break;
+    auto answer = receiveMessage(agent_.get());
+    if (!answer) break;
+    if ((*request)[0] == kRequestIdentities) {
+      if (const auto identities = parseIdentities(*answer)) {
+        std::string kept;
+        std::size_t count = 0;
+        for (const Identity& identity : *identities) {
+          if (std::find(allowed_.begin(), allowed_.end(), identity.blob) == allowed_.end())
+            continue;
+          ++count;
+          kept += u32(identity.blob.size()) + identity.blob + u32(identity.comment.size()) +
+                  identity.comment;
+        }
+        answer = std::string(1, kIdentitiesAnswer) + u32(count) + kept;
+      }
+    }
+    if (!sendMessage(server_.get(), *answer)) break;
+  }
+  ::shutdown(server_.get(), SHUT_RDWR);
+}
+
+}  // namespace lockstep::app
