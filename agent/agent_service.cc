@@ -255,7 +255,9 @@ class AgentService::Impl final : public node::v1::Agent::Service {
 
   Status remove(const RunFolder& folder) {
     if (auto supervisor = findSupervisor(folder)) {
-      if (!isFinal(folder.readState())) {
+      // What was prepared and not committed is given up; what runs is not touched.
+      const run::v1::RunState state = folder.readState();
+      if (!isFinal(state) && state != run::v1::PREPARED) {
         Error error = makeError(Code::kFailedPrecondition, "run folder {} is in use", folder.path);
         error.next = "stop or kill the run first";
         return error;

@@ -357,8 +357,7 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
           if (message.run() != run || message.generation() != generation) continue;
           post([this, message] { handlers.onMessage(message); });
         }
-        box->close();
-        call.TryCancel();
+        box->close();  // writing fails from now on; cancelling would hide the status
         writer.join();
       }
       const grpc::Status status = rpc->Finish();

@@ -112,7 +112,10 @@ int serve(const Workdir& workdir, const std::string& version, int lock, double i
     loop.quit();
   });
   Nanoseconds lastSeen = monotonicNow();
-  loop.every(std::clamp(static_cast<Nanoseconds>(idleExit * 0.2e9), kSecond / 5, 5 * kSecond), [&] {
+  const Nanoseconds interval =
+      idleExit <= 0 ? 5 * kSecond
+                    : std::clamp(static_cast<Nanoseconds>(idleExit * 0.2e9), kSecond / 5, 5 * kSecond);
+  loop.every(interval, [&] {
     service.reapSupervisors();
     if (idleExit <= 0) return;
     if ((*server)->connections() > 0 || service.hasRuns()) lastSeen = monotonicNow();

@@ -228,6 +228,12 @@ bool Spool::finished() const {
   std::lock_guard lock(mutex_);
   return finished_;
 }
+void Spool::skip(std::uint64_t count, std::string why) {
+  std::lock_guard lock(mutex_);
+  noteLost(last_ + 1, last_ + count, std::move(why));
+  last_ += count;
+}
+
 void Spool::wakeReaders() {
   std::lock_guard lock(mutex_);
   ++wakes_;

@@ -51,6 +51,9 @@ class Spool {
   std::vector<Kept> read(std::uint64_t after, std::size_t count, Nanoseconds wait);
   std::uint64_t last() const;
   bool finished() const;  // the last record is `finished`
+  // Numbers that are not used: after a supervisor was killed, readers may have seen records that
+  // were not committed, and their numbers must not be given to others.
+  void skip(std::uint64_t count, std::string why);
   void wakeReaders();
   Status flush();  // commits now
 

@@ -138,6 +138,8 @@ void repair(const RunFolder& folder, const node::v1::PrepareRequest& request, Sp
     error.why = "it was killed, or the node was restarted";
     error.next = "launch the run again with --resume to go on from its last checkpoint";
     error.node = request.node();
+    constexpr std::uint64_t kUncommitted = 1 << 20;
+    spool.skip(kUncommitted, "not yet written when the supervisor was killed, or never made");
     run::v1::Record record;
     *record.mutable_error() = toInfo(error);
     spool.append(record);

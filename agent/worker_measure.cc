@@ -405,7 +405,7 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.seed = training.seed();
   options.shuffle = !training.no_shuffle();
   options.learningRate = training.optimizer().learning_rate();
-  options.eventsEvery = 64;
+  options.eventsEvery = 8;
   BenchObserver observer(*body, link, start.seconds());
   LOCKSTEP_TRY(runtime::train(plan, start.rank(), options, repeated, evaluation, *backend, group.get(),
                               link.stopAsked(), observer)

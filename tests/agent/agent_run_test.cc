@@ -181,6 +181,8 @@ class AgentRunTest : public QObject {
     Run run(node, {.run = newRunId(), .maxSteps = kEndless});
     QVERIFY(run.commit().ok());
     QVERIFY(run.underWay());
+    const std::int64_t before = run.records->lastStep(0);
+    QVERIFY(eventually([&] { return run.records->lastStep(0) > before; }));
     kill(supervisorOf(run.request.run()), SIGKILL);
     QVERIFY(eventually([&] { return processesOfRun(run.request.run()).empty(); }));
     // Its records stay readable, and end.
@@ -194,6 +196,22 @@ class AgentRunTest : public QObject {
     QCOMPARE(records.state(), run::v1::FAILED);
     QVERIFY(records.error().find("unexpectedly") != std::string::npos);
     QVERIFY(records.lastStep(0) >= 3);
+    // One that had read further than what was committed sees the end too.
+    Follower late(found.socket(), run.records->records().back().sequence());
+    QVERIFY(late.waitFinished());
+  }
+
+  void whatWasPreparedCanBeGivenUp() {
+    Node node("n1");
+    node.start();
+    Run run(node, {.run = newRunId()});
+    node::v1::RemoveRunRequest remove;
+    remove.set_run(run.request.run());
+    node::v1::RemoveRunReply removed;
+    const grpc::Status status = node.agent().RemoveRun(deadline().get(), remove, &removed);
+    QVERIFY2(status.ok(), status.error_message().c_str());
+    QVERIFY(!std::filesystem::exists(node.workdir() + "/runs/" + run.request.run()));
+    QVERIFY(eventually([&] { return processesOfRun(run.request.run()).empty(); }));
   }
 
   void killIsImmediate() {
