@@ -1,0 +1,96 @@
+#include <QTest>
+
+#include <cmath>
+
+#include "app/runs/preview.h"
+#include "app/specs/spec_text.h"
+#include "engine/plan/plan.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+using namespace lockstep;
+using namespace lockstep::app;
+
+namespace {
+
+LaunchRequest requestFor(const char* example, int nodes, const std::string& comm,
+                         const std::vector<std::string>& sets = {}) {
+  const auto spec =
+      loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR "/resources/examples/") + example, sets);
+  if (!spec.ok()) qFatal("%s", spec.error().text().c_str());
+  LaunchRequest request;
+  request.spec = spec->spec;
+  request.cluster = localCluster(nodes, "/nowhere", comm).spec;
+  return request;
+}
+
+}  // namespace
+
+class PreviewTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void examples_data() {
+    QTest::addColumn<QString>("example");
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<QString>("comm");
+    for (const char* example : {"fashion-mlp.yaml", "fashion-cnn.yaml"}) {
+      for (int ranks = 1; ranks <= 3; ++ranks) {
+        for (const char* comm : {"", "shm"}) {
+          QTest::addRow("%s on %d %s", example, ranks, comm) << QString(example) << ranks << QString(comm);
+        }
+      }
+    }
+  }
+  void examples() {
+    QFETCH(QString, example);
+    QFETCH(int, ranks);
+    QFETCH(QString, comm);
+    const LaunchRequest request =
+        requestFor(example.toLatin1().constData(), ranks, comm.toStdString());
+    const auto preview = makePreview(request, {});
+    QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+    QCOMPARE(preview->ranks.size(), static_cast<std::size_t>(ranks));
+    QCOMPARE(preview->comm, std::string(ranks > 1 && comm.isEmpty() ? "gloo" : "shm"));
+    std::int64_t samples = 0;
+    for (const auto& rank : preview->ranks) {
+      samples += rank.samples;
+      QVERIFY(rank.totalBytes() > 0);
+      QVERIFY(!rank.node.empty());
+    }
+    QCOMPARE(samples, request.spec->training().batch());
+    QVERIFY(preview->stepSeconds > 0);
+    QVERIFY(std::abs(preview->samplesPerSecond * preview->stepSeconds /
+                         static_cast<double>(samples) - 1) < 1e-6);
+    QVERIFY(!preview->measured);
+
+    // The text is the plan.
+    const auto parsed = plan::parse(preview->planText);
+    QVERIFY2(parsed.ok(), parsed.ok() ? "" : parsed.error().text().c_str());
+    QCOMPARE(plan::hash(*parsed), preview->planHash);
+    QVERIFY(plan::verify(*parsed).ok());
+
+    const auto kept = parsePrediction(predictionJson(*preview));
+    QVERIFY2(kept.ok(), kept.ok() ? "" : kept.error().text().c_str());
+    QCOMPARE(kept->ranks.size(), preview->ranks.size());
+    QCOMPARE(kept->comm, preview->comm);
+    QVERIFY(std::abs(kept->stepSeconds / preview->stepSeconds - 1) < 1e-6);
+    QCOMPARE(kept->ranks.back().samples, preview->ranks.back().samples);
+    QVERIFY(!previewText(*preview).empty());
+  }
+
+  // The same request gives the same plan: what was previewed is what runs.
+  void previewsAreStable() {
+    const LaunchRequest request = requestFor("fashion-mlp.yaml", 3, "");
+    QCOMPARE(makePreview(request, {})->planHash, makePreview(request, {})->planHash);
+  }
+
+  void mistakesNameTheField() {
+    const auto preview =
+        makePreview(requestFor("fashion-mlp.yaml", 3, "", {"training.batch=2"}), {});
+    QVERIFY(!preview.ok());
+    QCOMPARE(preview.error().code, Code::kInvalidArgument);
+  }
+};
+
+QTEST_GUILESS_MAIN(PreviewTest)
+#include "preview_test.moc"
