@@ -22,8 +22,10 @@ ConvShape convShape(const KernelSpec& spec) {
   const bool weightGrad = spec.op == Op::kConv2dWeightGrad;
   const Shape& x = (inputGrad ? spec.outputs[0] : spec.inputs[0]).type.shape;
   const Shape& w = (weightGrad ? spec.outputs[0] : spec.inputs[1]).type.shape;
-  const Shape& y =
-      (inputGrad ? spec.inputs[0] : weightGrad ? spec.inputs[1] : spec.outputs[0]).type.shape;
+  const Shape& y = (inputGrad    ? spec.inputs[0]
+                    : weightGrad ? spec.inputs[1]
+                                 : spec.outputs[0])
+                       .type.shape;
   ConvShape s{x[0], x[1], x[2], x[3], w[0], w[1], w[3], y[1], y[2]};
   s.stride = ir::intAttr(*spec.attrs, "stride", 1);
   s.pad = ir::intAttr(*spec.attrs, "pad");
@@ -33,9 +35,14 @@ ConvShape convShape(const KernelSpec& spec) {
 
 PoolShape poolShape(const KernelSpec& spec) {
   const Shape& x = spec.inputs[0].type.shape;
-  const Shape& y =
-      (spec.op == Op::kMaxPool2d ? spec.outputs[0] : spec.inputs[1]).type.shape;
-  return {x[0], x[1], x[2], x[3], y[1], y[2], ir::intAttr(*spec.attrs, "size"),
+  const Shape& y = (spec.op == Op::kMaxPool2d ? spec.outputs[0] : spec.inputs[1]).type.shape;
+  return {x[0],
+          x[1],
+          x[2],
+          x[3],
+          y[1],
+          y[2],
+          ir::intAttr(*spec.attrs, "size"),
           ir::intAttr(*spec.attrs, "stride")};
 }
 
@@ -69,9 +76,9 @@ bool hasKernel(Op op) {
 }
 
 Error unsupported(std::string_view backend, const KernelSpec& spec) {
-  Error error = makeError(Code::kFailedPrecondition, "{}: the {} backend has no kernel for {} in {}",
-                          spec.name, backend, ir::info(spec.op).name,
-                          dtypeName(computeType(spec)));
+  Error error =
+      makeError(Code::kFailedPrecondition, "{}: the {} backend has no kernel for {} in {}",
+                spec.name, backend, ir::info(spec.op).name, dtypeName(computeType(spec)));
   error.next = "use the reference backend";
   return error;
 }

@@ -16,19 +16,21 @@ namespace {
 
 using ir::Op;
 
-float* in(const KernelSpec& spec, std::size_t i) { return static_cast<float*>(spec.inputs[i].data); }
+float* in(const KernelSpec& spec, std::size_t i) {
+  return static_cast<float*>(spec.inputs[i].data);
+}
 float* out(const KernelSpec& spec, std::size_t i = 0) {
   return static_cast<float*>(spec.outputs[i].data);
 }
 
 struct AlignedFloats {
   explicit AlignedFloats(std::int64_t count)
-      : data(static_cast<float*>(::operator new(static_cast<std::size_t>(count) * sizeof(float),
-                                                std::align_val_t{64}))),
+      : data(static_cast<float*>(::operator new (static_cast<std::size_t>(count) * sizeof(float),
+                                                 std::align_val_t{64}))),
         bytes(count * static_cast<std::int64_t>(sizeof(float))) {
     std::memset(data, 0, static_cast<std::size_t>(bytes));
   }
-  ~AlignedFloats() { ::operator delete(data, std::align_val_t{64}); }
+  ~AlignedFloats() { ::operator delete (data, std::align_val_t{64}); }
   AlignedFloats(const AlignedFloats&) = delete;
   AlignedFloats& operator=(const AlignedFloats&) = delete;
   float* const data;
@@ -47,13 +49,15 @@ std::int64_t bytesOf(const Offsets& offsets) {
 
 class MatmulKernel final : public Kernel {
  public:
-  MatmulKernel(const cpu::Kernels& cpu, const KernelSpec& spec) : cpu_(cpu), pack_(cpu::kPackFloats) {
+  MatmulKernel(const cpu::Kernels& cpu, const KernelSpec& spec)
+      : cpu_(cpu), pack_(cpu::kPackFloats) {
     const MatmulShape s = matmulShape(spec);
     rows_ = multiples(s.n, s.ta ? 1 : s.k);
     ks_ = multiples(s.k, s.ta ? s.n : 1);
-    gemm_ = {s.n, s.k, s.o, in(spec, 0), rows_.data(), ks_.data(), in(spec, 1),
-             s.tb ? s.k : s.o, s.tb, out(spec), s.o,
-             spec.inputs.size() > 2 ? in(spec, 2) : nullptr, s.relu, false, pack_.data};
+    gemm_ = {s.n,          s.k,        s.o,         in(spec, 0),
+             rows_.data(), ks_.data(), in(spec, 1), s.tb ? s.k : s.o,
+             s.tb,         out(spec),  s.o,         spec.inputs.size() > 2 ? in(spec, 2) : nullptr,
+             s.relu,       false,      pack_.data};
   }
   void run() override { cpu_.gemm(gemm_); }
   std::int64_t workspaceBytes() const override {
@@ -68,16 +72,21 @@ class MatmulKernel final : public Kernel {
 };
 
 // All three convolutions, an image at a time, as products with the image's patches, which are read
-// where they lie: pixel p and tap t of a patch are x[pixels[p] + taps[t]]. With padding the image is
-// first copied into a frame of zeros.
+// where they lie: pixel p and tap t of a patch are x[pixels[p] + taps[t]]. With padding the image
+// is first copied into a frame of zeros.
 class ConvKernel final : public Kernel {
  public:
   ConvKernel(const cpu::Kernels& cpu, const KernelSpec& spec)
-      : cpu_(cpu), op_(spec.op), s_(convShape(spec)), pack_(cpu::kPackFloats),
+      : cpu_(cpu),
+        op_(spec.op),
+        s_(convShape(spec)),
+        pack_(cpu::kPackFloats),
         frame_(needsFrame() ? frameHeight() * frameWidth() * s_.c : 0),
         patches_(op_ == Op::kConv2dInputGrad ? s_.oh * s_.ow * taps() : 0),
-        first_(in(spec, 0)), second_(in(spec, 1)),
-        bias_(spec.inputs.size() > 2 ? in(spec, 2) : nullptr), out_(out(spec)) {
+        first_(in(spec, 0)),
+        second_(in(spec, 1)),
+        bias_(spec.inputs.size() > 2 ? in(spec, 2) : nullptr),
+        out_(out(spec)) {
     for (std::int64_t y = 0; y < s_.oh; ++y)
       for (std::int64_t x = 0; x < s_.ow; ++x)
         pixels_.push_back((y * s_.stride * frameWidth() + x * s_.stride) * s_.c);
@@ -156,8 +165,8 @@ class ConvKernel final : public Kernel {
 
 std::unique_ptr<Kernel> bindAdam(const cpu::Kernels& cpu, const KernelSpec& spec) {
   const AdamOptions a = adamOptions(*spec.attrs);
-  cpu::Adam base{in(spec, 0), in(spec, 1), in(spec, 2), in(spec, 3), out(spec, 0), out(spec, 1),
-                 out(spec, 2), spec.inputs[0].type.count()};
+  cpu::Adam base{in(spec, 0),  in(spec, 1),  in(spec, 2),  in(spec, 3),
+                 out(spec, 0), out(spec, 1), out(spec, 2), spec.inputs[0].type.count()};
   base.beta1 = static_cast<float>(a.beta1);
   base.beta2 = static_cast<float>(a.beta2);
   const float *norm = in(spec, 4), *lr = in(spec, 5), *t = in(spec, 6);
@@ -175,8 +184,8 @@ std::unique_ptr<Kernel> bindAdam(const cpu::Kernels& cpu, const KernelSpec& spec
 }
 
 std::unique_ptr<Kernel> bindSgd(const cpu::Kernels& cpu, const KernelSpec& spec) {
-  cpu::Sgd base{in(spec, 0), in(spec, 1), in(spec, 2), out(spec, 0), out(spec, 1),
-                spec.inputs[0].type.count()};
+  cpu::Sgd base{in(spec, 0),  in(spec, 1),  in(spec, 2),
+                out(spec, 0), out(spec, 1), spec.inputs[0].type.count()};
   base.momentum = static_cast<float>(ir::floatAttr(*spec.attrs, "momentum"));
   base.decay = static_cast<float>(ir::floatAttr(*spec.attrs, "weight_decay"));
   const float *norm = in(spec, 3), *lr = in(spec, 4);
@@ -195,10 +204,14 @@ std::unique_ptr<Kernel> bindElementwise(const cpu::Kernels& cpu, const KernelSpe
   const float* b = spec.inputs.size() > 1 ? in(spec, 1) : nullptr;
   float* y = out(spec);
   switch (spec.op) {
-    case Op::kRelu: return makeKernel([=, &cpu] { cpu.relu(n, a, y); });
-    case Op::kReluGrad: return makeKernel([=, &cpu] { cpu.reluGrad(n, a, b, y); });
-    case Op::kTanhGrad: return makeKernel([=, &cpu] { cpu.tanhGrad(n, a, b, y); });
-    case Op::kAdd: return makeKernel([=, &cpu] { cpu.add(n, a, b, y); });
+    case Op::kRelu:
+      return makeKernel([=, &cpu] { cpu.relu(n, a, y); });
+    case Op::kReluGrad:
+      return makeKernel([=, &cpu] { cpu.reluGrad(n, a, b, y); });
+    case Op::kTanhGrad:
+      return makeKernel([=, &cpu] { cpu.tanhGrad(n, a, b, y); });
+    case Op::kAdd:
+      return makeKernel([=, &cpu] { cpu.add(n, a, b, y); });
     default: {
       const auto factor = static_cast<float>(ir::floatAttr(*spec.attrs, "factor", 1.0));
       return makeKernel([=, &cpu] { cpu.scale(n, a, factor, y); });
@@ -251,9 +264,7 @@ class OneDnn final : public Backend {
  public:
   OneDnn(int threads, const cpu::Kernels& kernels) : cpu_(kernels), engine_(threads) {}
   std::string_view name() const override { return "onednn"; }
-  bool supports(Op op, DType dtype) const override {
-    return dtype == DType::kF32 && hasKernel(op);
-  }
+  bool supports(Op op, DType dtype) const override { return dtype == DType::kF32 && hasKernel(op); }
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
     if (!supports(spec.op, computeType(spec))) return unsupported(name(), spec);
     switch (spec.op) {
@@ -282,9 +293,12 @@ class OneDnn final : public Backend {
       case Op::kAdd:
       case Op::kScale:
         return bindElementwise(cpu_, spec);
-      case Op::kSoftmaxXent: return bindSoftmaxXent(spec);
-      case Op::kAdam: return bindAdam(cpu_, spec);
-      case Op::kSgd: return bindSgd(cpu_, spec);
+      case Op::kSoftmaxXent:
+        return bindSoftmaxXent(spec);
+      case Op::kAdam:
+        return bindAdam(cpu_, spec);
+      case Op::kSgd:
+        return bindSgd(cpu_, spec);
       case Op::kCast:
         if (spec.inputs[0].type.dtype == DType::kU8) {
           const auto* x = static_cast<const std::uint8_t*>(spec.inputs[0].data);

@@ -41,8 +41,10 @@ class PrimitiveKernel final : public Kernel {
  public:
   PrimitiveKernel(std::shared_ptr<State> state, dnnl::primitive primitive,
                   std::unordered_map<int, memory> arguments, const memory::desc& scratch)
-      : state_(std::move(state)), primitive_(std::move(primitive)),
-        arguments_(std::move(arguments)), scratch_(scratch, state_->engine),
+      : state_(std::move(state)),
+        primitive_(std::move(primitive)),
+        arguments_(std::move(arguments)),
+        scratch_(scratch, state_->engine),
         bytes_(static_cast<std::int64_t>(scratch.get_size())) {
     arguments_.insert({DNNL_ARG_SCRATCHPAD, scratch_});
   }
@@ -65,14 +67,13 @@ std::unique_ptr<Kernel> finish(const std::shared_ptr<State>& state, const Descri
                                dnnl::primitive primitive,
                                std::unordered_map<int, memory> arguments) {
   if (std::strncmp(descriptor.impl_info_str(), "ref", 3) == 0) return nullptr;
-  return std::make_unique<PrimitiveKernel<State>>(state, std::move(primitive),
-                                                  std::move(arguments),
+  return std::make_unique<PrimitiveKernel<State>>(state, std::move(primitive), std::move(arguments),
                                                   descriptor.scratchpad_desc());
 }
 
 Error foreign(const KernelSpec& spec, const dnnl::error& error) {
-  Error result = makeError(Code::kInternal, "{}: oneDNN refused {}", spec.name,
-                           ir::info(spec.op).name);
+  Error result =
+      makeError(Code::kInternal, "{}: oneDNN refused {}", spec.name, ir::info(spec.op).name);
   result.why = error.what();
   return result;
 }
@@ -137,11 +138,12 @@ Result<std::unique_ptr<Kernel>> OneDnnEngine::bindConv(const KernelSpec& spec) {
   omp_set_num_threads(state_->threads);
   try {
     const memory::desc bias = hasBias ? describe({s.o}, Format::a) : memory::desc();
-    const auto kind =
-        spec.op == Op::kConv2d ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
+    const auto kind = spec.op == Op::kConv2d ? dnnl::prop_kind::forward_inference
+                                             : dnnl::prop_kind::forward_training;
     const auto forward =
-        hasBias ? dnnl::convolution_forward::desc(kind, kDirect, x, w, bias, y, strides, before, after)
-                : dnnl::convolution_forward::desc(kind, kDirect, x, w, y, strides, before, after);
+        hasBias
+            ? dnnl::convolution_forward::desc(kind, kDirect, x, w, bias, y, strides, before, after)
+            : dnnl::convolution_forward::desc(kind, kDirect, x, w, y, strides, before, after);
     const dnnl::convolution_forward::primitive_desc hint(forward, attributes(s.relu),
                                                          state_->engine);
     if (spec.op == Op::kConv2d) {

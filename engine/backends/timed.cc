@@ -10,15 +10,16 @@
 namespace lockstep::backends {
 namespace {
 
-constexpr Nanoseconds kLeast = 1'000;       // shorter times are not waited for
-constexpr Nanoseconds kSpin = 100'000;      // a sleep may wake this late; the rest is spun
+constexpr Nanoseconds kLeast = 1'000;   // shorter times are not waited for
+constexpr Nanoseconds kSpin = 100'000;  // a sleep may wake this late; the rest is spun
 
 void take(Nanoseconds duration) {
   if (duration < kLeast) return;
   const Nanoseconds end = monotonicNow() + duration;
   if (duration > kSpin) {
     const Nanoseconds until = end - kSpin;
-    timespec time{static_cast<time_t>(until / 1'000'000'000), static_cast<long>(until % 1'000'000'000)};
+    timespec time{static_cast<time_t>(until / 1'000'000'000),
+                  static_cast<long>(until % 1'000'000'000)};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr) == EINTR) {
     }
   }
@@ -38,6 +39,8 @@ class Timed final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> makeTimed() { return std::make_unique<Timed>(); }
+std::unique_ptr<Backend> makeTimed() {
+  return std::make_unique<Timed>();
+}
 
 }  // namespace lockstep::backends

@@ -45,14 +45,16 @@ class Step {
   }
 
   void make(const std::string& name, ir::TensorType type) {
-    void* data = ::operator new(static_cast<std::size_t>(type.bytes()) + 64, std::align_val_t{64});
+    void* data = ::operator new (static_cast<std::size_t>(type.bytes()) + 64, std::align_val_t{64});
     std::memset(data, 0, static_cast<std::size_t>(type.bytes()));
     const std::int64_t n = type.count();
     for (std::int64_t i = 0; i < n; ++i) {
       const auto index = static_cast<std::uint64_t>(i);
       if (type.dtype == DType::kF32)
-        static_cast<float*>(data)[i] = static_cast<float>(0.1 * randomUniform(stableKey(name), index));
-      if (type.dtype == DType::kU8) static_cast<std::uint8_t*>(data)[i] = randomBits(3, index) & 255;
+        static_cast<float*>(data)[i] =
+            static_cast<float>(0.1 * randomUniform(stableKey(name), index));
+      if (type.dtype == DType::kU8)
+        static_cast<std::uint8_t*>(data)[i] = randomBits(3, index) & 255;
       if (type.dtype == DType::kI32)
         static_cast<std::int32_t*>(data)[i] = static_cast<std::int32_t>(randomBits(4, index) % 10);
     }
@@ -80,14 +82,18 @@ class Step {
     }
     auto at = [](std::vector<Nanoseconds>& v, double part) {
       std::sort(v.begin(), v.end());
-      return static_cast<double>(v[static_cast<std::size_t>(part * static_cast<double>(v.size() - 1))]) / 1e3;
+      return static_cast<double>(
+                 v[static_cast<std::size_t>(part * static_cast<double>(v.size() - 1))]) /
+             1e3;
     };
     fmt::print("{}, batch {}\n", title_, batch_);
     for (std::size_t i = 0; i < kernels_.size(); ++i)
-      fmt::print("  {:<18} {:9.1f} µs   least {:9.1f}\n", names_[i], at(times[i], 0.5), at(times[i], 0.0));
+      fmt::print("  {:<18} {:9.1f} µs   least {:9.1f}\n", names_[i], at(times[i], 0.5),
+                 at(times[i], 0.0));
     const double median = at(totals, 0.5), least = at(totals, 0.0);
-    fmt::print("  {:<18} {:9.1f} µs   least {:9.1f}   {:.0f} samples/s, at best {:.0f}\n", "step", median,
-               least, static_cast<double>(batch_) / median * 1e6, static_cast<double>(batch_) / least * 1e6);
+    fmt::print("  {:<18} {:9.1f} µs   least {:9.1f}   {:.0f} samples/s, at best {:.0f}\n", "step",
+               median, least, static_cast<double>(batch_) / median * 1e6,
+               static_cast<double>(batch_) / least * 1e6);
   }
 
   void addDataAndOptimizerState(std::int64_t parameters, Shape image) {
@@ -119,7 +125,8 @@ class Step {
   void addLoss() {
     add(Op::kSoftmaxXent, "softmax-xent", {"logits", "label", "weight"}, {"loss", "probs"});
     add(Op::kCountCorrect, "count-correct", {"logits", "label", "weight"}, {"correct"});
-    add(Op::kSoftmaxXentGrad, "softmax-xent-grad", {"probs", "label", "weight", "dloss"}, {"probs"});
+    add(Op::kSoftmaxXentGrad, "softmax-xent-grad", {"probs", "label", "weight", "dloss"},
+        {"probs"});
     reshape("probs", "dlogits", {batch_, 10});
   }
   void addAdam() {
@@ -128,7 +135,9 @@ class Step {
   }
 
  private:
-  static std::uint64_t stableKey(const std::string& name) { return name.empty() ? 0 : static_cast<std::uint64_t>(name[0]); }
+  static std::uint64_t stableKey(const std::string& name) {
+    return name.empty() ? 0 : static_cast<std::uint64_t>(name[0]);
+  }
   backends::Backend& backend_;
   std::string title_;
   std::int64_t batch_;

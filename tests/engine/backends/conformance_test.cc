@@ -45,11 +45,16 @@ DType dtypeOf(Fill fill, DType compute) {
 // Values that f32 holds exactly, so that both precisions see the same.
 double draw(Fill fill, std::uint64_t key, std::uint64_t i) {
   switch (fill) {
-    case Fill::kNormal: return static_cast<float>(randomNormal(key, i));
-    case Fill::kFewValues: return std::floor(randomUniform(key, i) * 5) - 2;
-    case Fill::kPositive: return static_cast<float>(0.5 + randomUniform(key, i));
-    case Fill::kLabels: return std::floor(randomUniform(key, i) * 3);
-    case Fill::kBytes: return std::floor(randomUniform(key, i) * 256);
+    case Fill::kNormal:
+      return static_cast<float>(randomNormal(key, i));
+    case Fill::kFewValues:
+      return std::floor(randomUniform(key, i) * 5) - 2;
+    case Fill::kPositive:
+      return static_cast<float>(0.5 + randomUniform(key, i));
+    case Fill::kLabels:
+      return std::floor(randomUniform(key, i) * 3);
+    case Fill::kBytes:
+      return std::floor(randomUniform(key, i) * 256);
   }
   return 0;
 }
@@ -66,19 +71,31 @@ class Tensor {
   double at(std::int64_t i) const {
     const std::byte* p = address(i);
     switch (type_.dtype) {
-      case DType::kF32: return *reinterpret_cast<const float*>(p);
-      case DType::kF64: return *reinterpret_cast<const double*>(p);
-      case DType::kI32: return *reinterpret_cast<const std::int32_t*>(p);
-      default: return *reinterpret_cast<const std::uint8_t*>(p);
+      case DType::kF32:
+        return *reinterpret_cast<const float*>(p);
+      case DType::kF64:
+        return *reinterpret_cast<const double*>(p);
+      case DType::kI32:
+        return *reinterpret_cast<const std::int32_t*>(p);
+      default:
+        return *reinterpret_cast<const std::uint8_t*>(p);
     }
   }
   void set(std::int64_t i, double value) {
     std::byte* p = const_cast<std::byte*>(address(i));
     switch (type_.dtype) {
-      case DType::kF32: *reinterpret_cast<float*>(p) = static_cast<float>(value); break;
-      case DType::kF64: *reinterpret_cast<double*>(p) = value; break;
-      case DType::kI32: *reinterpret_cast<std::int32_t*>(p) = static_cast<std::int32_t>(value); break;
-      default: *reinterpret_cast<std::uint8_t*>(p) = static_cast<std::uint8_t>(static_cast<int>(value) & 255);
+      case DType::kF32:
+        *reinterpret_cast<float*>(p) = static_cast<float>(value);
+        break;
+      case DType::kF64:
+        *reinterpret_cast<double*>(p) = value;
+        break;
+      case DType::kI32:
+        *reinterpret_cast<std::int32_t*>(p) = static_cast<std::int32_t>(value);
+        break;
+      default:
+        *reinterpret_cast<std::uint8_t*>(p) =
+            static_cast<std::uint8_t>(static_cast<int>(value) & 255);
     }
   }
   bool fenced() const {
@@ -162,7 +179,9 @@ std::string difference(const Outcome& want, const Outcome& got, double tolerance
   return {};
 }
 
-ir::Attrs conv(std::int64_t stride, std::int64_t pad) { return {{"stride", stride}, {"pad", pad}}; }
+ir::Attrs conv(std::int64_t stride, std::int64_t pad) {
+  return {{"stride", stride}, {"pad", pad}};
+}
 
 void addConv(std::vector<Case>& cases, const std::string& name, Shape x, Shape w,
              std::int64_t stride, std::int64_t pad) {
@@ -214,14 +233,21 @@ std::vector<Case> allCases() {
     for (Op op : {Op::kAdd, Op::kReluGrad, Op::kGeluGrad, Op::kTanhGrad})
       cases.push_back({fmt::format("{}", n), op, {}, {{s}, {s}}});
     for (double momentum : {0.0, 0.9})
-      cases.push_back({fmt::format("{} momentum {}", n, momentum), Op::kSgd,
+      cases.push_back({fmt::format("{} momentum {}", n, momentum),
+                       Op::kSgd,
                        {{"momentum", momentum}, {"weight_decay", 0.01}},
                        {{s}, {s}, {s}, {{1}, Fill::kPositive}, {{1}, Fill::kPositive}}});
     for (double decay : {0.0, 0.1})
-      cases.push_back({fmt::format("{} decay {}", n, decay), Op::kAdam,
+      cases.push_back({fmt::format("{} decay {}", n, decay),
+                       Op::kAdam,
                        {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", decay}},
-                       {{s}, {s}, {s}, {s, Fill::kPositive}, {{1}, Fill::kPositive},
-                        {{1}, Fill::kPositive}, {{1}, Fill::kPositive}}});
+                       {{s},
+                        {s},
+                        {s},
+                        {s, Fill::kPositive},
+                        {{1}, Fill::kPositive},
+                        {{1}, Fill::kPositive},
+                        {{1}, Fill::kPositive}}});
     const ir::Attrs made{{"dtype", std::string("f32")}, {"shape", s}};
     ir::Attrs fill = made, uniform = made, normal = made;
     fill["value"] = 0.25;
@@ -242,7 +268,8 @@ std::vector<Case> allCases() {
   addMatmul(cases, 3, 700, 67);
   addMatmul(cases, 130, 515, 70);
   addMatmul(cases, 256, 300, 256);
-  for (const Shape& x : {Shape{1, 1}, Shape{3, 10}, Shape{21, 32}, Shape{1000, 33}, Shape{2, 5, 7, 32}}) {
+  for (const Shape& x :
+       {Shape{1, 1}, Shape{3, 10}, Shape{21, 32}, Shape{1000, 33}, Shape{2, 5, 7, 32}}) {
     const Shape row{x.back()};
     cases.push_back({shapeText(x), Op::kBiasAdd, {}, {{x}, {row}}});
     cases.push_back({shapeText(x), Op::kReduceRows, {}, {{x}}});
@@ -260,16 +287,32 @@ std::vector<Case> allCases() {
   addPool(cases, "uneven", {2, 7, 9, 5}, 2, 2);
   addPool(cases, "overlapping", {2, 9, 8, 20}, 3, 2);
   addPool(cases, "gaps", {1, 9, 9, 33}, 2, 3);
-  for (const auto& [batch, classes] : {std::pair<std::int64_t, std::int64_t>{1, 10}, {21, 10}, {22, 3}, {64, 257}}) {
+  for (const auto& [batch, classes] :
+       {std::pair<std::int64_t, std::int64_t>{1, 10}, {21, 10}, {22, 3}, {64, 257}}) {
     const Shape s{batch, classes}, column{batch};
     const std::string name = shapeText(s);
     for (Fill fill : {Fill::kNormal, Fill::kFewValues}) {
-      cases.push_back({name, Op::kSoftmaxXent, {}, {{s, fill}, {column, Fill::kLabels}, {column, Fill::kPositive}}});
-      cases.push_back({name, Op::kCountCorrect, {}, {{s, fill}, {column, Fill::kLabels}, {column, Fill::kPositive}}});
+      cases.push_back({name,
+                       Op::kSoftmaxXent,
+                       {},
+                       {{s, fill}, {column, Fill::kLabels}, {column, Fill::kPositive}}});
+      cases.push_back({name,
+                       Op::kCountCorrect,
+                       {},
+                       {{s, fill}, {column, Fill::kLabels}, {column, Fill::kPositive}}});
     }
-    cases.push_back({name, Op::kSoftmaxXentGrad, {}, {{s, Fill::kPositive}, {column, Fill::kLabels}, {column, Fill::kPositive}, {{1}, Fill::kPositive}}});
+    cases.push_back({name,
+                     Op::kSoftmaxXentGrad,
+                     {},
+                     {{s, Fill::kPositive},
+                      {column, Fill::kLabels},
+                      {column, Fill::kPositive},
+                      {{1}, Fill::kPositive}}});
     cases.push_back({name, Op::kMseLoss, {}, {{s}, {s}, {column, Fill::kPositive}}});
-    cases.push_back({name, Op::kMseLossGrad, {}, {{s}, {s}, {column, Fill::kPositive}, {{1}, Fill::kPositive}}});
+    cases.push_back({name,
+                     Op::kMseLossGrad,
+                     {},
+                     {{s}, {s}, {column, Fill::kPositive}, {{1}, Fill::kPositive}}});
   }
   return cases;
 }
@@ -285,9 +328,11 @@ std::vector<Named> computing() {
   std::vector<Named> all;
   for (const std::string& name : backends::backendNames())
     if (name != "timed") all.push_back({name, backends::makeBackend(name, {}).value()});
-  for (const auto* kernels : {&backends::cpu::kBase, &backends::cpu::kAvx2, &backends::cpu::kAvx512})
+  for (const auto* kernels :
+       {&backends::cpu::kBase, &backends::cpu::kAvx2, &backends::cpu::kAvx512})
     if (backends::cpu::runnable(*kernels))
-      all.push_back({fmt::format("onednn {}", kernels->isa), backends::makeOneDnn({}, *kernels).value()});
+      all.push_back(
+          {fmt::format("onednn {}", kernels->isa), backends::makeOneDnn({}, *kernels).value()});
   all.push_back({"onednn 2 threads", backends::makeBackend("onednn", {2}).value(), true});
   return all;
 }
@@ -329,7 +374,9 @@ class ConformanceTest : public QObject {
           std::string text = got.problem.empty() ? difference(want, got, kTolerance) : got.problem;
           if (text.empty() && got.allocations > 0 && !other.allocates)
             text = fmt::format("{} allocations in a run", got.allocations);
-          QVERIFY2(text.empty(), fmt::format("{} on {}{}: {}", label, other.name, inPlace ? " in place" : "", text).c_str());
+          QVERIFY2(text.empty(), fmt::format("{} on {}{}: {}", label, other.name,
+                                             inPlace ? " in place" : "", text)
+                                     .c_str());
         }
       }
     }
@@ -350,8 +397,11 @@ class ConformanceTest : public QObject {
       }
       for (std::int64_t i = 0; i < y.type().count(); ++i)
         dy.set(i, draw(Fill::kNormal, 7, static_cast<std::uint64_t>(i)));
-      backends::KernelSpec spec{Op::kMaxPool2dGrad, "pool", &test.attrs,
-                                {x.operand(), y.operand(), dy.operand()}, {dx.operand()}};
+      backends::KernelSpec spec{Op::kMaxPool2dGrad,
+                                "pool",
+                                &test.attrs,
+                                {x.operand(), y.operand(), dy.operand()},
+                                {dx.operand()}};
       auto kernel = backend.bind(spec);
       if (!kernel.ok()) return Outcome{{}, kernel.error().text()};
       (*kernel)->run();
@@ -363,7 +413,8 @@ class ConformanceTest : public QObject {
       const Outcome want = gradient(*reference, test, DType::kF64);
       for (const Named& other : computing()) {
         const Outcome got = gradient(*other.backend, test, DType::kF32);
-        const std::string text = got.problem.empty() ? difference(want, got, kTolerance) : got.problem;
+        const std::string text =
+            got.problem.empty() ? difference(want, got, kTolerance) : got.problem;
         QVERIFY2(text.empty(), fmt::format("{} on {}: {}", test.name, other.name, text).c_str());
       }
     }
