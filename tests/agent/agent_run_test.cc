@@ -5,7 +5,10 @@
 #include <QtTest>
 #include <filesystem>
 #include <set>
+#include <sstream>
 
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "tests/agent/agent_node.h"
 
@@ -53,6 +56,17 @@ int supervisorOf(const std::string& run) {
   for (int pid : processesOfRun(run))
     if (lowest < 0 || pid < lowest) lowest = pid;  // started before its workers
   return lowest;
+}
+
+std::int64_t cpuTicks(int pid) {
+  auto text = readFile("/proc/" + std::to_string(pid) + "/stat", 65536);
+  if (!text.ok()) return 0;
+  std::istringstream fields(text->substr(text->rfind(')') + 1));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;
+  std::int64_t user = 0, system = 0;
+  fields >> user >> system;
+  return user + system;
 }
 
 constexpr std::int64_t kEndless = 100'000'000;
@@ -266,6 +280,45 @@ class AgentRunTest : public QObject {
     QVERIFY(records.waitFinished());
     QCOMPARE(records.state(), run::v1::FAILED);
     QVERIFY2(records.error().find("images.gz") != std::string::npos, records.error().c_str());
+  }
+
+  void watchingCostsLittleAndIsQuick() {
+    Node node("n1");
+    node.start();
+    Run run(node, {.run = newRunId(), .ranks = 2, .maxSteps = kEndless, .backend = ""});
+    QVERIFY(run.commit().ok());
+    QVERIFY(run.underWay());
+    const int supervisor = supervisorOf(run.request.run());
+    const auto watchers = [&] { return cpuTicks(supervisor) + cpuTicks(node.pid()); };
+    const auto workers = [&] {
+      return cpuTicks(run.records->pidOf(0)) + cpuTicks(run.records->pidOf(1));
+    };
+    const auto watchersBefore = watchers(), workersBefore = workers();
+    std::vector<double> milliseconds;
+    auto context = deadline(60);
+    node::v1::RecordsRequest request;
+    request.set_after(run.records->records().back().sequence());
+    request.set_follow(true);
+    auto reader = run.supervisor->Records(context.get(), request);
+    run::v1::Record record;
+    while (milliseconds.size() < 100 && reader->Read(&record)) {
+      if (!record.has_steps()) continue;
+      const auto& steps = record.steps();
+      std::int64_t end = steps.duration_ns(steps.duration_ns_size() - 1);
+      for (std::int64_t delta : steps.begin_ns()) end += delta;
+      milliseconds.push_back(static_cast<double>(monotonicNow() - end) * 1e-6);
+    }
+    context->TryCancel();
+    reader->Finish();
+    std::sort(milliseconds.begin(), milliseconds.end());
+    QCOMPARE(milliseconds.size(), std::size_t{100});
+    qInfo("from measured to the client: median %.1f ms, 95%% within %.1f ms", milliseconds[50],
+          milliseconds[95]);
+    QVERIFY(milliseconds[50] < 150);
+    const double share = static_cast<double>(watchers() - watchersBefore) /
+                         static_cast<double>(std::max<std::int64_t>(1, workers() - workersBefore));
+    qInfo("agent and supervisor take %.2f %% of the workers' CPU time", share * 100);
+    QVERIFY(share < 0.05);  // the figure is 1 %; a loaded machine measures it in ticks of 10 ms
   }
 
   void measuresAndBenches() {
