@@ -294,6 +294,7 @@ void Spool::trim() {
 }
 
 Status Spool::flush() {
+  std::lock_guard alone(flushMutex_);
   for (;;) {
     std::vector<Kept> batch;
     std::vector<Lost> lost;

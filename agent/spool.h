@@ -75,6 +75,7 @@ class Spool {
   sqlite3* writer_ = nullptr;   // writeMutex_
   sqlite3* reader_ = nullptr;   // readMutex_
   std::mutex writeMutex_, readMutex_;
+  std::mutex flushMutex_;       // one commits at a time, so that nothing is counted twice
 
   mutable std::mutex mutex_;
   std::condition_variable appended_, pendingChanged_;

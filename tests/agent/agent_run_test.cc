@@ -197,7 +197,9 @@ class AgentRunTest : public QObject {
     QVERIFY(run.underWay());
     const std::int64_t before = run.records->lastStep(0);
     QVERIFY(eventually([&] { return run.records->lastStep(0) > before; }));
-    kill(supervisorOf(run.request.run()), SIGKILL);
+    const int supervisor = supervisorOf(run.request.run());
+    kill(supervisor, SIGKILL);
+    QVERIFY(eventually([&] { return !alive(supervisor); }));
     QVERIFY(eventually([&] { return processesOfRun(run.request.run()).empty(); }));
     // Its records stay readable, and end.
     node::v1::FindRunRequest find;
