@@ -1,7 +1,11 @@
 // Runs of one node: real supervisors and workers, real kills.
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <QFile>
+#include <QProcess>
+#include <QScopeGuard>
 #include <QtTest>
 #include <filesystem>
 #include <set>
@@ -282,6 +286,41 @@ class AgentRunTest : public QObject {
     QVERIFY(records.waitFinished());
     QCOMPARE(records.state(), run::v1::FAILED);
     QVERIFY2(records.error().find("images.gz") != std::string::npos, records.error().c_str());
+  }
+
+  void aFullDiskFailsTheCheckpointAndTearsNothing() {
+    if (geteuid() != 0) QSKIP("mounting a small disk needs root");
+    Node node("n1");
+    const QString workdir = QString::fromStdString(node.workdir());
+    if (QProcess::execute("mount", {"-t", "tmpfs", "-o", "size=64m", "tmpfs", workdir}) != 0)
+      QSKIP("a tmpfs cannot be mounted here");
+    const auto unmount = qScopeGuard([&] { QProcess::execute("umount", {"-l", workdir}); });
+    node.start();
+    Run run(node, {.run = newRunId(), .maxSteps = kEndless});
+    QVERIFY(run.commit().ok());
+    QVERIFY(run.underWay());
+    QFile filler(workdir + "/filler");
+    QVERIFY(filler.open(QIODevice::WriteOnly | QIODevice::Unbuffered));
+    const QByteArray block(4096, 'x');
+    while (filler.write(block) == block.size()) {
+    }
+    // Records go on although none can be kept.
+    const std::int64_t before = run.records->lastStep(0);
+    QVERIFY(eventually([&] { return run.records->lastStep(0) > before; }));
+    node::v1::StopRequest stop;
+    stop.set_run(run.request.run());
+    stop.set_generation(1);
+    node::v1::StopReply stopped;
+    QVERIFY(run.supervisor->Stop(deadline().get(), stop, &stopped).ok());
+    QVERIFY(run.records->waitFinished());
+    QCOMPARE(run.records->state(), run::v1::FAILED);
+    QVERIFY2(run.records->error().find("No space left") != std::string::npos,
+             run.records->error().c_str());
+    const std::filesystem::path checkpoints =
+        node.workdir() + "/runs/" + run.request.run() + "/n1/checkpoints";
+    if (std::filesystem::exists(checkpoints))
+      for (const auto& entry : std::filesystem::directory_iterator(checkpoints))
+        QVERIFY2(!entry.path().filename().string().starts_with("step-"), entry.path().c_str());
   }
 
   void watchingCostsLittleAndIsQuick() {
