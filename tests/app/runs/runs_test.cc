@@ -2,7 +2,9 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <QDirIterator>
 #include <QElapsedTimer>
+#include <QFile>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -38,11 +40,20 @@ struct Bench {
   }
   ~Bench() {
     session.reset();
-    for (const int pid : agents) ::kill(pid, SIGTERM);
+    // Supervisors stay for a while for late readers; their pids are in the runs' folders.
+    std::vector<int> pids = agents;
+    QDirIterator files(folder.path(), {"supervisor"}, QDir::Files, QDirIterator::Subdirectories);
+    while (files.hasNext()) {
+      QFile file(files.next());
+      if (!file.open(QIODevice::ReadOnly)) continue;
+      if (const int pid = file.readLine().trimmed().toInt(); pid > 0) pids.push_back(pid);
+    }
+    for (const int pid : pids) ::kill(pid, SIGTERM);
     QElapsedTimer timer;
     timer.start();
-    for (const int pid : agents) {
-      while (::kill(pid, 0) == 0 && timer.elapsed() < 10000) QTest::qWait(10);
+    for (const int pid : pids) {
+      while (::kill(pid, 0) == 0 && timer.elapsed() < 20000) QTest::qWait(10);
+      ::kill(pid, SIGKILL);
     }
   }
   void open() {
