@@ -177,6 +177,55 @@ class SpecsTest : public QObject {
     QCOMPARE(edited("", "training.batch", "8"), std::string("training: {batch: 8}\n"));
   }
 
+  // Whatever is typed into a text field comes back as it was typed.
+  void editsKeepTheirValue() {
+    for (const char* value :
+         {"a: b", "- x", "#1", "it's", "\"q\"", "true", "null", "~", "1e5", " padded ", "日本", "a,b",
+          "{x}", "[y]", "&z", "*z", "!t", "%d", "@h", "`c`", "back\\slash", "two\nlines", "?", "-",
+          "x # y", "|", ">", "0x10", "=", "<<"}) {
+      for (const char* path : {"model.name", "data.train.images", "model.layers[0].name",
+                               "model.layers[3].name", "strategy.kind"}) {
+        const SpecText spec =
+            SpecText::parse(edited(kRun, path, value), "f.yaml", SpecKind::kRun);
+        QVERIFY2(spec.readable(), spec.text().c_str());
+        QVERIFY2(spec.value(path).has_value(), spec.text().c_str());
+        QCOMPARE(QString::fromStdString(*spec.value(path)), QString(value));
+        // And again, over what was written.
+        const auto again = spec.edit(path, "plain");
+        QVERIFY2(again.ok(), spec.text().c_str());
+        const SpecText plain =
+            SpecText::parse(again->applied(spec.text()), "f.yaml", SpecKind::kRun);
+        QCOMPARE(*plain.value(path), std::string("plain"));
+      }
+    }
+  }
+
+  void clusters_data() {
+    QTest::addColumn<QString>("text");
+    QTest::addColumn<QString>("begin");
+    const auto row = [](const char* name, const char* text, const char* begin) {
+      QTest::newRow(name) << QString(text) << QString(begin);
+    };
+    row("good", "nodes:\n  - name: a\n", "");
+    row("ssh", "nodes:\n  - name: a\n    ssh: n1\n",
+        "f.yaml:3:10: 'ssh' is 'n1', expected the fields host, user, port");
+    row("port", "nodes:\n  - name: a\n    ssh: {host: n1, port: ssh}\n",
+        "f.yaml:3:27: 'port' is 'ssh', expected a whole number");
+    row("role", "nodes:\n  - name: a\n    roles: [wroker]\n",
+        "f.yaml:3:13: 'roles[0]' is 'wroker', expected one of worker, ps, chief, evaluator (did "
+        "you mean 'worker'?)");
+    row("comm", "comm: glue\nnodes:\n  - name: a\n", "f.yaml:1:7: 'comm' is 'glue', expected one of");
+    row("twice the name", "nodes:\n  - name: a\n  - name: a\n", "f.yaml:3:");
+    row("no nodes", "name: x\n", "f.yaml:");
+    row("list", "- a\n", "f.yaml:1:1: the file is a list, expected the fields version, name, nodes");
+  }
+  void clusters() {
+    QFETCH(QString, text);
+    QFETCH(QString, begin);
+    const QString problem = firstProblem(text.toStdString(), SpecKind::kCluster);
+    QVERIFY2(begin.isEmpty() ? problem.isEmpty() : problem.startsWith(begin), qPrintable(problem));
+  }
+
   void listEdits() {
     const SpecText spec = SpecText::parse(kRun, "f.yaml", SpecKind::kRun);
     const auto apply = [&](Result<TextEdit> edit) {
