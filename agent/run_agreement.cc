@@ -396,9 +396,9 @@ void RunControl::finish() {
       finished.set_steps(std::max(finished.steps(), worker->lastStep));
   run::v1::Record record;
   *record.mutable_finished() = std::move(finished);
+  setState(*outcome_);  // before anyone can read of the end and act on it
   spool_.append(std::move(record));
   if (Status status = spool_.flush(); !status.ok()) logWarning("{}", status.error().text());
-  setState(*outcome_);
   kvWaiting_.clear();
   kvAsked_.clear();
   workers_.clear();
