@@ -27,6 +27,7 @@ int serveCommand(Arguments& arguments);
 int superviseCommand(Arguments& arguments);
 int workerCommand(Arguments& arguments);
 int bridgeCommand(Arguments& arguments);
+int leaveCommand(Arguments& arguments);
 int selftestCommand(Arguments& arguments);
 
 }  // namespace lockstep::agent

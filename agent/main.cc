@@ -14,10 +14,12 @@ int main(int argc, char** argv) {
   if (command == "supervise") return superviseCommand(arguments);
   if (command == "worker") return workerCommand(arguments);
   if (command == "bridge") return bridgeCommand(arguments);
+  if (command == "leave") return leaveCommand(arguments);
   if (command == "selftest") return selftestCommand(arguments);
   std::fputs(
       "usage: lockstep-agent serve [--workdir DIR] [--detach] [--idle-exit SECONDS]\n"
       "       lockstep-agent bridge --socket PATH\n"
+      "       lockstep-agent leave [--workdir DIR]      ends the agent where no run is under way\n"
       "       lockstep-agent selftest\n"
       "       lockstep-agent supervise RUNFOLDER | worker --fd N   (started by the agent)\n",
       stderr);
