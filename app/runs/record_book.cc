@@ -1,0 +1,295 @@
+#include "app/runs/record_book.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/specs/error_info.h"
+
+namespace lockstep::app {
+namespace {
+
+constexpr std::size_t kMostDurations = 20000;
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+template <typename List>
+double at(const List& list, int index) {
+  return index < list.size() ? static_cast<double>(list.Get(index)) : 0.0;
+}
+
+}  // namespace
+
+RecordBook::RecordBook(RunRow row, const std::vector<NodeCursor>& nodes)
+    : row_(std::move(row)), coordinator_(nodes.front().node), analyzer_(std::max(row_.world, 1)) {
+  for (const NodeCursor& node : nodes) nodes_[node.node].cursor = node.sequence;
+}
+
+bool RecordBook::finished(const std::string& node) const {
+  const auto found = nodes_.find(node);
+  return found != nodes_.end() && found->second.finished;
+}
+
+void RecordBook::addError(const Error& error) {
+  batch_.errors.push_back(error);
+  update_.errors.push_back(error);
+  if (row_.error.empty()) {
+    row_.error = error.text();
+    rowChanged_ = true;
+  }
+}
+
+void RecordBook::fail(const Error& error) {
+  addError(error);
+  row_.phase = RunPhase::kFailed;
+  row_.finishedNs = wallNow();
+  rowChanged_ = true;
+  ++fresh_;
+}
+
+void RecordBook::add(const std::string& name, const run::v1::Record& record) {
+  Node& node = nodes_[name];
+  if (record.sequence() <= node.sequence) return;
+  node.sequence = record.sequence();
+  if (record.sequence() <= node.cursor && record.body_case() != run::v1::Record::kSteps) return;
+  ++fresh_;
+  switch (record.body_case()) {
+    case run::v1::Record::kStarted: {
+      const auto& started = record.started();
+      node.bootId = started.boot_id();
+      for (int rank : started.ranks()) nodeOfRank_[rank] = name;
+      if (name == coordinator_ && row_.startedNs == 0) {
+        row_.startedNs = record.wall_ns();
+        if (!isFinal(row_.phase)) row_.phase = RunPhase::kRunning;
+        row_.version = started.version();
+        update_.started = rowChanged_ = true;
+      }
+      break;
+    }
+    case run::v1::Record::kSteps: addSteps(node, record.steps()); break;
+    case run::v1::Record::kEpoch: {
+      const auto& epoch = record.epoch();
+      const EpochRow row{epoch.epoch(), epoch.step(), epoch.train_loss(), epoch.eval_loss(),
+                         epoch.eval_accuracy()};
+      batch_.epochs.push_back(row);
+      update_.epochs.push_back(row);
+      const auto x = static_cast<double>(row.epoch);
+      points("epoch/train_loss").push_back({x, row.trainLoss});
+      points("epoch/eval_loss").push_back({x, row.evalLoss});
+      points("epoch/eval_accuracy").push_back({x, row.evalAccuracy});
+      row_.figures.epochs = row.epoch;
+      row_.figures.trainLoss = row.trainLoss;
+      row_.figures.evalLoss = row.evalLoss;
+      row_.figures.evalAccuracy = row.evalAccuracy;
+      rowChanged_ = true;
+      break;
+    }
+    case run::v1::Record::kLog: {
+      const auto& log = record.log();
+      const auto line = [&](const std::string& text) {
+        const LogRow row{0, record.wall_ns(), name, log.rank(), text};
+        batch_.logs.push_back(row);
+        update_.logs.push_back(row);
+      };
+      if (log.dropped() > 0) line(fmt::format("… {} lines dropped", log.dropped()));
+      for (const std::string& text : log.lines()) line(text);
+      break;
+    }
+    case run::v1::Record::kNodeSample: addSample(name, node, record); break;
+    case run::v1::Record::kEvents:
+      batch_.events.push_back({record.events().rank(), record.events().step(),
+                               record.events().SerializeAsString()});
+      break;
+    case run::v1::Record::kError: {
+      Error error = specs::fromInfo(record.error());
+      if (error.node.empty()) error.node = name;
+      addError(error);
+      break;
+    }
+    case run::v1::Record::kFinished:
+      node.finished = true;
+      addFinished(name, record.finished(), record.wall_ns());
+      break;
+    case run::v1::Record::kClock:
+      node.clockOffset = record.clock().offset_ns();
+      points("node/" + name + "/clock_offset")
+          .push_back({static_cast<double>(record.wall_ns()) * 1e-9,
+                      static_cast<double>(record.clock().offset_ns()) * 1e-9});
+      break;
+    case run::v1::Record::kLost: {
+      const LogRow row{0, record.wall_ns(), name, -1,
+                       fmt::format("records {} to {} are lost: {}", record.lost().from(),
+                                   record.lost().to(), record.lost().why())};
+      batch_.logs.push_back(row);
+      update_.logs.push_back(row);
+      break;
+    }
+    case run::v1::Record::kRank:
+      nodeOfRank_[record.rank().rank()] = name;
+      break;
+    default: break;  // checkpoints are the node's; newer kinds are for newer studios
+  }
+}
+
+void RecordBook::addSteps(Node& node, const run::v1::StepChunk& chunk) {
+  const int rank = chunk.rank();
+  // One booted host has one monotonic clock; others are brought to the coordinator's.
+  const bool sameClock = !node.bootId.empty() && node.bootId == nodes_[coordinator_].bootId;
+  const std::int64_t offset = sameClock ? 0 : node.clockOffset;
+  std::int64_t begin = 0;
+  auto& seconds = points(fmt::format("rank/{}/step", rank));
+  for (int i = 0; i < chunk.begin_ns_size(); ++i) {
+    begin += chunk.begin_ns(i);
+    analysis::StepSample sample;
+    sample.rank = rank;
+    sample.step = chunk.first_step() + i;
+    sample.begin = begin + offset;
+    const auto duration = static_cast<std::int64_t>(at(chunk.duration_ns(), i));
+    sample.end = sample.begin + duration;
+    if (const auto arrival = static_cast<std::int64_t>(at(chunk.arrival_ns(), i)); arrival > 0)
+      sample.arrival = sample.begin + arrival;
+    sample.data = at(chunk.data(), i);
+    sample.forward = at(chunk.forward(), i);
+    sample.backward = at(chunk.backward(), i);
+    sample.communication = at(chunk.communication(), i);
+    sample.optimizer = at(chunk.optimizer(), i);
+    analyzer_.add(sample);
+    const auto x = static_cast<double>(sample.step);
+    const double length = static_cast<double>(duration) * 1e-9;
+    seconds.push_back({x, length});
+    if (rank != 0) continue;
+    points("loss").push_back({x, at(chunk.loss(), i)});
+    points("accuracy").push_back({x, at(chunk.correct(), i)});
+    if (length > 0) points("samples_per_second").push_back({x, at(chunk.samples(), i) / length});
+    row_.figures.steps = std::max(row_.figures.steps, sample.step);
+    if (++durationSkip_ >= durationStride_) {
+      durationSkip_ = 0;
+      durations_.push_back(length);
+      if (durations_.size() >= kMostDurations) {  // every other one from here on
+        for (std::size_t k = 0; k < durations_.size() / 2; ++k) durations_[k] = durations_[2 * k];
+        durations_.resize(durations_.size() / 2);
+        durationStride_ *= 2;
+      }
+    }
+    rowChanged_ = true;
+  }
+}
+
+void RecordBook::addSample(const std::string& name, Node& node, const run::v1::Record& record) {
+  const auto& sample = record.node_sample();
+  const double x = static_cast<double>(record.wall_ns()) * 1e-9;
+  if (x <= node.lastSample) return;
+  node.lastSample = x;
+  const std::string prefix = "node/" + name + "/";
+  const std::pair<const char*, double> values[] = {
+      {"cpu", sample.cpu()},           {"memory", sample.memory_used()},
+      {"net_in", sample.network_in()}, {"net_out", sample.network_out()},
+      {"loopback", sample.loopback()}, {"disk_read", sample.disk_read()},
+      {"disk_write", sample.disk_write()}};
+  for (const auto& [key, value] : values) points(prefix + key).push_back({x, value});
+  for (const auto& rank : sample.rank()) {
+    points(fmt::format("rank/{}/cpu", rank.rank())).push_back({x, rank.cpu()});
+    points(fmt::format("rank/{}/memory", rank.rank())).push_back({x, rank.memory()});
+    RankLoad& load = loads_[rank.rank()];
+    constexpr double kFade = 0.85;
+    load.seen = load.seen * kFade + 1;
+    load.stopped = load.stopped * kFade + (rank.stopped() ? 1 : 0);
+    load.cpu = load.cpu * kFade + rank.cpu();
+  }
+}
+
+void RecordBook::addFinished(const std::string& name, const run::v1::Finished& finished,
+                             std::int64_t wallNs) {
+  if (name != coordinator_) return;
+  row_.phase = static_cast<RunPhase>(finished.state());
+  row_.finishedNs = wallNs;
+  RunFigures& figures = row_.figures;
+  figures.steps = std::max(figures.steps, finished.steps());
+  figures.epochs = std::max(figures.epochs, finished.epochs());
+  if (row_.phase != RunPhase::kFailed) {
+    figures.trainLoss = finished.train_loss();
+    if (finished.eval_loss() != 0 || finished.eval_accuracy() != 0) {
+      figures.evalLoss = finished.eval_loss();
+      figures.evalAccuracy = finished.eval_accuracy();
+    }
+  }
+  figures.samplesPerSecond = finished.samples_per_second();
+  figures.weightsSha256 = finished.weights_sha256();
+  rowChanged_ = true;
+}
+
+std::string RecordBook::evidence(int rank) const {
+  const auto found = loads_.find(rank);
+  if (found == loads_.end() || found->second.seen < 1) return {};
+  const RankLoad& load = found->second;
+  if (const double stopped = load.stopped / load.seen; stopped > 0.05)
+    return fmt::format("its process was stopped {:.0f} % of the time", 100 * stopped);
+  return fmt::format("it had {:.2f} cores", load.cpu / load.seen);
+}
+
+void RecordBook::analyse() {
+  for (const analysis::StepBreakdown& step : analyzer_.take()) {
+    const auto x = static_cast<double>(step.step);
+    for (std::size_t r = 0; r < step.ranks.size(); ++r) {
+      const analysis::Breakdown& spent = step.ranks[r];
+      const std::pair<const char*, double> values[] = {
+          {"data", spent.data},       {"forward", spent.forward},   {"backward", spent.backward},
+          {"waiting", spent.waiting}, {"transfer", spent.transfer}, {"optimizer", spent.optimizer}};
+      for (const auto& [key, value] : values)
+        points(fmt::format("rank/{}/{}", r, key)).push_back({x, value});
+    }
+  }
+  const analysis::StepBreakdown recent = analyzer_.recent();
+  for (std::size_t r = 0; r < recent.ranks.size(); ++r) {
+    const analysis::Breakdown& spent = recent.ranks[r];
+    update_.breakdown.push_back({static_cast<int>(r), spent.data, spent.forward, spent.backward,
+                                 spent.waiting, spent.transfer, spent.optimizer, recent.seconds});
+  }
+  const auto& slow = analyzer_.stragglers();
+  std::optional<SlowRank> now;
+  if (!slow.empty()) {
+    const auto& worst = *std::max_element(
+        slow.begin(), slow.end(),
+        [](const auto& a, const auto& b) { return a.lostShare < b.lostShare; });
+    SlowRank rank;
+    rank.rank = worst.rank;
+    if (const auto node = nodeOfRank_.find(worst.rank); node != nodeOfRank_.end())
+      rank.node = node->second;
+    rank.factor = worst.factor;
+    rank.withoutSeconds = worst.withoutSeconds;
+    rank.sinceStep = worst.since;
+    rank.phase = analysis::slowPhaseName(worst.phase);
+    rank.evidence = evidence(worst.rank);
+    now = std::move(rank);
+  }
+  update_.slowChanged = now.has_value() || slow_.has_value();
+  update_.slow = now;
+  slow_ = std::move(now);
+}
+
+RecordBook::Taken RecordBook::take() {
+  analyse();
+  Taken out;
+  row_.measuredStepSeconds = median(durations_);
+  for (auto& [name, points] : series_)
+    if (!points.empty()) batch_.series.push_back({name, std::move(points)});
+  series_.clear();
+  for (const auto& [name, node] : nodes_)
+    if (node.sequence > node.cursor) batch_.cursors.push_back({name, node.sequence});
+  update_.run = row_.run;
+  update_.series = batch_.series;
+  if (rowChanged_) update_.row = row_;
+  out.batch = std::move(batch_);
+  out.update = std::move(update_);
+  batch_ = {};
+  update_ = {};
+  rowChanged_ = false;
+  fresh_ = 0;
+  return out;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,81 @@
+// RecordBook: what the nodes of one run have said, turned into curves, rows and answers. Pure
+// bookkeeping: no threads, no I/O.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/history/history.h"
+#include "app/runs/run_update.h"
+#include "engine/analysis/analysis.h"
+#include "lockstep/run/v1/telemetry.pb.h"
+
+namespace lockstep::app {
+
+class RecordBook {
+ public:
+  // `nodes`: of the run, the coordinator first; `row` as the history has it. What came up to a
+  // node's cursor is in the history already: of that only steps are taken, told again so that a
+  // recorder that takes over completes the breakdown of steps not all ranks had told of.
+  struct NodeCursor { std::string node; std::uint64_t sequence = 0; };
+  RecordBook(RunRow row, const std::vector<NodeCursor>& nodes);
+
+  // Of one node, in the order of its sequence numbers.
+  void add(const std::string& node, const run::v1::Record& record);
+
+  // What has come since the last take, for the history and for observers.
+  struct Taken {
+    RunBatch batch;
+    RunUpdate update;
+  };
+  Taken take();
+  bool empty() const { return fresh_ == 0; }
+
+  bool finished(const std::string& node) const;
+  // The coordinator said how the run ended.
+  bool ended() const { return isFinal(row_.phase); }
+  const RunRow& row() const { return row_; }
+  void setModelFile(const std::string& path) { row_.modelFile = path; rowChanged_ = true; }
+  // The run can't be followed to its end: failed with this error.
+  void fail(const Error& error);
+
+ private:
+  struct Node {
+    std::int64_t clockOffset = 0;   // to the coordinator's clock, ns
+    std::string bootId;
+    bool finished = false;
+    std::uint64_t sequence = 0, cursor = 0;
+    double lastSample = 0;
+  };
+  struct RankLoad { double seen = 0, stopped = 0, cpu = 0; };  // fading sums over node samples
+
+  void addSteps(Node& node, const run::v1::StepChunk& chunk);
+  void addSample(const std::string& name, Node& node, const run::v1::Record& record);
+  void addFinished(const std::string& name, const run::v1::Finished& finished, std::int64_t wallNs);
+  void addError(const Error& error);
+  void analyse();
+  std::string evidence(int rank) const;
+  std::vector<Point>& points(const std::string& series) { return series_[series]; }
+
+  RunRow row_;
+  bool rowChanged_ = false;
+  std::string coordinator_;
+  std::map<std::string, Node> nodes_;
+  std::map<int, std::string> nodeOfRank_;
+  std::map<int, RankLoad> loads_;
+  analysis::StepAnalyzer analyzer_;
+  std::vector<double> durations_;   // of rank 0's steps, thinned when many
+  std::size_t durationStride_ = 1, durationSkip_ = 0;
+
+  std::map<std::string, std::vector<Point>> series_;
+  RunUpdate update_;
+  RunBatch batch_;
+  std::size_t fresh_ = 0;
+  std::optional<SlowRank> slow_;
+};
+
+}  // namespace lockstep::app

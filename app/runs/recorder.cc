@@ -1,0 +1,350 @@
+#include "app/runs/recorder.h"
+
+#include <grpcpp/channel.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "app/core/rpc.h"
+#include "app/runs/record_book.h"
+#include "app/runs/run_nodes.h"
+#include "app/specs/spec_text.h"
+#include "engine/base/clock.h"
+#include "lockstep/node/v1/node.grpc.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kTick = 33ms;
+constexpr auto kGrace = 5s;              // for the other nodes' last records, once the run has ended
+constexpr std::uint64_t kToldAgain = 64; // records before the cursor, see RecordBook
+constexpr std::size_t kMostQueued = 4096;
+
+bool sleepFor(std::chrono::milliseconds time, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  std::unique_lock lock(mutex);
+  return !wake.wait_for(lock, stop, time, [&] { return stop.stop_requested(); });
+}
+
+}  // namespace
+
+struct Recorder::State {
+  State(std::string run, ClusterSession& session, const Home& home, Inbox& inbox,
+        RunObserver observer)
+      : run(std::move(run)), session(session), home(home), inbox(inbox),
+        observer(std::move(observer)) {}
+
+  const std::string run;
+  ClusterSession& session;
+  const Home home;
+  Inbox& inbox;
+  RunObserver observer;
+  std::shared_ptr<void> alive = std::make_shared<int>(0);
+  std::vector<RunNode> nodes;
+
+  // Between followers and the writer.
+  std::mutex mutex;
+  std::condition_variable_any filled, emptied;
+  std::vector<std::pair<std::string, run::v1::Record>> queue;
+  std::vector<RunUpdate::Node> nodeStates;
+  std::map<std::string, Error> gone;       // nodes that know nothing of the run
+
+  std::jthread writer;                     // ends the followers with itself
+  std::vector<std::jthread> calls;         // stop and kill
+
+  void post(RunUpdate update) {
+    update.run = run;
+    inbox.post(alive, [this, update = std::move(update)] { observer(update); });
+  }
+  void tellNode(const std::string& name, bool reachable, bool live, std::string detail) {
+    std::lock_guard lock(mutex);
+    nodeStates.push_back({name, reachable, live, std::move(detail)});
+    filled.notify_one();
+  }
+  void follow(const RunNode& node, std::uint64_t after, std::stop_token stop);
+  void record(History& history, RunStore& store, RunRow row, const std::stop_token& stop);
+  void read(History& history, RunStore& store, const std::stop_token& stop);
+  void write(std::stop_token stop);
+  void finish(History& history, RecordBook& book, const std::stop_token& stop);
+  void call(bool kill, std::function<void(Status)> done);
+};
+
+// One node's records into the queue, until its last one.
+void Recorder::State::follow(const RunNode& node, std::uint64_t after, std::stop_token stop) {
+  auto pause = 200ms;
+  while (!stop.stop_requested()) {
+    auto channel = supervisorOf(run, node, stop);
+    if (channel.ok()) {
+      const auto stub = node::v1::Supervisor::NewStub(*channel);
+      grpc::ClientContext context;
+      const CancelOnStop cancel(context, stop);
+      node::v1::RecordsRequest request;
+      request.set_after(after);
+      request.set_follow(true);
+      const auto reader = stub->Records(&context, request);
+      run::v1::Record record;
+      bool first = true, last = false;
+      while (!last && reader->Read(&record)) {
+        if (first) tellNode(node.name, true, true, {});
+        first = false;
+        pause = 200ms;
+        after = record.sequence();
+        last = record.has_finished();
+        std::unique_lock lock(mutex);
+        emptied.wait(lock, stop, [&] { return queue.size() < kMostQueued; });
+        queue.emplace_back(node.name, std::move(record));
+        filled.notify_one();
+      }
+      if (last) {
+        context.TryCancel();
+        return;
+      }
+      const grpc::Status ended = reader->Finish();
+      if (stop.stop_requested()) return;
+      tellNode(node.name, false, false, ended.ok() ? "the supervisor ended" : ended.error_message());
+    } else {
+      if (stop.stop_requested()) return;
+      if (channel.error().code == Code::kNotFound) {
+        std::lock_guard lock(mutex);
+        gone[node.name] = channel.error();
+        filled.notify_one();
+        return;
+      }
+      tellNode(node.name, false, false, channel.error().text());
+    }
+    if (!sleepFor(pause, stop)) return;
+    pause = std::min<std::chrono::milliseconds>(pause * 2, 5s);
+  }
+}
+
+void Recorder::State::finish(History& history, RecordBook& book, const std::stop_token& stop) {
+  const RunPhase phase = book.row().phase;
+  if (phase == RunPhase::kSucceeded || phase == RunPhase::kStopped) {
+    auto model = downloadModel(run, nodes.front(), home, stop);
+    if (model.ok()) {
+      book.setModelFile(*model);
+    } else if (!stop.stop_requested()) {
+      RunUpdate update;
+      update.errors.push_back(model.error());
+      post(std::move(update));
+    }
+  }
+  (void)history.update(book.row());
+  RunUpdate update;
+  update.row = book.row();
+  update.finished = true;
+  post(std::move(update));
+}
+
+void Recorder::State::record(History& history, RunStore& store, RunRow row,
+                             const std::stop_token& stop) {
+  std::vector<RecordBook::NodeCursor> cursors;
+  for (const RunNode& node : nodes) cursors.push_back({node.name, store.cursor(node.name)});
+  RecordBook book(std::move(row), cursors);
+  std::vector<std::jthread> followers;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    followers.emplace_back([this, &node = nodes[i], cursor = cursors[i].sequence](
+                               std::stop_token own) {
+      follow(node, cursor > kToldAgain ? cursor - kToldAgain : 0, own);
+    });
+  std::optional<std::chrono::steady_clock::time_point> endedAt;
+  bool writing = true;
+  for (;;) {
+    std::vector<std::pair<std::string, run::v1::Record>> records;
+    std::vector<RunUpdate::Node> states;
+    std::map<std::string, Error> lost;
+    {
+      std::unique_lock lock(mutex);
+      filled.wait_for(lock, stop, kTick,
+                      [&] { return !queue.empty() || !nodeStates.empty(); });
+      records.swap(queue);
+      states.swap(nodeStates);
+      lost = gone;
+      emptied.notify_all();
+    }
+    if (stop.stop_requested()) break;
+    for (const auto& [name, record] : records) book.add(name, record);
+    if (const auto found = lost.find(nodes.front().name); found != lost.end() && !book.ended()) {
+      Error error = found->second;
+      error.why = "its coordinator does not know it any more";
+      book.fail(error);
+    }
+    if (!book.empty() || !states.empty()) {
+      RecordBook::Taken taken = book.take();
+      taken.update.nodes = std::move(states);
+      if (Status kept = store.append(taken.batch); !kept.ok() && writing) {
+        // Curves go on on the screen; the nodes' spools still have what the history lacks.
+        writing = false;
+        taken.update.errors.push_back(kept.error());
+      } else if (kept.ok()) {
+        writing = true;
+      }
+      if (taken.update.row) (void)history.update(*taken.update.row);
+      post(std::move(taken.update));
+    }
+    if (book.ended()) {
+      const auto now = std::chrono::steady_clock::now();
+      if (!endedAt) endedAt = now;
+      const bool all = std::all_of(nodes.begin(), nodes.end(), [&](const RunNode& node) {
+        return book.finished(node.name) || lost.contains(node.name);
+      });
+      if (all || now - *endedAt > kGrace) {
+        for (auto& follower : followers) follower.request_stop();
+        finish(history, book, stop);
+        return;
+      }
+    }
+    // At most about thirty updates a second, and no later than that.
+    if (records.empty()) continue;
+    if (!sleepFor(10ms, stop)) break;
+  }
+  for (auto& follower : followers) follower.request_stop();
+}
+
+// Another process records: what it writes is told here as it appears.
+void Recorder::State::read(History& history, RunStore& store, const std::stop_token& stop) {
+  std::map<std::string, double> seen;
+  std::int64_t lastLog = 0;
+  std::size_t epochs = 0, errors = 0;
+  do {
+    RunUpdate update;
+    const auto row = history.row(run);
+    if (row.ok()) update.row = *row;
+    for (const SeriesInfo& info : store.series()) {
+      double& from = seen.try_emplace(info.name, -std::numeric_limits<double>::infinity())
+                         .first->second;
+      if (!(info.lastX > from)) continue;
+      auto spans = store.read(info.name, from, info.lastX, std::numeric_limits<int>::max() / 4);
+      if (!spans.ok()) continue;
+      RunBatch::Series series{info.name, {}};
+      for (const Span& span : *spans)
+        if (span.x > from) series.points.push_back({span.x, span.last});
+      from = info.lastX;
+      update.series.push_back(std::move(series));
+    }
+    RunStore::LogFilter filter;
+    filter.after = lastLog;
+    if (auto logs = store.logs(filter, 0, 10000); logs.ok() && !logs->empty()) {
+      lastLog = logs->back().id;
+      update.logs = std::move(*logs);
+    }
+    const auto allEpochs = store.epochs();
+    update.epochs.assign(allEpochs.begin() + static_cast<std::ptrdiff_t>(std::min(epochs, allEpochs.size())),
+                         allEpochs.end());
+    epochs = allEpochs.size();
+    const auto allErrors = store.errors();
+    update.errors.assign(allErrors.begin() + static_cast<std::ptrdiff_t>(std::min(errors, allErrors.size())),
+                         allErrors.end());
+    errors = allErrors.size();
+    update.finished = row.ok() && isFinal(row->phase);
+    const bool finished = update.finished;
+    post(std::move(update));
+    if (finished) return;
+    if (store.lockForRecording().ok()) {
+      if (auto now = history.row(run); now.ok() && !isFinal(now->phase))
+        record(history, store, *now, stop);
+      else
+        continue;
+      return;
+    }
+  } while (sleepFor(200ms, stop));
+}
+
+void Recorder::State::write(std::stop_token stop) {
+  const auto failed = [this](const Error& error) {
+    RunUpdate update;
+    update.errors.push_back(error);
+    update.finished = true;
+    post(std::move(update));
+  };
+  auto history = History::open(home.historyFolder());
+  if (!history.ok()) return failed(history.error());
+  auto row = (*history)->row(run);
+  if (!row.ok()) return failed(row.error());
+  auto store = (*history)->openRun(run);
+  if (!store.ok()) return failed(store.error());
+  const bool over = isFinal(row->phase);
+  if (Status locked = (*store)->lockForRecording(); over || !locked.ok()) {
+    if (!over && locked.code() != Code::kAlreadyExists) return failed(locked.error());
+    return read(**history, **store, stop);
+  }
+  record(**history, **store, *row, stop);
+}
+
+void Recorder::State::call(bool kill, std::function<void(Status)> done) {
+  calls.emplace_back([this, kill, done = std::move(done)](std::stop_token stop) {
+    Status result = [&]() -> Status {
+      if (nodes.empty()) return makeError(Code::kNotFound, "it is not known on which nodes the run is");
+      const RunNode& coordinator = nodes.front();
+      LOCKSTEP_ASSIGN(const auto channel, supervisorOf(run, coordinator, stop));
+      const auto stub = node::v1::Supervisor::NewStub(channel);
+      grpc::ClientContext context;
+      setLimit(context, 10s);
+      const CancelOnStop cancel(context, stop);
+      if (kill) {
+        node::v1::KillRequest request;
+        request.set_run(run);
+        request.set_generation(1);
+        node::v1::KillReply reply;
+        return rpcStatus(stub->Kill(&context, request, &reply), "the run could not be killed",
+                         coordinator.name);
+      }
+      node::v1::StopRequest request;
+      request.set_run(run);
+      request.set_generation(1);
+      node::v1::StopReply reply;
+      return rpcStatus(stub->Stop(&context, request, &reply), "the run could not be stopped",
+                       coordinator.name);
+    }();
+    if (done) inbox.post(alive, [done, result] { done(result); });
+  });
+}
+
+Recorder::Recorder(const std::string& run, ClusterSession& session, const Home& home, Inbox& inbox,
+                   RunObserver observer)
+    : state_(std::make_unique<State>(run, session, home, inbox, std::move(observer))) {
+  // Nodes are looked up on the inbox's thread, where the session lives.
+  Status known = [&]() -> Status {
+    LOCKSTEP_ASSIGN(const auto history, History::open(home.historyFolder()));
+    LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(run));
+    LOCKSTEP_ASSIGN(state_->nodes, runNodes(documents.nodes, session));
+    return {};
+  }();
+  if (!known.ok()) {
+    RunUpdate update;
+    update.errors.push_back(known.error());
+    update.finished = true;
+    state_->post(std::move(update));
+    return;
+  }
+  session.connect();
+  state_->writer = std::jthread([state = state_.get()](std::stop_token stop) { state->write(stop); });
+}
+
+Recorder::~Recorder() {
+  state_->writer.request_stop();
+  for (auto& call : state_->calls) call.request_stop();
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->filled.notify_all();
+  }
+}
+
+void Recorder::stop(std::function<void(Status)> done) { state_->call(false, std::move(done)); }
+void Recorder::kill(std::function<void(Status)> done) { state_->call(true, std::move(done)); }
+
+Result<std::shared_ptr<const spec::v1::ClusterSpec>> clusterOfRun(const History& history,
+                                                                  const std::string& run) {
+  LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run));
+  LOCKSTEP_ASSIGN(ClusterSpecFile file, completeClusterSpec(documents.clusterYaml, "cluster of run " + run));
+  return file.spec;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,87 @@
+#include "app/runs/run_nodes.h"
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "app/core/rpc.h"
+#include "engine/base/hash.h"
+#include "lockstep/node/v1/node.grpc.pb.h"
+
+namespace lockstep::app {
+
+Result<std::vector<RunNode>> runNodes(const std::string& text, ClusterSession& session) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  std::vector<RunNode> out;
+  if (json.is_array())
+    for (const auto& item : json) {
+      if (!item.is_object() || !item.contains("node") || !item["node"].is_string()) continue;
+      RunNode node;
+      node.name = item["node"].get<std::string>();
+      const int index = session.find(node.name);
+      if (index < 0)
+        return makeError(Code::kNotFound, "the cluster has no node \"{}\", where the run was", node.name);
+      node.access = &session.access(index);
+      out.push_back(std::move(node));
+    }
+  if (out.empty()) return makeError(Code::kNotFound, "it is not known on which nodes the run was");
+  return out;
+}
+
+Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, const RunNode& node,
+                                                    std::stop_token stop) {
+  LOCKSTEP_TRY(node.access->waitConnected(stop).status());
+  LOCKSTEP_ASSIGN(const auto agent, node.access->agent());
+  const auto stub = node::v1::Agent::NewStub(agent);
+  grpc::ClientContext context;
+  setLimit(context, std::chrono::seconds(10));
+  const CancelOnStop cancel(context, stop);
+  node::v1::FindRunRequest request;
+  request.set_run(run);
+  request.set_node(node.name);
+  node::v1::RunOnNode found;
+  LOCKSTEP_TRY(rpcStatus(stub->FindRun(&context, request, &found), "cannot ask for the run", node.name));
+  if (found.socket().empty())
+    return makeError(Code::kUnavailable, "nothing on node {} speaks for the run", node.name);
+  return node.access->supervisor(found.socket());
+}
+
+Result<std::string> downloadModel(const std::string& run, const RunNode& node, const Home& home,
+                                  std::stop_token stop) {
+  LOCKSTEP_ASSIGN(const auto channel, supervisorOf(run, node, stop));
+  const auto stub = node::v1::Supervisor::NewStub(channel);
+  grpc::ClientContext context;
+  setLimit(context, std::chrono::minutes(30));
+  const CancelOnStop cancel(context, stop);
+  node::v1::FetchRequest request;
+  request.set_name("model.safetensors");
+  std::error_code error;
+  std::filesystem::create_directories(home.modelsFolder(), error);
+  if (error) return systemError(error.value(), "cannot make " + home.modelsFolder());
+  const std::string path = home.modelsFolder() + "/" + run + ".safetensors";
+  const std::string temporary = path + ".part";
+  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+  Sha256 hash;
+  std::string expected;
+  node::v1::FetchChunk chunk;
+  const auto reader = stub->Fetch(&context, request);
+  while (reader->Read(&chunk)) {
+    file.write(chunk.data().data(), static_cast<std::streamsize>(chunk.data().size()));
+    hash.update(std::string_view(chunk.data()));
+    if (!chunk.sha256().empty()) expected = chunk.sha256();
+  }
+  Status fetched = rpcStatus(reader->Finish(), "cannot fetch the trained model", node.name);
+  file.close();
+  if (fetched.ok() && !file) fetched = systemError(ENOSPC, "cannot write " + temporary);
+  if (fetched.ok() && hash.hex() != expected)
+    fetched = makeError(Code::kDataLoss, "the trained model was damaged on its way from {}", node.name);
+  if (fetched.ok()) {
+    std::filesystem::rename(temporary, path, error);
+    if (!error) return path;
+    fetched = systemError(error.value(), "cannot rename to " + path);
+  }
+  std::filesystem::remove(temporary, error);
+  return fetched.error();
+}
+
+}  // namespace lockstep::app

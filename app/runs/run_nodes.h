@@ -1,0 +1,34 @@
+// The nodes of a recorded run, and calls to their supervisors.
+#pragma once
+
+#include <grpcpp/channel.h>
+
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "app/cluster/node_access.h"
+#include "app/core/home.h"
+#include "engine/base/status.h"
+
+namespace lockstep::app {
+
+struct RunNode {
+  std::string name;
+  NodeAccess* access = nullptr;
+};
+// From RunDocuments::nodes (JSON); the coordinator first. kNotFound where a node is not in the
+// session.
+Result<std::vector<RunNode>> runNodes(const std::string& json, ClusterSession& session);
+
+// A channel to the run's supervisor on a node, asked from its agent (which starts one again for an
+// ended run). kNotFound where the node does not know the run.
+Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, const RunNode& node,
+                                                    std::stop_token stop);
+
+// Fetches the trained model into the home's models folder; returns its path.
+Result<std::string> downloadModel(const std::string& run, const RunNode& node, const Home& home,
+                                  std::stop_token stop);
+
+}  // namespace lockstep::app
