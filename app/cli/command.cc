@@ -9,6 +9,8 @@
 #include <iostream>
 
 #include "app/cli/json_line.h"
+#include "app/cli/terminal.h"
+#include "engine/base/clock.h"
 
 namespace lockstep::app::cli {
 namespace {
@@ -17,6 +19,9 @@ static_assert(std::atomic<int>::is_always_lock_free);
 }  // namespace
 
 int exitCodeOf(const Error& error) {
+  // Of a node: whatever is wrong there, a missing file or a full disk, is to be mended there.
+  if (!error.node.empty() && error.code != Code::kCancelled && error.code != Code::kInternal)
+    return kNode;
   switch (error.code) {
     case Code::kInvalidArgument: case Code::kNotFound: case Code::kAlreadyExists: return kBadInput;
     case Code::kCancelled: return kStoppedByUser;
@@ -92,6 +97,47 @@ void askAtTerminal(ClusterSession& session, const NodeQuestion& question) {
     std::cerr << "\n";
   }
   session.answer(question.id, read ? std::optional<Secret>(Secret(std::move(line))) : std::nullopt);
+}
+
+Error placed(Error error, const std::string& specYaml, const std::string& specFile,
+             const std::string& clusterYaml, const std::string& clusterFile) {
+  if (error.code != Code::kInvalidArgument || error.why.empty() || !error.node.empty()) return error;
+  const bool ofCluster = error.why.starts_with("nodes") || error.why.starts_with("links") ||
+                         error.why.starts_with("comm");
+  const bool ofSpec = error.why.starts_with("model") || error.why.starts_with("training") ||
+                      error.why.starts_with("strategy") || error.why.starts_with("data");
+  if (!ofCluster && !ofSpec) return error;
+  const SpecText text = ofSpec ? SpecText::parse(specYaml, specFile, SpecKind::kRun)
+                               : SpecText::parse(clusterYaml, clusterFile, SpecKind::kCluster);
+  return text.locate(error).error();
+}
+
+void printRuns(const std::vector<RunRow>& rows, bool json) {
+  if (json) {
+    for (const RunRow& row : rows) {
+      JsonLine line("run");
+      line.add("run", row.run).add("name", row.name).add("state", runPhaseName(row.phase));
+      line.add("created", isoTime(row.createdNs)).add("world", row.world);
+      line.add("strategy", row.strategy).add("comm", row.comm).add("cluster", row.clusterName);
+      line.add("steps", row.figures.steps).add("epochs", row.figures.epochs);
+      line.add("train_loss", row.figures.trainLoss).add("eval_accuracy", row.figures.evalAccuracy);
+      line.add("samples_per_second", row.figures.samplesPerSecond).add("error", row.error);
+      line.print();
+    }
+    return;
+  }
+  if (rows.empty()) return;
+  Table table;
+  table.header = {"run", "model", "state", "created", "ranks", "comm", "steps", "train loss", "test"};
+  table.right = {false, false, false, false, true, false, true, true, true};
+  for (const RunRow& row : rows)
+    table.rows.push_back(
+        {row.run, row.name, std::string(runPhaseName(row.phase)), localTime(row.createdNs),
+         fmt::format("{}", row.world), row.comm, fmt::format("{}", row.figures.steps),
+         row.figures.epochs > 0 ? fmt::format("{:.4f}", row.figures.trainLoss) : "–",
+         row.figures.epochs > 0 ? fmt::format("{:.2f} %", 100 * row.figures.evalAccuracy) : "–"});
+  const std::string text = table.text();
+  std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
 void report(const Error& error, bool json) {

@@ -10,6 +10,8 @@
 #include "app/cluster/cluster_session.h"
 #include "app/core/home.h"
 #include "app/core/inbox.h"
+#include "app/history/history.h"
+#include "app/runs/preview.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/status.h"
 
@@ -31,7 +33,6 @@ struct Command {
   std::string_view help;
   int (*run)(const Globals& globals, const Arguments& arguments);
 };
-const std::vector<Command>& commands();
 
 // How often Ctrl-C came since the command began. watchInterrupts() once, at its start.
 void watchInterrupts();
@@ -48,6 +49,17 @@ Result<ClusterSpecFile> clusterOf(const Globals& globals, const Arguments& argum
 ClusterSessionOptions sessionOptions(const Globals& globals, double sampleHertz);
 // Puts an open question to the person at the terminal.
 void askAtTerminal(ClusterSession& session, const NodeQuestion& question);
+
+// An error that names a path in a spec, with the place of that path in the file before it.
+Error placed(Error error, const std::string& specYaml, const std::string& specFile,
+             const std::string& clusterYaml, const std::string& clusterFile);
+
+// A table, or a line {"event":"run",…} each.
+void printRuns(const std::vector<RunRow>& rows, bool json);
+
+int usableCores();
+// What is known of a cluster's nodes without asking them: those on this machine.
+std::vector<HostFacts> hostsHere(const spec::v1::ClusterSpec& cluster);
 
 // "error: …" to stderr, or an error line with --json.
 void report(const Error& error, bool json);

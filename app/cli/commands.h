@@ -1,0 +1,31 @@
+// Every command of `lockstep`; main.cc has the table of names, flags and help.
+#pragma once
+
+#include "app/cli/command.h"
+
+namespace lockstep::app::cli {
+
+int runCommand(const Globals& globals, const Arguments& arguments);
+int attachCommand(const Globals& globals, const Arguments& arguments);
+int stopCommand(const Globals& globals, const Arguments& arguments);
+int killCommand(const Globals& globals, const Arguments& arguments);
+int logsCommand(const Globals& globals, const Arguments& arguments);
+int runsCommand(const Globals& globals, const Arguments& arguments);
+
+int planCommand(const Globals& globals, const Arguments& arguments);
+int simulateCommand(const Globals& globals, const Arguments& arguments);
+
+int historyListCommand(const Globals& globals, const Arguments& arguments);
+int historyShowCommand(const Globals& globals, const Arguments& arguments);
+int historyExportCommand(const Globals& globals, const Arguments& arguments);
+int historyDeleteCommand(const Globals& globals, const Arguments& arguments);
+
+int clusterCheckCommand(const Globals& globals, const Arguments& arguments);
+int clusterDeployCommand(const Globals& globals, const Arguments& arguments);
+
+int benchTrainCommand(const Globals& globals, const Arguments& arguments);
+int benchAllreduceCommand(const Globals& globals, const Arguments& arguments);
+
+int doctorCommand(const Globals& globals, const Arguments& arguments);
+
+}  // namespace lockstep::app::cli

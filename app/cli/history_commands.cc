@@ -1,0 +1,151 @@
+// history list, show, export, delete.
+#include <cstdio>
+
+#include "app/cli/commands.h"
+#include "app/cli/json_line.h"
+#include "app/cli/run_report.h"
+#include "app/cli/run_view.h"
+#include "app/cli/terminal.h"
+#include "app/history/history.h"
+#include "engine/base/clock.h"
+
+namespace lockstep::app::cli {
+namespace {
+
+// Runs `work` on the opened history; its error is what the command ends with.
+template <typename Work>
+int onHistory(const Globals& globals, const Arguments& arguments, Work work) {
+  const Status status = [&]() -> Status {
+    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+    return work(*history);
+  }();
+  if (status.ok()) return kSucceeded;
+  report(status.error(), arguments.has("json"));
+  return exitCodeOf(status.error());
+}
+
+void put(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+void field(std::string_view name, const std::string& value) {
+  if (!value.empty()) put(padded(name, 16) + value + "\n");
+}
+
+void showText(const RunRow& row, const RunDocuments& documents, const std::vector<EpochRow>& epochs) {
+  field("run", row.run);
+  field("model", row.name);
+  field("state", std::string(runPhaseName(row.phase)));
+  field("created", localTime(row.createdNs));
+  if (row.startedNs > 0 && row.finishedNs > row.startedNs)
+    field("took", durationText(static_cast<double>(row.finishedNs - row.startedNs) * 1e-9));
+  field("cluster", row.clusterName);
+  field("ranks", fmt::format("{}", row.world));
+  field("strategy", row.strategy);
+  field("communicator", row.comm);
+  field("plan", row.planHash);
+  field("version", row.version);
+  field("resumed from", row.resumedFrom);
+  if (row.predictedStepSeconds > 0)
+    field("predicted step", millisecondsText(row.predictedStepSeconds) + " ms");
+  if (row.measuredStepSeconds > 0)
+    field("measured step", millisecondsText(row.measuredStepSeconds) + " ms");
+  if (isFinal(row.phase)) field("result", resultText(resultOf(row)));
+  field("weights", row.figures.weightsSha256);
+  field("model file", row.modelFile);
+  field("error", row.error);
+  field("notes", row.notes);
+  if (!epochs.empty()) {
+    Table table;
+    table.header = {"epoch", "step", "train loss", "test loss", "test accuracy"};
+    table.right = {true, true, true, true, true};
+    for (const EpochRow& epoch : epochs)
+      table.rows.push_back({fmt::format("{}", epoch.epoch), fmt::format("{}", epoch.step),
+                            fmt::format("{:.6f}", epoch.trainLoss),
+                            fmt::format("{:.6f}", epoch.evalLoss),
+                            fmt::format("{:.2f} %", 100 * epoch.evalAccuracy)});
+    put("\n" + table.text());
+  }
+  put("\n" + documents.specYaml);
+}
+
+void showJson(const RunRow& row, const RunDocuments& documents, const std::vector<EpochRow>& epochs,
+              const std::vector<SeriesInfo>& series) {
+  JsonLine line("run");
+  line.add("run", row.run).add("name", row.name).add("state", runPhaseName(row.phase));
+  line.add("created", isoTime(row.createdNs));
+  line.add("started", row.startedNs > 0 ? isoTime(row.startedNs) : std::string());
+  line.add("finished", row.finishedNs > 0 ? isoTime(row.finishedNs) : std::string());
+  line.add("cluster", row.clusterName).add("world", row.world).add("strategy", row.strategy);
+  line.add("comm", row.comm).add("plan_hash", row.planHash).add("version", row.version);
+  line.add("resumed_from", row.resumedFrom);
+  line.add("predicted_step_seconds", row.predictedStepSeconds);
+  line.add("measured_step_seconds", row.measuredStepSeconds);
+  line.add("steps", row.figures.steps).add("epochs", row.figures.epochs);
+  line.add("train_loss", row.figures.trainLoss).add("eval_loss", row.figures.evalLoss);
+  line.add("eval_accuracy", row.figures.evalAccuracy);
+  line.add("samples_per_second", row.figures.samplesPerSecond);
+  line.add("weights_sha256", row.figures.weightsSha256).add("model_file", row.modelFile);
+  line.add("error", row.error).add("notes", row.notes);
+  line.add("spec", documents.specYaml).add("spec_resolved", documents.specResolved);
+  line.add("cluster_spec", documents.clusterYaml);
+  if (!documents.prediction.empty()) line.addRaw("prediction", documents.prediction);
+  std::string rows, names;
+  for (const EpochRow& epoch : epochs) {
+    JsonLine one;
+    one.add("epoch", epoch.epoch).add("step", epoch.step).add("train_loss", epoch.trainLoss);
+    one.add("eval_loss", epoch.evalLoss).add("eval_accuracy", epoch.evalAccuracy);
+    rows += (rows.empty() ? "" : ",") + one.text();
+  }
+  for (const SeriesInfo& info : series) {
+    JsonLine one;
+    one.add("name", info.name).add("points", info.points);
+    names += (names.empty() ? "" : ",") + one.text();
+  }
+  line.addRaw("epoch_rows", "[" + rows + "]").addRaw("series", "[" + names + "]");
+  line.print();
+}
+
+}  // namespace
+
+int historyListCommand(const Globals& globals, const Arguments& arguments) {
+  return onHistory(globals, arguments, [&](History& history) -> Status {
+    LOCKSTEP_ASSIGN(const std::int64_t limit, arguments.integer("limit", 10000, 1, 10'000'000));
+    LOCKSTEP_ASSIGN(const auto rows, history.list(arguments.text("contains"), static_cast<int>(limit)));
+    printRuns(rows, arguments.has("json"));
+    if (rows.empty() && !arguments.has("json")) std::fprintf(stderr, "the history is empty\n");
+    return {};
+  });
+}
+
+int historyShowCommand(const Globals& globals, const Arguments& arguments) {
+  return onHistory(globals, arguments, [&](History& history) -> Status {
+    LOCKSTEP_ASSIGN(const RunRow row, history.find(arguments.words()[0]));
+    LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(row.run));
+    LOCKSTEP_ASSIGN(const auto store, history.openRun(row.run));
+    if (arguments.has("json"))
+      showJson(row, documents, store->epochs(), store->series());
+    else
+      showText(row, documents, store->epochs());
+    return {};
+  });
+}
+
+int historyExportCommand(const Globals& globals, const Arguments& arguments) {
+  return onHistory(globals, arguments, [&](History& history) -> Status {
+    LOCKSTEP_ASSIGN(const RunRow row, history.find(arguments.words()[0]));
+    if (arguments.has("out")) return history.exportCsv(row.run, absolutePath(arguments.text("out"), {}));
+    LOCKSTEP_ASSIGN(const std::string csv, history.csv(row.run));
+    put(csv);
+    return {};
+  });
+}
+
+int historyDeleteCommand(const Globals& globals, const Arguments& arguments) {
+  return onHistory(globals, arguments, [&](History& history) -> Status {
+    LOCKSTEP_ASSIGN(const RunRow row, history.find(arguments.words()[0]));
+    LOCKSTEP_TRY(history.remove(row.run));
+    std::fprintf(stderr, "deleted run %s\n", row.run.c_str());
+    return {};
+  });
+}
+
+}  // namespace lockstep::app::cli

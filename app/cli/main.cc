@@ -1,0 +1,211 @@
+// lockstep: the studio from a terminal. This file is its table of contents.
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+
+#include "app/cli/commands.h"
+#include "app/cli/json_line.h"
+#include "app/deploy/bundle.h"
+
+namespace lockstep::app::cli {
+namespace {
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> all{
+      {"run",
+       {{"cluster=", "local=", "comm=", "set=", "detach", "resume=", "every=", "json"}, 1, 1,
+        "run SPEC [--cluster FILE | --local N] [--comm KIND] [--set path=value]… [--detach]\n"
+        "             [--resume RUN|DIR] [--every N] [--json]"},
+       "Trains what SPEC says, on a cluster or on N agents of this machine (1).\n"
+       "  --set       one field, as training.max_steps=100; model, training, strategy, data\n"
+       "  --comm      shm, gloo: what ranks talk through, whatever the cluster says\n"
+       "  --detach    returns once the run has started and prints its id\n"
+       "  --resume    goes on from a run's last checkpoint, or from a checkpoint folder\n"
+       "  --every     tells every N-th step instead of at most ten a second\n"
+       "Ctrl-C stops the run with a checkpoint; a second one kills it.",
+       runCommand},
+      {"attach", {{"every=", "json"}, 1, 1, "attach RUN [--every N] [--json]"},
+       "Follows a run to its end, from its beginning.", attachCommand},
+      {"stop", {{"json"}, 1, 1, "stop RUN [--json]"},
+       "Ends a run after an agreed step, with a checkpoint.", stopCommand},
+      {"kill", {{"json"}, 1, 1, "kill RUN [--json]"}, "Ends a run at once.", killCommand},
+      {"logs",
+       {{"follow", "rank=", "contains=", "json"}, 1, 1,
+        "logs RUN [--follow] [--rank R] [--contains TEXT] [--json]"},
+       "Prints what all ranks and supervisors of a run wrote.", logsCommand},
+      {"runs", {{"json"}, 0, 0, "runs [--json]"}, "Lists the runs under way.", runsCommand},
+      {"plan",
+       {{"cluster=", "local=", "comm=", "set=", "measure", "json"}, 1, 1,
+        "plan SPEC [--cluster FILE | --local N] [--comm KIND] [--set path=value]… [--measure] [--json]"},
+       "Prints the plan of a run, and to stderr what it will cost.\n"
+       "  --measure   connects to the nodes and measures instead of going by built-in costs",
+       planCommand},
+      {"simulate",
+       {{"cluster=", "local=", "comm=", "set=", "measure", "slow=", "json"}, 1, 1,
+        "simulate SPEC [--cluster FILE | --local N] [--comm KIND] [--set path=value]… [--measure]\n"
+        "             [--slow RANK=FACTOR]… [--json]"},
+       "Plays a plan in virtual time and shows one step of every rank.\n"
+       "  --slow      a rank that takes FACTOR times as long", simulateCommand},
+      {"history list",
+       {{"contains=", "limit=", "json"}, 0, 0, "history list [--contains TEXT] [--limit N] [--json]"},
+       "Lists all runs, newest first.", historyListCommand},
+      {"history show", {{"json"}, 1, 1, "history show RUN [--json]"},
+       "Prints a run's figures, epochs and spec.", historyShowCommand},
+      {"history export", {{"out="}, 1, 1, "history export RUN [--out FILE]"},
+       "Writes a run's curves as CSV.", historyExportCommand},
+      {"history delete", {{}, 1, 1, "history delete RUN"}, "Deletes a run from the history.",
+       historyDeleteCommand},
+      {"cluster check", {{"json"}, 1, 1, "cluster check FILE [--json]"},
+       "Connects to every node and prints what it is and has.", clusterCheckCommand},
+      {"cluster deploy", {{"json"}, 1, 1, "cluster deploy FILE [--json]"},
+       "Brings Lockstep to every node and starts its agent.", clusterDeployCommand},
+      {"bench train",
+       {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "json"}, 0, 0,
+        "bench train [--model SPEC] [--batch B] [--ranks N] [--threads T] [--seconds S]\n"
+        "             [--comm KIND] [--set path=value]… [--json]"},
+       "Trains on this machine and says how fast: samples a second, milliseconds an op.\n"
+       "  --model     a spec or an example's name: fashion-mlp, fashion-cnn", benchTrainCommand},
+      {"bench allreduce",
+       {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "json"}, 0, 0,
+        "bench allreduce --ranks N [--model SPEC] [--seconds S] [--comm KIND] [--json]"},
+       "Measures the all-reduces of a model's plan on this machine.", benchAllreduceCommand},
+      {"doctor", {{"json"}, 0, 0, "doctor [--json]"},
+       "Looks at what this machine needs and says what to do.", doctorCommand},
+  };
+  return all;
+}
+
+constexpr std::string_view kGlobalHelp =
+    "  --home DIR                 where history and local agents are kept\n"
+    "  --ssh-config FILE          instead of ~/.ssh/config\n"
+    "  --accept-host-key SHA256:… a host key to trust; may be given more than once\n"
+    "  --version, --help\n";
+
+void printUsage(std::FILE* to) {
+  std::string text = "lockstep trains neural networks on a cluster.\n\nusage:\n";
+  for (const Command& command : commands()) text += fmt::format("  lockstep {}\n", command.grammar.usage);
+  text += fmt::format("\nalways:\n{}\nlockstep COMMAND --help says more.\n", kGlobalHelp);
+  std::fputs(text.c_str(), to);
+}
+
+// The command whose words the line begins with; takes them off.
+const Command* findCommand(std::vector<std::string>& words) {
+  const Command* found = nullptr;
+  std::size_t taken = 0;
+  for (const Command& command : commands()) {
+    const std::size_t space = command.name.find(' ');
+    const bool two = space != std::string_view::npos;
+    if (words.size() < (two ? 2u : 1u) || words[0] != command.name.substr(0, space)) continue;
+    if (two && words[1] != command.name.substr(space + 1)) continue;
+    found = &command;
+    taken = two ? 2 : 1;
+  }
+  words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(taken));
+  return found;
+}
+
+std::string version() {
+  std::string out = "lockstep " LOCKSTEP_VERSION;
+  if (const auto folder = findBundle(); folder.ok())
+    if (const auto bundle = readBundle(*folder); bundle.ok())
+      out += fmt::format(" (agents {})", bundle->version.substr(0, 12));
+  return out;
+}
+
+// Global flags may stand anywhere before "--"; what is left is the command's.
+struct Line {
+  std::vector<std::string> words;
+  std::string home, sshConfig;
+  std::vector<std::string> hostKeys;
+  bool help = false, version = false, json = false;
+};
+Result<Line> parseLine(const std::vector<std::string>& all) {
+  Line out;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string& word = all[i];
+    if (word == "--") {
+      out.words.insert(out.words.end(), all.begin() + static_cast<std::ptrdiff_t>(i), all.end());
+      break;
+    }
+    const std::string name = word.substr(0, word.find('='));
+    if (name == "--home" || name == "--ssh-config" || name == "--accept-host-key") {
+      std::string value;
+      if (name.size() < word.size())
+        value = word.substr(name.size() + 1);
+      else if (i + 1 < all.size())
+        value = all[++i];
+      else
+        return invalidArgument("{} needs a value", name);
+      if (name == "--home") out.home = value;
+      if (name == "--ssh-config") out.sshConfig = absolutePath(value, {});
+      if (name == "--accept-host-key") {
+        if (!value.starts_with("SHA256:"))
+          return invalidArgument("--accept-host-key {}: a fingerprint SHA256:… was expected", value);
+        out.hostKeys.push_back(value);
+      }
+    } else if (word == "--help" || word == "-h") {
+      out.help = true;
+    } else if (word == "--version") {
+      out.version = true;
+    } else {
+      out.json = out.json || word == "--json";
+      out.words.push_back(word);
+    }
+  }
+  return out;
+}
+
+// Of a command line that cannot be understood: with --json as a whole story, as every run ends.
+int refuse(const Error& error, bool json, bool tellsRun) {
+  report(error, json);
+  if (json && tellsRun) {
+    JsonLine line("finished");
+    const double unknown = std::numeric_limits<double>::quiet_NaN();
+    line.add("status", "failed").add("steps", 0).add("epochs", 0).add("train_loss", unknown);
+    line.add("eval_loss", unknown).add("eval_accuracy", unknown);
+    line.add("samples_per_second", unknown).add("weights_sha256", "").print();
+  }
+  return kBadInput;
+}
+
+int main(const std::vector<std::string>& all) {
+  auto line = parseLine(all);
+  const bool wantsJson = std::find(all.begin(), all.end(), "--json") != all.end();
+  if (!line.ok()) return refuse(line.error(), wantsJson, false);
+  if (line->version) {
+    std::printf("%s\n", version().c_str());
+    return kSucceeded;
+  }
+  if (line->words.empty() || line->words[0] == "help") {
+    printUsage(line->help || !line->words.empty() ? stdout : stderr);
+    return line->help || !line->words.empty() ? kSucceeded : kBadInput;
+  }
+  std::vector<std::string> words = line->words;
+  const Command* command = findCommand(words);
+  if (command == nullptr) {
+    Error error = invalidArgument("unknown command {}", line->words[0]);
+    error.next = "lockstep --help lists the commands";
+    return refuse(error, line->json, false);
+  }
+  if (line->help) {
+    std::printf("usage: lockstep %s\n\n%s\n\nalways:\n%s", std::string(command->grammar.usage).c_str(),
+                std::string(command->help).c_str(), std::string(kGlobalHelp).c_str());
+    return kSucceeded;
+  }
+  const bool tellsRun = command->run == runCommand || command->run == attachCommand;
+  const auto arguments = Arguments::parse(words, command->grammar);
+  if (!arguments.ok()) return refuse(arguments.error(), line->json, tellsRun);
+  auto home = openHome(line->home);
+  if (!home.ok()) {
+    refuse(home.error(), line->json, tellsRun);
+    return kNode;
+  }
+  return command->run({std::move(*home), line->sshConfig, line->hostKeys}, *arguments);
+}
+
+}  // namespace
+}  // namespace lockstep::app::cli
+
+int main(int argc, char** argv) {
+  return lockstep::app::cli::main(std::vector<std::string>(argv + 1, argv + argc));
+}

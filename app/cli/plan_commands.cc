@@ -1,0 +1,246 @@
+// plan, simulate.
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "app/cli/commands.h"
+#include "app/cli/json_line.h"
+#include "app/cli/terminal.h"
+#include "app/runs/launcher.h"
+#include "app/runs/preview.h"
+#include "engine/base/clock.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app::cli {
+namespace {
+
+Result<Preview> previewOf(const Globals& globals, const Arguments& arguments) {
+  LOCKSTEP_ASSIGN(const RunSpecFile spec, loadRunSpec(arguments.words()[0], arguments.all("set")));
+  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, clusterOf(globals, arguments));
+  LaunchRequest request;
+  request.spec = spec.spec;
+  request.cluster = cluster.spec;
+  request.specYaml = spec.yaml;
+  request.clusterYaml = cluster.yaml;
+  request.comm = arguments.text("comm");
+  auto preview = [&]() -> Result<Preview> {
+    if (!arguments.has("measure")) return makePreview(request, hostsHere(*cluster.spec));
+    Inbox inbox;
+    ClusterSession* asked = nullptr;
+    ClusterObserver observer;
+    observer.onQuestion = [&](const NodeQuestion& question) { askAtTerminal(*asked, question); };
+    ClusterSession session(cluster.spec, sessionOptions(globals, 0), inbox, observer);
+    asked = &session;
+    std::optional<Result<Preview>> done;
+    MeasuredPreview measured(request, session, globals.home, inbox,
+                             [&](Result<Preview> result) { done.emplace(std::move(result)); });
+    if (!drainUntil(inbox, [&] { return done.has_value(); }, interrupts())) {
+      measured.cancel();
+      return makeError(Code::kCancelled, "measuring was cancelled");
+    }
+    return std::move(*done);
+  }();
+  if (!preview.ok())
+    return placed(preview.error(), spec.yaml, spec.file, cluster.yaml, cluster.file);
+  return preview;
+}
+
+std::string_view phaseText(const plan::Event& event) {
+  if (event.kind != plan::EventKind::kCompute) return plan::eventKindName(event.kind);
+  switch (event.phase) {
+    case ir::Phase::kForward: return "forward";
+    case ir::Phase::kBackward: return "backward";
+    case ir::Phase::kOptimizer: return "optimizer";
+    default: return "other";
+  }
+}
+
+// One row a rank: what it does in one step, as letters over time.
+std::string timeline(const Preview& preview, const Style& style, int columns) {
+  const auto& events = preview.simulation.events;
+  if (events.empty()) return {};
+  // A step in the middle: the first has nothing before it.
+  std::int64_t last = 0;
+  for (const plan::Event& event : events) last = std::max(last, event.step);
+  const std::int64_t step = std::max<std::int64_t>(1, last - 1);
+  std::int64_t begin = std::numeric_limits<std::int64_t>::max(), end = 0;
+  for (const plan::Event& event : events)
+    if (event.step == step) begin = std::min(begin, event.begin), end = std::max(end, event.end);
+  if (end <= begin) return {};
+  struct Look { std::string_view phase, letter; };
+  static constexpr std::array<Look, 7> kLooks{{{"data", "d"}, {"forward", "F"}, {"backward", "B"},
+                                               {"waiting", "·"}, {"transfer", "T"},
+                                               {"optimizer", "O"}, {"other", "-"}}};
+  const std::size_t ranks = preview.ranks.size();
+  std::size_t label = 4;
+  for (const RankPreview& rank : preview.ranks)
+    label = std::max(label, fmt::format("{} {}", rank.rank, rank.node).size());
+  const auto cells = static_cast<std::size_t>(std::clamp(columns - static_cast<int>(label) - 3, 20, 160));
+  const double perCell = static_cast<double>(end - begin) / static_cast<double>(cells);
+  std::string out = fmt::format("one step, {} ms; {} µs a character\n",
+                                millisecondsText(static_cast<double>(end - begin) * 1e-9),
+                                fmt::format("{:.1f}", perCell * 1e-3));
+  for (std::size_t r = 0; r < ranks; ++r) {
+    // Each cell shows what took most of it.
+    std::vector<std::array<double, kLooks.size()>> spent(cells);
+    for (const plan::Event& event : events) {
+      if (event.step != step || event.rank != static_cast<int>(r)) continue;
+      const auto look = static_cast<std::size_t>(
+          std::find_if(kLooks.begin(), kLooks.end() - 1,
+                       [&](const Look& one) { return one.phase == phaseText(event); }) - kLooks.begin());
+      const double from = static_cast<double>(event.begin - begin) / perCell;
+      const double to = static_cast<double>(event.end - begin) / perCell;
+      for (auto c = static_cast<std::size_t>(from); c < cells && static_cast<double>(c) < to; ++c)
+        spent[c][look] += std::min(to, static_cast<double>(c + 1)) - std::max(from, static_cast<double>(c));
+    }
+    std::string row;
+    for (const auto& cell : spent) {
+      const auto most = std::max_element(cell.begin(), cell.end());
+      if (*most <= 0) {
+        row += " ";
+        continue;
+      }
+      const Look& look = kLooks[static_cast<std::size_t>(most - cell.begin())];
+      const std::string letter(look.letter);
+      row += look.phase == "forward"    ? style.green(letter)
+             : look.phase == "backward" ? style.cyan(letter)
+             : look.phase == "transfer" ? style.yellow(letter)
+             : look.phase == "waiting"  ? style.dim(letter)
+                                        : letter;
+    }
+    out += padded(fmt::format("{} {}", r, preview.ranks[r].node), label) + " │" + row + "│\n";
+  }
+  out += "d data  F forward  B backward  T transfer  · waiting  O optimizer\n";
+  return out;
+}
+
+// "1=2.5": rank 1 takes 2.5 times as long.
+Result<std::vector<double>> slowdownOf(const std::vector<std::string>& texts, std::size_t ranks) {
+  std::vector<double> out;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    int rank = -1;
+    double factor = 0;
+    if (equals != std::string::npos) {
+      const auto a = std::from_chars(text.data(), text.data() + equals, rank);
+      const auto b = std::from_chars(text.data() + equals + 1, text.data() + text.size(), factor);
+      if (a.ec != std::errc() || a.ptr != text.data() + equals || b.ec != std::errc() ||
+          b.ptr != text.data() + text.size())
+        rank = -1;
+    }
+    if (rank < 0 || static_cast<std::size_t>(rank) >= ranks || !(factor > 0 && factor <= 1e6))
+      return invalidArgument("--slow {}: RANK=FACTOR was expected, a rank below {} and a factor "
+                             "above 0", text, ranks);
+    if (out.empty()) out.assign(ranks, 1.0);
+    out[static_cast<std::size_t>(rank)] = factor;
+  }
+  return out;
+}
+
+std::string eventColumns(const Preview& preview) {
+  nlohmann::json out;
+  for (const char* name : {"rank", "step", "plan_step", "kind", "phase", "begin_ns", "end_ns", "bytes",
+                           "peer"})
+    out[name] = nlohmann::json::array();
+  for (const plan::Event& event : preview.simulation.events) {
+    out["rank"].push_back(event.rank);
+    out["step"].push_back(event.step);
+    out["plan_step"].push_back(event.planStep);
+    out["kind"].push_back(plan::eventKindName(event.kind));
+    out["phase"].push_back(phaseText(event));
+    out["begin_ns"].push_back(event.begin);
+    out["end_ns"].push_back(event.end);
+    out["bytes"].push_back(event.bytes);
+    out["peer"].push_back(event.peer);
+  }
+  return out.dump();
+}
+
+void put(std::FILE* to, const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), to);
+  std::fflush(to);
+}
+
+}  // namespace
+
+int usableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+std::vector<HostFacts> hostsHere(const spec::v1::ClusterSpec& cluster) {
+  std::vector<HostFacts> out;
+  for (const auto& node : cluster.nodes())
+    if (!node.has_ssh()) out.push_back({node.name(), bootId(), usableCores()});
+  return out;
+}
+
+int planCommand(const Globals& globals, const Arguments& arguments) {
+  watchInterrupts();
+  const bool json = arguments.has("json");
+  const auto preview = previewOf(globals, arguments);
+  if (!preview.ok()) {
+    report(preview.error(), json);
+    return exitCodeOf(preview.error());
+  }
+  if (json) {
+    JsonLine("plan").addRaw("prediction", predictionJson(*preview)).add("plan", preview->planText)
+        .print();
+    return kSucceeded;
+  }
+  put(stderr, previewText(*preview));
+  put(stdout, preview->planText);
+  return kSucceeded;
+}
+
+int simulateCommand(const Globals& globals, const Arguments& arguments) {
+  watchInterrupts();
+  const bool json = arguments.has("json");
+  auto preview = previewOf(globals, arguments);
+  if (preview.ok() && arguments.has("slow")) {
+    auto slowdown = slowdownOf(arguments.all("slow"), preview->ranks.size());
+    if (!slowdown.ok()) {
+      preview = slowdown.error();
+    } else {
+      planner::SimulateOptions options;
+      options.slowdown = std::move(*slowdown);
+      preview->simulation = planner::simulate(preview->plan, preview->cluster, preview->cost, options);
+      preview->stepSeconds = preview->simulation.stepSeconds;
+      preview->samplesPerSecond =
+          preview->stepSeconds > 0
+              ? static_cast<double>(preview->plan.globalBatch) / preview->stepSeconds : 0;
+      for (std::size_t r = 0; r < preview->ranks.size(); ++r) {
+        const auto& spent = preview->simulation.ranks[r];
+        RankPreview& rank = preview->ranks[r];
+        rank.data = spent.data;
+        rank.forward = spent.forward;
+        rank.backward = spent.backward;
+        rank.waiting = spent.waiting;
+        rank.transfer = spent.transfer;
+        rank.optimizer = spent.optimizer;
+      }
+    }
+  }
+  if (!preview.ok()) {
+    report(preview.error(), json);
+    return exitCodeOf(preview.error());
+  }
+  if (json) {
+    JsonLine("simulate").addRaw("prediction", predictionJson(*preview))
+        .addRaw("events", eventColumns(*preview)).print();
+    return kSucceeded;
+  }
+  put(stdout, previewText(*preview) + "\n" +
+                  timeline(*preview, Style(wantsColour(STDOUT_FILENO)),
+                           terminalSize(STDOUT_FILENO).columns));
+  return kSucceeded;
+}
+
+}  // namespace lockstep::app::cli

@@ -1,0 +1,358 @@
+// run, attach, stop, kill, logs, runs.
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "app/cli/commands.h"
+#include "app/cli/json_line.h"
+#include "app/cli/run_report.h"
+#include "app/cli/run_view.h"
+#include "app/cli/terminal.h"
+#include "app/history/history.h"
+#include "app/runs/launcher.h"
+#include "app/runs/recorder.h"
+#include "engine/base/clock.h"
+
+namespace lockstep::app::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int exitCodeFor(const RunResult& result) {
+  if (result.status == "succeeded") return kSucceeded;
+  return result.status == "stopped" ? kStoppedByUser : kRunFailed;
+}
+
+// A session whose questions go to the terminal.
+struct AskingSession {
+  AskingSession(std::shared_ptr<const spec::v1::ClusterSpec> cluster, const Globals& globals,
+                Inbox& inbox)
+      : session(std::move(cluster), sessionOptions(globals, 0), inbox, observer()) {}
+  ClusterObserver observer() {
+    ClusterObserver out;
+    out.onQuestion = [this](const NodeQuestion& question) { askAtTerminal(session, question); };
+    return out;
+  }
+  ClusterSession session;
+};
+
+// Follows a run to its end. The first Ctrl-C stops it, the second kills it, the third leaves it.
+Result<RunResult> follow(const std::string& run, AskingSession& asking, const Globals& globals,
+                         Inbox& inbox, RunReport& report, int interruptsBefore) {
+  std::optional<RunRow> row;
+  std::optional<Error> error;
+  bool over = false;
+  RunObserver observer = [&](const RunUpdate& update) {
+    report.update(update);
+    if (update.row) row = *update.row;
+    if (!update.errors.empty() && !error) error = update.errors.front();
+    over = over || update.finished;
+  };
+  Recorder recorder(run, asking.session, globals.home, inbox, observer);
+  const auto answered = [&report](Status status) {
+    if (!status.ok()) report.progress(status.error().text());
+  };
+  for (int seen = interruptsBefore; !drainUntil(inbox, [&] { return over; }, seen,
+                                                [&] { report.idle(); });) {
+    const int times = ++seen - interruptsBefore;
+    if (times == 1) {
+      report.progress("stopping: all ranks finish a step and write a checkpoint (Ctrl-C again kills)");
+      recorder.stop(answered);
+    } else if (times == 2) {
+      report.progress("killing the run");
+      recorder.kill(answered);
+    } else {
+      Error left = makeError(Code::kCancelled, "no longer following run {}", run);
+      left.next = fmt::format("lockstep attach {} follows it again", run);
+      return left;
+    }
+  }
+  if (row && isFinal(row->phase)) return resultOf(*row);
+  if (error) return *error;
+  LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+  LOCKSTEP_ASSIGN(const RunRow stored, history->row(run));
+  return resultOf(stored);
+}
+
+// Ends a command that tells a run: the error, where there is one, and always "finished".
+int conclude(RunReport& report, const Result<RunResult>& result, bool told) {
+  if (result.ok()) {
+    report.finished(*result);
+    return exitCodeFor(*result);
+  }
+  const Error& error = result.error();
+  if (!told) report.failed(error);
+  RunResult none;
+  none.status = error.code == Code::kCancelled ? "stopped" : "failed";
+  report.finished(none);
+  return exitCodeOf(error);
+}
+
+struct Resume { std::string folder, run; };
+
+// --resume RUN or DIR: where the checkpoints are on the first node.
+Result<Resume> resumeOf(const Globals& globals, const std::string& text) {
+  if (text.empty()) return Resume{};
+  if (text.find('/') != std::string::npos) return Resume{absolutePath(text, {}), {}};
+  LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+  LOCKSTEP_ASSIGN(const RunRow row, history->find(text));
+  LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(row.run));
+  const auto nodes = nlohmann::json::parse(documents.nodes, nullptr, false);
+  if (!nodes.is_array() || nodes.empty() || !nodes[0].is_object() || !nodes[0].contains("folder") ||
+      !nodes[0]["folder"].is_string()) {
+    Error error = makeError(Code::kFailedPrecondition, "run {} cannot be resumed", row.run);
+    error.why = "it never ran on a node";
+    return error;
+  }
+  return Resume{nodes[0]["folder"].get<std::string>() + "/checkpoints", row.run};
+}
+
+struct Prepared {
+  LaunchRequest request;
+  std::string specFile, clusterFile;
+};
+Result<Prepared> prepare(const Globals& globals, const Arguments& arguments) {
+  Prepared out;
+  LOCKSTEP_ASSIGN(const RunSpecFile spec, loadRunSpec(arguments.words()[0], arguments.all("set")));
+  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, clusterOf(globals, arguments));
+  LOCKSTEP_ASSIGN(const Resume resume, resumeOf(globals, arguments.text("resume")));
+  out.request.spec = spec.spec;
+  out.request.specYaml = spec.yaml;
+  out.request.cluster = cluster.spec;
+  out.request.clusterYaml = cluster.yaml;
+  out.request.comm = arguments.text("comm");
+  out.request.resumeFrom = resume.folder;
+  out.request.resumedRun = resume.run;
+  out.specFile = spec.file;
+  out.clusterFile = cluster.file;
+  return out;
+}
+
+// The run's id once it runs.
+Result<std::string> launch(const Prepared& prepared, AskingSession& asking, const Globals& globals,
+                           Inbox& inbox, RunReport& report, int interruptsBefore) {
+  std::optional<Result<std::string>> done;
+  LaunchObserver observer;
+  observer.onProgress = [&](const std::string& text) { report.progress(text); };
+  observer.onDone = [&](Result<std::string> result) { done.emplace(std::move(result)); };
+  Launch launch(prepared.request, asking.session, globals.home, inbox, observer);
+  const auto over = [&] { return done.has_value(); };
+  if (!drainUntil(inbox, over, interruptsBefore, [&] { report.idle(); })) {
+    report.progress("cancelling the launch");
+    launch.cancel();
+    if (!drainUntil(inbox, over, interruptsBefore + 1, [&] { report.idle(); }))
+      return makeError(Code::kCancelled, "the launch was cancelled");
+    if (!done->ok()) return makeError(Code::kCancelled, "the launch was cancelled");
+  }
+  if (!done->ok())
+    return placed(done->error(), prepared.request.specYaml, prepared.specFile,
+                  prepared.request.clusterYaml, prepared.clusterFile);
+  return **done;
+}
+
+int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
+  const bool json = arguments.has("json");
+  watchInterrupts();
+  const auto result = [&]() -> Result<RunResult> {
+    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+    LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
+    if (isFinal(row.phase)) return resultOf(row);
+    LOCKSTEP_ASSIGN(const auto cluster, clusterOfRun(*history, row.run));
+    Inbox inbox;
+    AskingSession asking(cluster, globals, inbox);
+    std::optional<RunRow> last;
+    std::optional<Error> error;
+    std::optional<Error> asked;
+    bool over = false;
+    Recorder recorder(row.run, asking.session, globals.home, inbox, [&](const RunUpdate& update) {
+      if (update.row) last = *update.row;
+      if (!update.errors.empty()) error = update.errors.front();
+      over = over || update.finished;
+    });
+    const auto answered = [&](Status status) {
+      if (!status.ok()) asked = status.error();
+    };
+    if (kill)
+      recorder.kill(answered);
+    else
+      recorder.stop(answered);
+    const auto end = Clock::now() + std::chrono::seconds(60);
+    const bool interrupted = !drainUntil(
+        inbox, [&] { return over || asked || Clock::now() > end; }, interrupts());
+    if (interrupted) return makeError(Code::kCancelled, "no longer waiting for run {}", row.run);
+    if (last && isFinal(last->phase)) return resultOf(*last);
+    if (asked) return *asked;
+    if (over && error) return *error;
+    Error late = makeError(Code::kDeadlineExceeded, "run {} has not ended within 60 s", row.run);
+    late.next = kill ? "see whether its nodes can be reached: lockstep cluster check FILE"
+                     : fmt::format("lockstep kill {}", row.run);
+    return late;
+  }();
+  if (!result.ok()) {
+    report(result.error(), json);
+    return exitCodeOf(result.error());
+  }
+  if (json)
+    makeReport({true, 0})->finished(*result);
+  else
+    std::printf("%s\n", resultText(*result).c_str());
+  return kSucceeded;
+}
+
+void printLog(const LogRow& row, bool json) {
+  if (json) {
+    JsonLine("log").add("time", isoTime(row.wallNs)).add("node", row.node).add("rank", row.rank)
+        .add("text", row.text).print();
+    return;
+  }
+  const std::string who = row.rank >= 0 ? fmt::format("{}/{}", row.node, row.rank) : row.node;
+  std::printf("%s %-12s %s\n", isoTime(row.wallNs).c_str(), who.c_str(), printable(row.text).c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int runCommand(const Globals& globals, const Arguments& arguments) {
+  watchInterrupts();
+  const bool json = arguments.has("json");
+  auto every = arguments.integer("every", 0, 1, 1'000'000'000);
+  const auto reporter = makeReport({json, every.ok() ? *every : 0});
+  if (!every.ok()) return conclude(*reporter, every.error(), false);
+  auto prepared = prepare(globals, arguments);
+  if (!prepared.ok()) return conclude(*reporter, prepared.error(), false);
+
+  Inbox inbox;
+  AskingSession asking(prepared->request.cluster, globals, inbox);
+  const int before = interrupts();
+  const auto run = launch(*prepared, asking, globals, inbox, *reporter, before);
+  if (!run.ok()) return conclude(*reporter, run.error(), false);
+  {
+    const auto context = [&]() -> Result<RunContext> {
+      LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+      return contextOf(*history, *run);
+    }();
+    if (!context.ok()) return conclude(*reporter, context.error(), false);
+    if (arguments.has("detach")) {
+      if (json)
+        reporter->started(*context);
+      else
+        std::printf("%s\n", run->c_str());
+      return kSucceeded;
+    }
+    reporter->started(*context);
+  }
+  const auto result = follow(*run, asking, globals, inbox, *reporter, before);
+  return conclude(*reporter, result, !result.ok() && result.error().code != Code::kCancelled);
+}
+
+int attachCommand(const Globals& globals, const Arguments& arguments) {
+  watchInterrupts();
+  const bool json = arguments.has("json");
+  auto every = arguments.integer("every", 0, 1, 1'000'000'000);
+  const auto reporter = makeReport({json, every.ok() ? *every : 0});
+  if (!every.ok()) return conclude(*reporter, every.error(), false);
+  RunRow row;
+  std::shared_ptr<const spec::v1::ClusterSpec> cluster;
+  const Status found = [&]() -> Status {
+    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+    LOCKSTEP_ASSIGN(row, history->find(arguments.words()[0]));
+    LOCKSTEP_ASSIGN(const RunContext context, contextOf(*history, row.run));
+    if (!isFinal(row.phase)) {
+      LOCKSTEP_ASSIGN(cluster, clusterOfRun(*history, row.run));
+    }
+    reporter->started(context);
+    if (auto stored = storedUpdate(*history, row.run); stored.ok()) reporter->update(*stored);
+    return {};
+  }();
+  if (!found.ok()) return conclude(*reporter, found.error(), false);
+  if (isFinal(row.phase)) return conclude(*reporter, resultOf(row), true);
+  Inbox inbox;
+  AskingSession asking(cluster, globals, inbox);
+  const auto result = follow(row.run, asking, globals, inbox, *reporter, interrupts());
+  return conclude(*reporter, result, !result.ok() && result.error().code != Code::kCancelled);
+}
+
+int stopCommand(const Globals& globals, const Arguments& arguments) {
+  return stopOrKill(globals, arguments, false);
+}
+int killCommand(const Globals& globals, const Arguments& arguments) {
+  return stopOrKill(globals, arguments, true);
+}
+
+int logsCommand(const Globals& globals, const Arguments& arguments) {
+  watchInterrupts();
+  const bool json = arguments.has("json");
+  const Status status = [&]() -> Status {
+    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+    LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
+    LOCKSTEP_ASSIGN(const auto store, history->openRun(row.run));
+    RunStore::LogFilter filter;
+    filter.contains = arguments.text("contains");
+    LOCKSTEP_ASSIGN(const std::int64_t rank, arguments.integer("rank", -2, 0, 1'000'000));
+    filter.rank = static_cast<int>(rank);
+    const auto printNew = [&]() -> Status {
+      LOCKSTEP_ASSIGN(const auto rows, store->logs(filter, 0, 1'000'000));
+      for (const LogRow& log : rows) {
+        printLog(log, json);
+        filter.after = log.id;
+      }
+      return {};
+    };
+    LOCKSTEP_TRY(printNew());
+    if (isFinal(row.phase)) return {};
+
+    // What has not been recorded yet is fetched from the nodes; without --follow until they fall
+    // silent.
+    LOCKSTEP_ASSIGN(const auto cluster, clusterOfRun(*history, row.run));
+    Inbox inbox;
+    AskingSession asking(cluster, globals, inbox);
+    bool over = false, heard = false;
+    auto last = Clock::now();
+    std::optional<Error> error;
+    Recorder recorder(row.run, asking.session, globals.home, inbox, [&](const RunUpdate& update) {
+      for (const auto& node : update.nodes) heard = heard || node.live;
+      if (!update.logs.empty()) last = Clock::now();
+      if (!update.errors.empty() && !isFinal(row.phase)) error = update.errors.front();
+      over = over || update.finished;
+    });
+    const bool toTheEnd = arguments.has("follow");
+    const auto limit = Clock::now() + std::chrono::seconds(10);
+    Status printed;
+    const bool ended = drainUntil(
+        inbox,
+        [&] {
+          if (over || !printed.ok()) return true;
+          if (toTheEnd) return false;
+          const auto now = Clock::now();
+          return now > limit || (heard && now - last > std::chrono::milliseconds(700));
+        },
+        interrupts(), [&] { printed = printNew(); });
+    LOCKSTEP_TRY(printed);
+    LOCKSTEP_TRY(printNew());
+    if (!ended) return makeError(Code::kCancelled, "no longer following the logs");
+    return {};
+  }();
+  if (status.ok()) return kSucceeded;
+  if (status.code() != Code::kCancelled) report(status.error(), json);
+  return exitCodeOf(status.error());
+}
+
+int runsCommand(const Globals& globals, const Arguments& arguments) {
+  const bool json = arguments.has("json");
+  const Status status = [&]() -> Status {
+    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+    LOCKSTEP_ASSIGN(const auto rows, history->list());
+    std::vector<RunRow> running;
+    for (const RunRow& row : rows)
+      if (!isFinal(row.phase)) running.push_back(row);
+    printRuns(running, json);
+    if (running.empty() && !json) std::fprintf(stderr, "no run is under way\n");
+    return {};
+  }();
+  if (status.ok()) return kSucceeded;
+  report(status.error(), json);
+  return exitCodeOf(status.error());
+}
+
+}  // namespace lockstep::app::cli

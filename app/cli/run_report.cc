@@ -1,0 +1,313 @@
+#include "app/cli/run_report.h"
+
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "app/cli/json_line.h"
+#include "app/cli/run_view.h"
+#include "app/cli/terminal.h"
+#include "app/specs/spec_text.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+// How many samples an IDX file on this machine has, plain or gzip; 0 where it cannot be read.
+std::int64_t samplesOf(const std::string& path) {
+  gzFile file = gzopen(path.c_str(), "rb");
+  if (file == nullptr) return 0;
+  unsigned char head[8] = {};
+  const bool whole = gzread(file, head, sizeof head) == static_cast<int>(sizeof head);
+  gzclose(file);
+  if (!whole || head[0] != 0 || head[1] != 0 || head[3] == 0) return 0;
+  return (std::int64_t{head[4]} << 24) | (head[5] << 16) | (head[6] << 8) | head[7];
+}
+
+JsonLine finishedLine(const RunResult& result) {
+  const RunFigures& figures = result.figures;
+  const bool evaluated = figures.evalLoss != 0 || figures.evalAccuracy != 0;
+  JsonLine line("finished");
+  line.add("status", result.status).add("steps", figures.steps).add("epochs", figures.epochs);
+  line.add("train_loss", figures.steps > 0 ? figures.trainLoss : kUnknown);
+  line.add("eval_loss", evaluated ? figures.evalLoss : kUnknown);
+  line.add("eval_accuracy", evaluated ? figures.evalAccuracy : kUnknown);
+  line.add("samples_per_second", figures.samplesPerSecond > 0 ? figures.samplesPerSecond : kUnknown);
+  line.add("weights_sha256", figures.weightsSha256);
+  return line;
+}
+
+class JsonReport final : public RunReport {
+ public:
+  explicit JsonReport(std::int64_t every) : every_(every) {}
+  void progress(const std::string& text) override { std::fprintf(stderr, "%s\n", text.c_str()); }
+  void started(const RunContext& context) override {
+    story_.begin(context);
+    JsonLine line("started");
+    line.add("run", context.row.run).add("version", context.row.version);
+    line.add("world", context.row.world).add("plan_hash", context.row.planHash);
+    line.print();
+  }
+  void update(const RunUpdate& update) override {
+    tell(story_.take(update));
+    for (const Error& error : story_.newErrors(update)) failed(error);
+  }
+  void idle() override {
+    if (held_ && Clock::now() - lastTold_ >= kPause) tellHeld();
+  }
+  void failed(const Error& error) override {
+    tellHeld();
+    errorLine(error).print();
+  }
+  void finished(const RunResult& result) override {
+    tell(story_.rest());
+    tellHeld();
+    finishedLine(result).print();
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kPause{110};
+
+  void tell(const std::vector<RunStory::Item>& items) {
+    for (const RunStory::Item& item : items) {
+      if (item.step) {
+        held_ = item.step;
+        if (every_ > 0 ? item.step->step % every_ == 0 : Clock::now() - lastTold_ >= kPause)
+          tellHeld();
+        else if (every_ > 0)
+          held_.reset();
+      } else {
+        if (every_ == 0 && Clock::now() - lastTold_ < kPause) held_.reset();
+        tellHeld();
+        const EpochRow& row = *item.epoch;
+        JsonLine line("epoch");
+        line.add("epoch", row.epoch).add("train_loss", row.trainLoss);
+        line.add("eval_loss", row.evalLoss).add("eval_accuracy", row.evalAccuracy);
+        line.print();
+      }
+    }
+  }
+  void tellHeld() {
+    if (!held_) return;
+    JsonLine line("step");
+    line.add("step", held_->step).add("epoch", held_->epoch).add("loss", held_->loss);
+    line.print();
+    held_.reset();
+    lastTold_ = Clock::now();
+  }
+
+  std::int64_t every_;
+  RunStory story_;
+  std::optional<RunStory::Step> held_;  // the newest, not told yet
+  Clock::time_point lastTold_{};
+};
+
+class PlainReport final : public RunReport {
+ public:
+  explicit PlainReport(std::int64_t every) : every_(every) {}
+  void progress(const std::string& text) override { std::fprintf(stderr, "%s\n", text.c_str()); }
+  void started(const RunContext& context) override {
+    context_ = context;
+    story_.begin(context);
+    print(fmt::format("run {}: {}, {} ranks, {}, {}", context.row.run, context.row.name,
+                      context.row.world, context.row.strategy, context.row.comm));
+  }
+  void update(const RunUpdate& update) override {
+    for (const auto& series : update.series)
+      if (series.name == "samples_per_second" && !series.points.empty())
+        rate_ = series.points.back().y;
+    if (update.slowChanged && update.slow && update.slow->rank != slowRank_)
+      std::fprintf(stderr, "rank %d (%s) is slow: %.1f times the others' time in %s; %s\n",
+                   update.slow->rank, update.slow->node.c_str(), update.slow->factor,
+                   update.slow->phase.c_str(), update.slow->evidence.c_str());
+    if (update.slowChanged) slowRank_ = update.slow ? update.slow->rank : -1;
+    tell(story_.take(update));
+    for (const Error& error : story_.newErrors(update)) failed(error);
+  }
+  void idle() override {}
+  void failed(const Error& error) override {
+    std::fprintf(stderr, "error: %s\n", error.text().c_str());
+  }
+  void finished(const RunResult& result) override {
+    tell(story_.rest());
+    print(resultText(result));
+  }
+
+ private:
+  static void print(const std::string& line) {
+    std::fprintf(stdout, "%s\n", line.c_str());
+    std::fflush(stdout);
+  }
+  void tell(const std::vector<RunStory::Item>& items) {
+    for (const RunStory::Item& item : items) {
+      if (item.epoch)
+        print(fmt::format("epoch {}  train loss {:.4f}  test loss {:.4f}  test accuracy {:.2f} %",
+                          item.epoch->epoch, item.epoch->trainLoss, item.epoch->evalLoss,
+                          100 * item.epoch->evalAccuracy));
+      else if (every_ > 0 && item.step->step % every_ == 0)
+        print(fmt::format("step {}  loss {:.6f}", item.step->step, item.step->loss));
+    }
+    const auto last = std::find_if(items.rbegin(), items.rend(),
+                                   [](const RunStory::Item& item) { return item.step.has_value(); });
+    if (every_ > 0 || last == items.rend() ||
+        Clock::now() - lastProgress_ < std::chrono::seconds(5))
+      return;
+    lastProgress_ = Clock::now();
+    const std::int64_t total = context_.totalSteps(story_.stepsPerEpoch());
+    std::fprintf(stderr, "%s\n",
+                 fmt::format("epoch {}, step {}{}, loss {:.4f}, {:.0f} samples/s", last->step->epoch,
+                             last->step->step, total > 0 ? fmt::format(" of {}", total) : "",
+                             last->step->loss, rate_)
+                     .c_str());
+  }
+
+  std::int64_t every_;
+  RunContext context_;
+  RunStory story_;
+  double rate_ = 0;
+  int slowRank_ = -1;
+  Clock::time_point lastProgress_ = Clock::now();
+};
+
+}  // namespace
+
+std::int64_t RunContext::totalSteps(std::int64_t perEpoch) const {
+  if (perEpoch == 0 && samples > 0 && batch > 0) perEpoch = (samples + batch - 1) / batch;
+  const std::int64_t byEpochs = perEpoch * epochs;
+  if (maxSteps > 0) return byEpochs > 0 ? std::min(maxSteps, byEpochs) : maxSteps;
+  return byEpochs;
+}
+
+Result<RunContext> contextOf(const History& history, const std::string& run) {
+  RunContext out;
+  LOCKSTEP_ASSIGN(out.row, history.row(run));
+  LOCKSTEP_ASSIGN(out.documents, history.documents(run));
+  if (const auto file = completeRunSpec(out.documents.specResolved, "run " + run); file.ok()) {
+    const auto& training = file->spec->training();
+    out.epochs = training.epochs();
+    out.maxSteps = training.max_steps();
+    out.batch = training.batch();
+    out.samples = samplesOf(file->spec->data().train().images());
+  }
+  // A resumed run goes on counting where the other stopped.
+  std::string earlier = out.row.resumedFrom;
+  for (int depth = 0; !earlier.empty() && depth < 100; ++depth) {
+    const auto store = history.openRun(earlier);
+    if (!store.ok()) break;
+    const auto epochs = (*store)->epochs();
+    out.before.insert(out.before.begin(), epochs.begin(), epochs.end());
+    const auto row = history.row(earlier);
+    earlier = row.ok() ? row->resumedFrom : std::string();
+  }
+  return out;
+}
+
+RunResult resultOf(const RunRow& row) {
+  RunResult out{"failed", row.figures};
+  if (row.phase == RunPhase::kSucceeded) out.status = "succeeded";
+  if (row.phase == RunPhase::kStopped) out.status = "stopped";
+  return out;
+}
+
+std::string resultText(const RunResult& result) {
+  const RunFigures& figures = result.figures;
+  std::string out = fmt::format("{} after {} steps, {} epochs", result.status, figures.steps,
+                                figures.epochs);
+  if (figures.steps > 0) out += fmt::format("; train loss {:.4f}", figures.trainLoss);
+  if (figures.evalLoss != 0 || figures.evalAccuracy != 0)
+    out += fmt::format(", test loss {:.4f}, test accuracy {:.2f} %", figures.evalLoss,
+                       100 * figures.evalAccuracy);
+  if (figures.samplesPerSecond > 0) out += fmt::format("; {:.0f} samples/s", figures.samplesPerSecond);
+  if (!figures.weightsSha256.empty()) out += "; weights " + figures.weightsSha256.substr(0, 12);
+  return out;
+}
+
+std::unique_ptr<RunReport> makeReport(const ReportOptions& options) {
+  if (options.json) return std::make_unique<JsonReport>(options.every);
+  if (isTerminal(STDOUT_FILENO)) return makeLiveView();
+  return std::make_unique<PlainReport>(options.every);
+}
+
+void RunStory::begin(const RunContext& context) { known_ = context.before; }
+
+std::int64_t RunStory::epochOf(std::int64_t step) const {
+  for (auto row = known_.rbegin(); row != known_.rend(); ++row)
+    if (row->step < step) return row->epoch + 1;
+  return 1;
+}
+
+void RunStory::tell(const EpochRow& row, std::vector<Item>& out) {
+  if (row.epoch <= lastEpoch_) return;
+  lastEpoch_ = row.epoch;
+  if (row.epoch > 0) perEpoch_ = row.step / row.epoch;
+  // What an earlier run did beyond the step this one was resumed at is this run's to tell.
+  std::erase_if(known_, [&](const EpochRow& other) { return other.epoch >= row.epoch; });
+  known_.push_back(row);
+  out.push_back({std::nullopt, row});
+}
+
+std::vector<RunStory::Item> RunStory::take(const RunUpdate& update) {
+  for (const EpochRow& row : update.epochs) waiting_.push_back(row);
+  std::sort(waiting_.begin(), waiting_.end(),
+            [](const EpochRow& a, const EpochRow& b) { return a.epoch < b.epoch; });
+  std::vector<Item> out;
+  std::size_t told = 0;
+  const auto epochsUpTo = [&](std::int64_t step) {
+    while (told < waiting_.size() && waiting_[told].step <= step) tell(waiting_[told++], out);
+  };
+  for (const auto& series : update.series) {
+    if (series.name != "loss") continue;
+    for (const Point& point : series.points) {
+      const auto step = static_cast<std::int64_t>(std::llround(point.x));
+      if (step <= lastStep_) continue;
+      epochsUpTo(step - 1);
+      lastStep_ = step;
+      out.push_back({Step{step, epochOf(step), point.y}, std::nullopt});
+    }
+  }
+  epochsUpTo(lastStep_);
+  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(told));
+  return out;
+}
+
+std::vector<RunStory::Item> RunStory::rest() {
+  std::vector<Item> out;
+  for (const EpochRow& row : waiting_) tell(row, out);
+  waiting_.clear();
+  return out;
+}
+
+std::vector<Error> RunStory::newErrors(const RunUpdate& update) {
+  std::vector<Error> out;
+  for (const Error& error : update.errors) {
+    const std::string text = error.text();
+    if (std::find(errors_.begin(), errors_.end(), text) != errors_.end()) continue;
+    errors_.push_back(text);
+    out.push_back(error);
+  }
+  return out;
+}
+
+Result<RunUpdate> storedUpdate(const History& history, const std::string& run) {
+  LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
+  RunUpdate out;
+  out.run = run;
+  for (const SeriesInfo& info : store->series()) {
+    if (info.name != "loss" && info.name != "samples_per_second" && info.name != "accuracy") continue;
+    LOCKSTEP_ASSIGN(auto points, store->readAll(info.name));
+    out.series.push_back({info.name, std::move(points)});
+  }
+  out.epochs = store->epochs();
+  out.errors = store->errors();
+  return out;
+}
+
+}  // namespace lockstep::app::cli

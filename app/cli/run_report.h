@@ -1,0 +1,79 @@
+// RunReport: how a run is told: as JSON lines, as a live view, or as plain lines.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/history/history.h"
+#include "app/runs/run_update.h"
+
+namespace lockstep::app::cli {
+
+// What is known of a run before it says anything itself.
+struct RunContext {
+  RunRow row;
+  RunDocuments documents;
+  std::int64_t epochs = 0, maxSteps = 0, batch = 0;  // 0: not known or no limit
+  std::int64_t samples = 0;                          // of the training set; 0: not known
+  std::vector<EpochRow> before;                      // of the runs it was resumed from
+
+  // Steps until the end, counted from 0; `perEpoch` where the run has shown it, else 0.
+  std::int64_t totalSteps(std::int64_t perEpoch) const;
+};
+Result<RunContext> contextOf(const History& history, const std::string& run);
+
+struct RunResult {
+  std::string status;  // "succeeded", "failed", "stopped"
+  RunFigures figures;
+};
+// What is in a run's row once it has ended; a row that has not counts as failed.
+RunResult resultOf(const RunRow& row);
+
+class RunReport {
+ public:
+  virtual ~RunReport() = default;
+  virtual void progress(const std::string& text) = 0;        // of the launch, or of stopping
+  virtual void started(const RunContext& context) = 0;
+  virtual void update(const RunUpdate& update) = 0;          // may repeat what was told before
+  virtual void idle() = 0;                                   // about thirty times a second
+  virtual void failed(const Error& error) = 0;
+  virtual void finished(const RunResult& result) = 0;        // last
+};
+
+struct ReportOptions {
+  bool json = false;
+  std::int64_t every = 0;  // every n-th step; 0: at most ten a second
+};
+std::unique_ptr<RunReport> makeReport(const ReportOptions& options);
+
+// Steps, epochs and errors of updates in their order, each once. A step's epoch event comes after
+// it, and before any later step.
+class RunStory {
+ public:
+  struct Step { std::int64_t step = 0, epoch = 0; double loss = 0; };
+  struct Item {
+    std::optional<Step> step;    // one of the two
+    std::optional<EpochRow> epoch;
+  };
+  void begin(const RunContext& context);
+  std::vector<Item> take(const RunUpdate& update);
+  std::vector<Item> rest();                                  // epochs whose last step never came
+  std::vector<Error> newErrors(const RunUpdate& update);
+  std::int64_t lastStep() const { return lastStep_; }
+  std::int64_t stepsPerEpoch() const { return perEpoch_; }
+
+ private:
+  std::int64_t epochOf(std::int64_t step) const;
+  void tell(const EpochRow& row, std::vector<Item>& out);
+  std::vector<EpochRow> known_;      // told, in order, with those of earlier runs
+  std::vector<EpochRow> waiting_;
+  std::vector<std::string> errors_;
+  std::int64_t lastStep_ = 0, lastEpoch_ = 0, perEpoch_ = 0;
+};
+
+// A stored run as one update: steps, epochs, errors.
+Result<RunUpdate> storedUpdate(const History& history, const std::string& run);
+
+}  // namespace lockstep::app::cli

@@ -1,0 +1,342 @@
+#include "app/cli/run_view.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <deque>
+#include <map>
+
+#include "app/cli/terminal.h"
+#include "app/runs/preview.h"
+
+namespace lockstep::app::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The whole curve in bounded memory: means of neighbours once there are too many.
+class Curve {
+ public:
+  void add(double value) {
+    sum_ += value;
+    if (++inSum_ < stride_) return;
+    values_.push_back(sum_ / static_cast<double>(inSum_));
+    sum_ = 0;
+    inSum_ = 0;
+    if (values_.size() < kMost) return;
+    for (std::size_t i = 0; i < kMost / 2; ++i) values_[i] = (values_[2 * i] + values_[2 * i + 1]) / 2;
+    values_.resize(kMost / 2);
+    stride_ *= 2;
+  }
+  const std::vector<double>& values() const { return values_; }
+
+ private:
+  static constexpr std::size_t kMost = 2048;
+  std::vector<double> values_;
+  double sum_ = 0;
+  std::size_t inSum_ = 0, stride_ = 1;
+};
+
+struct NodeFigures {
+  double cpu = NAN, memory = NAN, in = NAN, out = NAN;
+  bool reachable = true;
+  std::string detail;
+};
+
+class LiveView final : public RunReport {
+ public:
+  LiveView() : style_(wantsColour(STDOUT_FILENO)) {}
+  ~LiveView() override { std::fflush(stdout); }
+
+  void progress(const std::string& text) override {
+    progress_ = text;
+    draw(true);
+  }
+
+  void started(const RunContext& context) override {
+    context_ = context;
+    story_.begin(context);
+    if (auto prediction = parsePrediction(context.documents.prediction); prediction.ok())
+      predicted_ = std::move(*prediction);
+    for (const RankPreview& rank : predicted_.ranks) nodes_[rank.node];
+    phase_ = context.row.phase;
+    progress_.clear();
+    draw(true);
+  }
+
+  void update(const RunUpdate& update) override {
+    for (const auto& series : update.series) take(series);
+    for (const auto& item : story_.take(update)) {
+      if (item.epoch) {
+        lastEpoch_ = item.epoch;
+      } else {
+        step_ = *item.step;
+        loss_.add(item.step->loss);
+      }
+    }
+    if (update.row) {
+      phase_ = update.row->phase;
+      context_.row = *update.row;
+    }
+    if (!update.breakdown.empty()) breakdown_ = update.breakdown;
+    if (update.slowChanged) slow_ = update.slow;
+    for (const RunUpdate::Node& node : update.nodes) {
+      nodes_[node.name].reachable = node.reachable;
+      nodes_[node.name].detail = node.detail;
+    }
+    for (const LogRow& log : update.logs) {
+      logs_.push_back(fmt::format("{} {}", log.rank >= 0 ? fmt::format("rank {}", log.rank) : log.node,
+                                  printable(log.text)));
+      if (logs_.size() > 50) logs_.pop_front();
+    }
+    for (const Error& error : story_.newErrors(update)) failed(error);
+    dirty_ = true;
+  }
+
+  void idle() override { draw(false); }
+
+  void failed(const Error& error) override {
+    erase();
+    std::fprintf(stderr, "%s %s\n", style_.red("error:").c_str(), error.text().c_str());
+    std::fflush(stderr);
+  }
+
+  void finished(const RunResult& result) override {
+    (void)story_.rest();
+    progress_.clear();
+    ended_ = true;
+    if (!context_.row.run.empty()) draw(true);
+    const std::string text = resultText(result);
+    const std::string line = result.status == "succeeded" ? style_.green(text)
+                             : result.status == "failed"  ? style_.red(text)
+                                                          : style_.yellow(text);
+    std::fprintf(stdout, "%s\n", line.c_str());
+    std::fflush(stdout);
+    drawn_ = 0;
+  }
+
+ private:
+  void take(const RunBatch::Series& series) {
+    if (series.points.empty()) return;
+    const double value = series.points.back().y;
+    if (series.name == "samples_per_second") {
+      for (const Point& point : series.points)
+        if (std::isfinite(point.y)) rate_ = rate_ > 0 ? 0.98 * rate_ + 0.02 * point.y : point.y;
+      return;
+    }
+    if (series.name == "accuracy") {
+      accuracy_ = value;
+      return;
+    }
+    // "node/NAME/cpu"; a name has no '/'.
+    if (!series.name.starts_with("node/")) return;
+    const std::size_t end = series.name.find('/', 5);
+    if (end == std::string::npos) return;
+    NodeFigures& node = nodes_[series.name.substr(5, end - 5)];
+    const std::string what = series.name.substr(end + 1);
+    if (what == "cpu") node.cpu = value;
+    if (what == "memory") node.memory = value;
+    if (what == "net_in") node.in = value;
+    if (what == "net_out") node.out = value;
+  }
+
+  std::string headline() const {
+    std::string state(runPhaseName(phase_));
+    state = phase_ == RunPhase::kSucceeded ? style_.green(state)
+            : phase_ == RunPhase::kFailed  ? style_.red(state)
+            : isFinal(phase_)              ? style_.yellow(state)
+                                           : style_.cyan(state);
+    return fmt::format("{}  {}  {}  {}", style_.bold(context_.row.name), state, context_.row.run,
+                       style_.dim(fmt::format("{} ranks · {} · {}", context_.row.world,
+                                              context_.row.strategy, context_.row.comm)));
+  }
+
+  std::string progressLine(int columns) const {
+    const std::int64_t total = context_.totalSteps(story_.stepsPerEpoch());
+    const double share = total > 0 ? static_cast<double>(step_.step) / static_cast<double>(total) : 0;
+    std::string text = fmt::format("epoch {}{}  step {}", std::max<std::int64_t>(step_.epoch, 1),
+                                   context_.epochs > 0 ? fmt::format("/{}", context_.epochs) : "",
+                                   step_.step);
+    if (total <= 0) return text;
+    text += fmt::format("/{}", total);
+    const double seconds = context_.row.measuredStepSeconds > 0 ? context_.row.measuredStepSeconds
+                                                                : predicted_.stepSeconds;
+    std::string after = fmt::format("{:3.0f} %", 100 * share);
+    if (!isFinal(phase_) && seconds > 0)
+      after += "  " + durationText(seconds * static_cast<double>(total - step_.step)) + " left";
+    const int room = columns - static_cast<int>(width(text) + width(after)) - 4;
+    if (room >= 8) text += "  " + style_.cyan(bar(share, std::min(room, 50)));
+    return text + "  " + after;
+  }
+
+  std::string lossLine(int columns) const {
+    std::string text = fmt::format("loss {:<8.4f}", step_.loss);
+    if (std::isfinite(accuracy_)) text += fmt::format("  train {:5.1f} %", 100 * accuracy_);
+    if (lastEpoch_)
+      text += fmt::format("  test {:5.2f} %, loss {:.4f}", 100 * lastEpoch_->evalAccuracy,
+                          lastEpoch_->evalLoss);
+    if (rate_ > 0) text += fmt::format("  {:.0f} samples/s", rate_);
+    const int room = columns - static_cast<int>(width(text)) - 2;
+    if (room >= 8) text += "  " + style_.green(sparkline(loss_.values(), std::min(room, 60)));
+    return text;
+  }
+
+  std::string stepLine() const {
+    const double measured = context_.row.measuredStepSeconds;
+    std::string text = "step time " + (measured > 0 ? millisecondsText(measured) + " ms" : "–");
+    if (predicted_.stepSeconds > 0) {
+      text += "  predicted " + millisecondsText(predicted_.stepSeconds) + " ms";
+      if (measured > 0)
+        text += fmt::format(" ({:+.0f} %)", 100 * (measured / predicted_.stepSeconds - 1));
+      if (!predicted_.measured) text += style_.dim("  from built-in costs");
+    }
+    return text;
+  }
+
+  // Measured milliseconds, and the predicted ones dimmed beside them.
+  std::vector<std::string> rankTable(int columns) const {
+    struct Phase { const char* name; double StepBreakdown::* measured; double RankPreview::* predicted; };
+    static constexpr std::array<Phase, 6> kPhases{{
+        {"data", &StepBreakdown::data, &RankPreview::data},
+        {"forward", &StepBreakdown::forward, &RankPreview::forward},
+        {"backward", &StepBreakdown::backward, &RankPreview::backward},
+        {"waiting", &StepBreakdown::waiting, &RankPreview::waiting},
+        {"transfer", &StepBreakdown::transfer, &RankPreview::transfer},
+        {"optimizer", &StepBreakdown::optimizer, &RankPreview::optimizer}}};
+    Table table;
+    table.header = {"rank", "node"};
+    table.right = {true, false};
+    for (const Phase& phase : kPhases) {
+      table.header.push_back(phase.name);
+      table.right.push_back(true);
+    }
+    const std::size_t ranks = std::max(breakdown_.size(), predicted_.ranks.size());
+    const auto fill = [&](bool withPredicted) {
+      table.rows.clear();
+      for (std::size_t r = 0; r < ranks; ++r) {
+        const RankPreview* predicted = r < predicted_.ranks.size() ? &predicted_.ranks[r] : nullptr;
+        const StepBreakdown* measured = r < breakdown_.size() ? &breakdown_[r] : nullptr;
+        const bool slow = slow_ && slow_->rank == static_cast<int>(r);
+        const std::string number = fmt::format("{}", r);
+        std::vector<std::string> row{slow ? style_.yellow(number) : number,
+                                     predicted ? predicted->node : ""};
+        for (const Phase& phase : kPhases) {
+          std::string cell = measured ? millisecondsText(measured->*phase.measured) : "–";
+          if (slow && slow_->phase == phase.name) cell = style_.yellow(cell);
+          if (withPredicted && predicted)
+            cell += style_.dim(padded(millisecondsText(predicted->*phase.predicted), 7, true));
+          row.push_back(std::move(cell));
+        }
+        table.rows.push_back(std::move(row));
+      }
+    };
+    fill(true);
+    std::vector<std::string> lines = table.lines();
+    if (width(lines.front()) > static_cast<std::size_t>(columns)) {
+      fill(false);
+      lines = table.lines();
+      lines.front() = style_.dim(lines.front());
+    } else {
+      lines.front() = style_.dim(lines.front() + "  ms: measured, predicted");
+    }
+    return lines;
+  }
+
+  std::vector<std::string> nodeTable() const {
+    Table table;
+    table.header = {"node", "cpu", "memory", "in", "out", ""};
+    table.right = {false, true, true, true, true, false};
+    for (const auto& [name, node] : nodes_) {
+      const auto value = [](double v, std::string text) { return std::isfinite(v) ? text : "–"; };
+      table.rows.push_back({name, value(node.cpu, fmt::format("{:.0f} %", 100 * node.cpu)),
+                            value(node.memory, bytesText(node.memory)),
+                            value(node.in, rateText(node.in)), value(node.out, rateText(node.out)),
+                            node.reachable ? "" : style_.yellow("not reachable " + node.detail)});
+    }
+    std::vector<std::string> lines = table.lines();
+    lines.front() = style_.dim(lines.front());
+    return lines;
+  }
+
+  std::vector<std::string> lines(const TerminalSize& size) const {
+    const int columns = size.columns;
+    if (context_.row.run.empty()) return {style_.dim("· ") + progress_};
+    std::vector<std::string> out{headline(), progressLine(columns), lossLine(columns), stepLine()};
+    const auto room = [&] { return size.rows - 1 - static_cast<int>(out.size()); };
+    const auto append = [&](const std::vector<std::string>& more, int limit) {
+      for (int i = 0; i < static_cast<int>(more.size()) && i < limit; ++i)
+        out.push_back(more[static_cast<std::size_t>(i)]);
+    };
+    if (slow_)
+      out.push_back(style_.yellow(fmt::format(
+          "rank {} ({}) is slow: {:.1f} times the others' time in {} since step {}; {}; without it a "
+          "step takes {} ms",
+          slow_->rank, slow_->node, slow_->factor, slow_->phase, slow_->sinceStep, slow_->evidence,
+          millisecondsText(slow_->withoutSeconds))));
+    append(rankTable(columns), std::max(0, room() - 2));
+    if (!nodes_.empty()) append(nodeTable(), std::max(0, room() - 1));
+    if (!progress_.empty() && room() > 0) out.push_back(style_.yellow(progress_));
+    if (!ended_) {
+      const int shown = std::min({room(), 4, static_cast<int>(logs_.size())});
+      for (int i = 0; i < shown; ++i)
+        out.push_back(style_.dim(logs_[logs_.size() - static_cast<std::size_t>(shown - i)]));
+    }
+    return out;
+  }
+
+  void erase() {
+    if (drawn_ > 0) {
+      const std::string up = fmt::format("\x1b[{}A\r\x1b[J", drawn_);
+      std::fwrite(up.data(), 1, up.size(), stdout);
+      std::fflush(stdout);
+    }
+    drawn_ = 0;
+  }
+
+  // One write: up to the first line, each line over the old one, the rest below cleared.
+  void draw(bool now) {
+    if (!now && (!dirty_ || Clock::now() - drawnAt_ < std::chrono::milliseconds(100))) return;
+    const TerminalSize size = terminalSize(STDOUT_FILENO);
+    std::string buffer;
+    if (drawn_ > 0) buffer = fmt::format("\x1b[{}A\r", drawn_);
+    int count = 0;
+    for (const std::string& line : lines(size)) {
+      buffer += fit(line, static_cast<std::size_t>(std::max(size.columns - 1, 1))) + "\x1b[K\n";
+      ++count;
+    }
+    buffer += "\x1b[J";
+    std::fwrite(buffer.data(), 1, buffer.size(), stdout);
+    std::fflush(stdout);
+    drawn_ = count;
+    drawnAt_ = Clock::now();
+    dirty_ = false;
+  }
+
+  Style style_;
+  RunContext context_;
+  Preview predicted_;
+  RunStory story_;
+  RunPhase phase_ = RunPhase::kLaunching;
+  RunStory::Step step_;
+  std::optional<EpochRow> lastEpoch_;
+  Curve loss_;
+  double accuracy_ = NAN, rate_ = 0;
+  std::vector<StepBreakdown> breakdown_;
+  std::optional<SlowRank> slow_;
+  std::map<std::string, NodeFigures> nodes_;
+  std::deque<std::string> logs_;
+  std::string progress_;
+  Clock::time_point drawnAt_{};
+  int drawn_ = 0;
+  bool dirty_ = false, ended_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<RunReport> makeLiveView() { return std::make_unique<LiveView>(); }
+
+}  // namespace lockstep::app::cli

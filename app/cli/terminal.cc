@@ -1,0 +1,185 @@
+#include "app/cli/terminal.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+
+namespace lockstep::app::cli {
+namespace {
+
+// The length of the escape sequence at `at`, 0 where there is none.
+std::size_t escapeLength(std::string_view text, std::size_t at) {
+  if (text[at] != '\x1b' || at + 1 >= text.size() || text[at + 1] != '[') return 0;
+  std::size_t end = at + 2;
+  while (end < text.size() && (text[end] < '@' || text[end] > '~')) ++end;
+  return std::min(end + 1, text.size()) - at;
+}
+bool beginsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
+
+}  // namespace
+
+TerminalSize terminalSize(int fd) {
+  winsize size{};
+  TerminalSize out;
+  if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0)
+    out = {size.ws_col, size.ws_row};
+  return out;
+}
+bool isTerminal(int fd) {
+  const char* kind = std::getenv("TERM");
+  return isatty(fd) == 1 && kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
+}
+bool wantsColour(int fd) {
+  const char* off = std::getenv("NO_COLOR");
+  return isTerminal(fd) && (off == nullptr || *off == '\0');
+}
+
+std::string Style::with(std::string_view code, std::string_view text) const {
+  return colours_ ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
+}
+
+std::size_t width(std::string_view text) {
+  std::size_t columns = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    if (const std::size_t escape = escapeLength(text, i); escape > 0) {
+      i += escape;
+      continue;
+    }
+    if (beginsCharacter(text[i])) ++columns;
+    ++i;
+  }
+  return columns;
+}
+
+std::string fit(std::string_view text, std::size_t columns) {
+  if (width(text) <= columns) return std::string(text);
+  if (columns == 0) return {};
+  std::string out;
+  std::size_t used = 0;
+  bool styled = false;
+  for (std::size_t i = 0; i < text.size();) {
+    if (const std::size_t escape = escapeLength(text, i); escape > 0) {
+      out += text.substr(i, escape);
+      styled = text.substr(i, escape) != "\x1b[0m";
+      i += escape;
+      continue;
+    }
+    if (beginsCharacter(text[i]) && ++used >= columns) break;
+    out += text[i++];
+  }
+  out += "…";
+  if (styled) out += "\x1b[0m";
+  return out;
+}
+
+std::string padded(std::string_view text, std::size_t columns, bool right) {
+  const std::size_t have = width(text);
+  const std::string space(columns > have ? columns - have : 0, ' ');
+  return right ? space + std::string(text) : std::string(text) + space;
+}
+
+std::string printable(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c == '\t') c = ' ';
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return out;
+}
+
+std::vector<std::string> Table::lines() const {
+  std::vector<std::size_t> widths(header.size());
+  for (std::size_t c = 0; c < header.size(); ++c) {
+    widths[c] = width(header[c]);
+    for (const auto& row : rows)
+      if (c < row.size()) widths[c] = std::max(widths[c], width(row[c]));
+  }
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::string out;
+    for (std::size_t c = 0; c < cells.size() && c < widths.size(); ++c) {
+      if (c > 0) out += "  ";
+      const bool toRight = c < right.size() && right[c];
+      const bool last = c + 1 == cells.size();
+      out += last && !toRight ? cells[c] : padded(cells[c], widths[c], toRight);
+    }
+    return out;
+  };
+  std::vector<std::string> out{line(header)};
+  for (const auto& row : rows) out.push_back(line(row));
+  return out;
+}
+std::string Table::text() const {
+  std::string out;
+  for (const std::string& line : lines()) out += line + "\n";
+  return out;
+}
+
+std::string bar(double share, int columns) {
+  const double filled = std::clamp(std::isfinite(share) ? share : 0.0, 0.0, 1.0) * columns;
+  const int whole = static_cast<int>(filled);
+  std::string out;
+  for (int i = 0; i < columns; ++i)
+    out += i < whole ? "━" : (i == whole && filled - whole >= 0.5 ? "╸" : "─");
+  return out;
+}
+
+std::string sparkline(const std::vector<double>& values, int columns) {
+  static constexpr std::array<std::string_view, 8> kLevels{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  if (values.empty() || columns <= 0) return {};
+  const auto count = std::min(values.size(), static_cast<std::size_t>(columns));
+  std::vector<double> means(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t from = i * values.size() / count, to = (i + 1) * values.size() / count;
+    for (std::size_t k = from; k < to; ++k) means[i] += values[k];
+    means[i] /= static_cast<double>(to - from);
+  }
+  double low = INFINITY, high = -INFINITY;
+  for (double mean : means)
+    if (std::isfinite(mean)) low = std::min(low, mean), high = std::max(high, mean);
+  std::string out;
+  for (double mean : means) {
+    if (!std::isfinite(mean)) {
+      out += "×";
+      continue;
+    }
+    const double share = high > low ? (mean - low) / (high - low) : 0;
+    out += kLevels[static_cast<std::size_t>(std::lround(share * 7))];
+  }
+  return out;
+}
+
+std::string bytesText(double bytes) {
+  static constexpr std::array<std::string_view, 5> kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < kUnits.size()) bytes /= 1024, ++unit;
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+std::string rateText(double bytesPerSecond) { return bytesText(bytesPerSecond) + "/s"; }
+
+std::string durationText(double seconds) {
+  if (!(seconds >= 0) || seconds > 1e9) return "–";
+  if (seconds < 10) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+std::string millisecondsText(double seconds) {
+  const double ms = seconds * 1e3;
+  return fmt::format("{:.{}f}", ms, ms < 10 ? 3 : ms < 100 ? 2 : 1);
+}
+std::string localTime(std::int64_t wallNs) {
+  if (wallNs <= 0) return "–";
+  const std::time_t seconds = wallNs / 1'000'000'000;
+  std::tm parts{};
+  localtime_r(&seconds, &parts);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+}  // namespace lockstep::app::cli

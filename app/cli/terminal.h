@@ -1,0 +1,54 @@
+// Text for a terminal: widths, colours, tables, bars, and numbers as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::app::cli {
+
+struct TerminalSize { int columns = 80, rows = 24; };
+TerminalSize terminalSize(int fd);
+bool isTerminal(int fd);            // one that understands cursor movement
+bool wantsColour(int fd);           // a terminal, and NO_COLOR is not set
+
+// Escape sequences, or nothing where colours are off.
+class Style {
+ public:
+  explicit Style(bool colours) : colours_(colours) {}
+  std::string bold(std::string_view text) const { return with("1", text); }
+  std::string dim(std::string_view text) const { return with("2", text); }
+  std::string red(std::string_view text) const { return with("31", text); }
+  std::string green(std::string_view text) const { return with("32", text); }
+  std::string yellow(std::string_view text) const { return with("33", text); }
+  std::string cyan(std::string_view text) const { return with("36", text); }
+
+ private:
+  std::string with(std::string_view code, std::string_view text) const;
+  bool colours_;
+};
+
+std::size_t width(std::string_view text);                   // columns; escape sequences have none
+std::string fit(std::string_view text, std::size_t columns);  // cut with "…" where longer
+std::string padded(std::string_view text, std::size_t columns, bool right = false);
+std::string printable(std::string_view text);               // control characters become '?'
+
+// Columns as wide as their widest cell, two spaces between; `right` columns are numbers.
+struct Table {
+  std::vector<std::string> header;
+  std::vector<bool> right;
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::string> lines() const;
+  std::string text() const;
+};
+
+std::string bar(double share, int columns);                 // ━━━━━╸────
+std::string sparkline(const std::vector<double>& values, int columns);
+std::string bytesText(double bytes);                        // "1.5 GiB"
+std::string rateText(double bytesPerSecond);                // "1.5 MiB/s"
+std::string durationText(double seconds);                   // "1:02:03", "2:03", "4.2 s"
+std::string millisecondsText(double seconds);               // "1.234"
+std::string localTime(std::int64_t wallNs);                 // "2024-05-01 12:00:00"
+
+}  // namespace lockstep::app::cli

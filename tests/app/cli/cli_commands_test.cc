@@ -1,0 +1,138 @@
+// Commands that train nothing, or a little: plan, simulate, history, cluster, bench, doctor, errors.
+#include <QJsonArray>
+#include <QTest>
+
+#include "engine/plan/plan.h"
+#include "tests/app/cli/cli_runner.h"
+
+using namespace lockstep;
+using namespace lockstep::test;
+
+class CliCommandsTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void planPrintsWhatParsesBack_data() {
+    QTest::addColumn<QString>("name");
+    QTest::addColumn<QString>("ranks");
+    for (const QString name : {"fashion-mlp", "fashion-cnn"})
+      for (const QString ranks : {"1", "3"})
+        QTest::newRow(qPrintable(name + " " + ranks)) << name << ranks;
+  }
+  void planPrintsWhatParsesBack() {
+    QFETCH(QString, name);
+    QFETCH(QString, ranks);
+    const Cli cli;
+    const CliResult result = cli.run({"plan", example(name), "--local", ranks});
+    QVERIFY2(result.exit == 0, result.text());
+    QVERIFY2(result.err.contains("samples/s"), result.err);
+    const auto plan = plan::parse(std::string_view(result.out.constData(), std::size_t(result.out.size())));
+    QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
+    QCOMPARE(QByteArray::fromStdString(plan::text(*plan)), result.out);
+    const CliResult json = cli.run({"plan", example(name), "--local", ranks, "--json"});
+    QCOMPARE(json.exit, 0);
+    QCOMPARE(json.events.size(), 1);
+    QCOMPARE(json.last()["plan"].toString().toUtf8(), result.out);
+    QVERIFY(json.last()["prediction"].toObject()["step_seconds"].toDouble() > 0);
+  }
+
+  void simulateShowsAStep() {
+    const Cli cli;
+    const CliResult result = cli.run({"simulate", example("fashion-mlp"), "--local", "3"});
+    QVERIFY2(result.exit == 0, result.text());
+    QVERIFY(result.out.contains("one step"));
+    QCOMPARE(result.out.count("│"), 6);
+    const CliResult even = cli.run({"simulate", example("fashion-mlp"), "--local", "2", "--json"});
+    const CliResult slow = cli.run(
+        {"simulate", example("fashion-mlp"), "--local", "2", "--slow", "1=3", "--json"});
+    QVERIFY(slow.last()["prediction"].toObject()["step_seconds"].toDouble() >
+            even.last()["prediction"].toObject()["step_seconds"].toDouble());
+    QCOMPARE(slow.last()["events"].toObject()["rank"].toArray().size(),
+             slow.last()["events"].toObject()["end_ns"].toArray().size());
+    QCOMPARE(cli.run({"simulate", example("fashion-mlp"), "--slow", "7=2"}).exit, 2);
+  }
+
+  void commandLineMistakes() {
+    const Cli cli;
+    QCOMPARE(cli.run({"frobnicate"}).exit, 2);
+    QCOMPARE(cli.run({"run"}).exit, 2);
+    const CliResult near = cli.run({"run", "x.yaml", "--jsn"});
+    QCOMPARE(near.exit, 2);
+    QVERIFY2(near.err.contains("did you mean --json?"), near.err);
+    QCOMPARE(cli.run({"--help"}).exit, 0);
+    QCOMPARE(cli.run({"run", "--help"}).exit, 0);
+    QVERIFY(cli.run({"--version"}).out.startsWith("lockstep 0."));
+    QCOMPARE(cli.run({"run", example("fashion-mlp"), "--local", "2", "--cluster", "x"}).exit, 2);
+    QCOMPARE(cli.run({"attach", "nothing"}).exit, 2);
+  }
+
+  void badSpecSaysWhere() {
+    const Cli cli;
+    const QString file = cli.write("bad.yaml", "version: 1\ntraining:\n  optimiser: {kind: sgd}\n");
+    const CliResult text = cli.run({"run", file});
+    QCOMPARE(text.exit, 2);
+    QVERIFY2(text.err.contains(file.toUtf8() + ":3:3: "), text.err);
+    QVERIFY2(text.err.contains("optimizer"), text.err);
+    const CliResult json = cli.run({"run", file, "--json"});
+    QCOMPARE(json.exit, 2);
+    QVERIFY(json.onlyJson);
+    QCOMPARE(json.events.size(), 2);
+    QCOMPARE(json.events[0]["event"].toString(), QString("error"));
+    QCOMPARE(json.events[0]["code"].toString(), QString("invalid-argument"));
+    QVERIFY(json.events[0]["what"].toString().contains(file + ":3:3: "));
+    QCOMPARE(json.last()["event"].toString(), QString("finished"));
+    QCOMPARE(json.last()["status"].toString(), QString("failed"));
+    QVERIFY(json.last()["train_loss"].isNull());
+    QCOMPARE(cli.run({"run", cli.path("absent.yaml"), "--json"}).exit, 2);
+    QCOMPARE(cli.run({"run", example("fashion-mlp"), "--set", "training.bach=3"}).exit, 2);
+    QVERIFY(cli.processes().isEmpty());
+  }
+
+  void clusterCheckNamesTheNode() {
+    const Cli cli;
+    const QString good = cli.write(
+        "good.yaml", "version: 1\nname: c\nnodes:\n  - name: here\n    workdir: " +
+                         cli.home().toUtf8() + "/local/1\n");
+    const CliResult well = cli.run({"cluster", "check", good, "--json"});
+    QVERIFY2(well.exit == 0, well.text());
+    QCOMPARE(well.first("node")["node"].toString(), QString("here"));
+    QVERIFY(well.first("node")["cores"].toInt() > 0);
+    const QString bad = cli.write(
+        "bad.yaml", "version: 1\nname: c\nnodes:\n  - name: far\n    ssh: {host: 127.0.0.1, port: 1}\n");
+    const CliResult ill = cli.run({"cluster", "check", bad, "--json"});
+    QVERIFY2(ill.exit == 3, ill.text());
+    QCOMPARE(ill.first("error")["node"].toString(), QString("far"));
+    QVERIFY(cli.leave());
+    QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
+  }
+
+  void benchTrains() {
+    const Cli cli;
+    const CliResult result = cli.run({"bench", "train", "--model", "fashion-mlp", "--batch", "96",
+                                      "--ranks", "2", "--threads", "1", "--seconds", "1.5", "--json"});
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.events.size(), 1);
+    QVERIFY(result.last()["samples_per_second"].toDouble() > 0);
+    QVERIFY(!result.last()["ops"].toArray().isEmpty());
+    QCOMPARE(result.last()["batch"].toInt(), 96);
+    const CliResult reduce = cli.run({"bench", "allreduce", "--ranks", "2", "--seconds", "1", "--json"});
+    QVERIFY2(reduce.exit == 0, reduce.text());
+    QVERIFY(reduce.last()["bytes"].toDouble() > 0);
+    QVERIFY(cli.leave());
+    QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
+  }
+
+  void doctorLeavesNothing() {
+    const Cli cli;
+    const CliResult result = cli.run({"doctor", "--json"});
+    QVERIFY2(result.exit == 0, result.text());
+    bool agent = false;
+    for (const QJsonObject& check : result.all("check"))
+      agent = agent || (check["name"].toString() == "local agent" && check["ok"].toBool());
+    QVERIFY(agent);
+    QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
+  }
+};
+
+QTEST_GUILESS_MAIN(CliCommandsTest)
+#include "cli_commands_test.moc"

@@ -1,0 +1,137 @@
+#include "tests/app/cli/cli_runner.h"
+
+#include <QDir>
+#include <QElapsedTimer>
+#include <QFile>
+#include <QJsonDocument>
+
+namespace lockstep::test {
+namespace {
+
+CliResult parsed(int exit, QByteArray out, QByteArray err) {
+  CliResult result;
+  result.exit = exit;
+  for (const QByteArray& line : out.split('\n')) {
+    if (line.isEmpty()) continue;
+    const QJsonDocument document = QJsonDocument::fromJson(line);
+    if (document.isObject())
+      result.events.push_back(document.object());
+    else
+      result.onlyJson = false;
+  }
+  result.out = std::move(out);
+  result.err = std::move(err);
+  return result;
+}
+
+QByteArray readAll(const QString& path) {
+  QFile file(path);
+  return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+}
+
+}  // namespace
+
+QList<QJsonObject> CliResult::all(const QString& event) const {
+  QList<QJsonObject> found;
+  for (const QJsonObject& object : events)
+    if (object["event"].toString() == event) found.push_back(object);
+  return found;
+}
+QJsonObject CliResult::first(const QString& event) const {
+  const auto found = all(event);
+  return found.isEmpty() ? QJsonObject() : found.front();
+}
+QByteArray CliResult::text() const {
+  return "exit " + QByteArray::number(exit) + "\n" + out.right(3000) + "\n" + err.right(3000);
+}
+
+Cli::Cli() { QDir(folder_.path()).mkpath("home"); }
+Cli::~Cli() { leave(); }
+
+QString Cli::write(const QString& name, const QByteArray& text) const {
+  QFile file(path(name));
+  if (file.open(QIODevice::WriteOnly)) file.write(text);
+  return file.fileName();
+}
+
+std::unique_ptr<QProcess> Cli::start(const QStringList& arguments) const {
+  auto process = std::make_unique<QProcess>();
+  QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+  environment.insert("LOCKSTEP_BUNDLE", path("none"));  // the agent beside the command
+  environment.remove("LOCKSTEP_HOME");
+  process->setProcessEnvironment(environment);
+  process->setStandardInputFile(QProcess::nullDevice());
+  process->start(LOCKSTEP_BINARY_DIR "/bin/lockstep", QStringList{"--home", home()} + arguments);
+  process->waitForStarted();
+  return process;
+}
+
+CliResult Cli::run(const QStringList& arguments, int limitMs) const {
+  const auto process = start(arguments);
+  return finish(*process, {}, limitMs);
+}
+
+bool Cli::awaitEvent(QProcess& process, const QString& event, QByteArray& out, int limitMs) const {
+  const QByteArray wanted = "{\"event\":\"" + event.toUtf8() + "\"";
+  QElapsedTimer timer;
+  timer.start();
+  for (;;) {
+    out += process.readAllStandardOutput();
+    if (out.contains(wanted)) return true;
+    if (timer.elapsed() > limitMs) return false;
+    if (!process.waitForReadyRead(200) && process.state() == QProcess::NotRunning) {
+      out += process.readAllStandardOutput();
+      return out.contains(wanted);
+    }
+  }
+}
+
+CliResult Cli::finish(QProcess& process, QByteArray out, int limitMs) const {
+  const bool ended = process.state() == QProcess::NotRunning || process.waitForFinished(limitMs);
+  if (!ended) {
+    process.kill();
+    process.waitForFinished(5000);
+  }
+  out += process.readAllStandardOutput();
+  return parsed(ended && process.exitStatus() == QProcess::NormalExit ? process.exitCode() : -1, out,
+                process.readAllStandardError());
+}
+
+bool Cli::leave() const {
+  bool all = true;
+  for (const QString& name : QDir(home() + "/local").entryList(QDir::Dirs | QDir::NoDotAndDotDot))
+    all = QProcess::execute(LOCKSTEP_BINARY_DIR "/bin/lockstep-agent",
+                            {"leave", "--workdir", home() + "/local/" + name}) == 0 && all;
+  return all;
+}
+
+QStringList Cli::processes(const QString& run) const {
+  QStringList found;
+  for (const QString& pid : QDir("/proc").entryList(QDir::Dirs)) {
+    if (pid.toLongLong() <= 0) continue;
+    QByteArray line = readAll("/proc/" + pid + "/cmdline");
+    const QByteArray environment = readAll("/proc/" + pid + "/environ");
+    if (line.contains(home().toUtf8()) ||
+        (!run.isEmpty() && environment.contains("LOCKSTEP_RUN=" + run.toUtf8())))
+      found.push_back(pid + " " + line.replace('\0', ' '));
+  }
+  return found;
+}
+
+QList<qint64> Cli::workers(const QString& run) const {
+  QList<qint64> found;
+  for (const QString& pid : QDir("/proc").entryList(QDir::Dirs)) {
+    if (pid.toLongLong() <= 0) continue;
+    const QList<QByteArray> words = readAll("/proc/" + pid + "/cmdline").split('\0');
+    if (words.size() > 1 && words[1] == "worker" &&
+        readAll("/proc/" + pid + "/environ").contains("LOCKSTEP_RUN=" + run.toUtf8()))
+      found.push_back(pid.toLongLong());
+  }
+  return found;
+}
+
+QString example(const QString& name) {
+  return QStringLiteral(LOCKSTEP_SOURCE_DIR "/resources/examples/") + name + ".yaml";
+}
+
+}  // namespace lockstep::test

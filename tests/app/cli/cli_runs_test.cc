@@ -1,0 +1,161 @@
+// Runs from the command line on local agents, end to end.
+#include <QElapsedTimer>
+#include <QRegularExpression>
+#include <QTest>
+
+#include "tests/app/cli/cli_runner.h"
+
+using namespace lockstep::test;
+
+namespace {
+
+QStringList mlp(const QStringList& more) {
+  return QStringList{"run", example("fashion-mlp"), "--json"} + more;
+}
+
+// Every run's story: started first, finished last and once, steps and epochs in order.
+void checkStory(const CliResult& result) {
+  QVERIFY2(result.onlyJson, result.text());
+  QVERIFY2(!result.events.isEmpty(), result.text());
+  QCOMPARE(result.events.front()["event"].toString(), QString("started"));
+  QCOMPARE(result.last()["event"].toString(), QString("finished"));
+  QCOMPARE(result.all("finished").size(), 1);
+  int step = 0, epoch = 0;
+  for (const QJsonObject& event : result.events) {
+    if (event["event"].toString() == "step") {
+      QVERIFY2(event["step"].toInt() > step, result.text());
+      step = event["step"].toInt();
+      QCOMPARE(event["epoch"].toInt(), epoch + 1);
+    } else if (event["event"].toString() == "epoch") {
+      QCOMPARE(event["epoch"].toInt(), ++epoch);
+    }
+  }
+}
+
+}  // namespace
+
+class CliRunsTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void runs_data() {
+    QTest::addColumn<QStringList>("where");
+    QTest::addColumn<int>("world");
+    QTest::newRow("one") << QStringList{"--local", "1"} << 1;
+    QTest::newRow("two over gloo") << QStringList{"--local", "2"} << 2;
+    QTest::newRow("three over gloo") << QStringList{"--local", "3"} << 3;
+    QTest::newRow("three over shm") << QStringList{"--local", "3", "--comm", "shm"} << 3;
+  }
+  void runs() {
+    QFETCH(QStringList, where);
+    QFETCH(int, world);
+    const Cli cli;
+    const CliResult result =
+        cli.run(mlp(where + QStringList{"--set", "training.batch=96", "--set",
+                                        "training.max_steps=60", "--every", "1"}));
+    QVERIFY2(result.exit == 0, result.text());
+    checkStory(result);
+    QCOMPARE(result.first("started")["world"].toInt(), world);
+    QVERIFY(!result.first("started")["plan_hash"].toString().isEmpty());
+    QVERIFY(!result.first("started")["version"].toString().isEmpty());
+    QCOMPARE(result.all("step").size(), 60);
+    QCOMPARE(result.last()["status"].toString(), QString("succeeded"));
+    QCOMPARE(result.last()["steps"].toInt(), 60);
+    QCOMPARE(result.last()["weights_sha256"].toString().size(), 64);
+    QVERIFY(result.all("step").back()["loss"].toDouble() < result.all("step").front()["loss"].toDouble());
+    // Nine digits at most, and never a locale's comma.
+    QVERIFY(QRegularExpression(R"("loss":0\.\d{7,9}[,}])").match(result.out).hasMatch());
+
+    const CliResult shown = cli.run({"history", "show", "last", "--json"});
+    QVERIFY2(shown.exit == 0, shown.text());
+    QCOMPARE(shown.last()["state"].toString(), QString("succeeded"));
+    const CliResult csv = cli.run({"history", "export", "last"});
+    QCOMPARE(csv.exit, 0);
+    QVERIFY(csv.out.startsWith("step,"));
+    QVERIFY(csv.out.count('\n') > 60);
+    QCOMPARE(cli.run({"runs", "--json"}).events.size(), 0);
+
+    QVERIFY(cli.leave());
+    const QString run = result.first("started")["run"].toString();
+    QTRY_VERIFY2_WITH_TIMEOUT(cli.processes(run).isEmpty(), qPrintable(cli.processes(run).join("\n")), 10000);
+  }
+
+  void equalRunsAndResumeEndEqual() {
+    const Cli cli;
+    const QStringList base{"--local", "2", "--set", "training.batch=600"};
+    const auto sha = [&](const QStringList& more) {
+      const CliResult result = cli.run(mlp(base + more));
+      if (result.exit != 0) qWarning("%s", result.text().constData());
+      return result.last()["weights_sha256"].toString();
+    };
+    const QString once = sha({"--set", "training.epochs=2"});
+    QCOMPARE(once.size(), 64);
+    QCOMPARE(sha({"--set", "training.epochs=2"}), once);
+    const CliResult half = cli.run(mlp(base + QStringList{"--set", "training.epochs=1"}));
+    QVERIFY2(half.exit == 0, half.text());
+    QCOMPARE(half.all("epoch").size(), 1);
+    QVERIFY(half.last()["weights_sha256"].toString() != once);
+    const CliResult rest = cli.run(mlp(base + QStringList{"--set", "training.epochs=2", "--resume",
+                                                          half.first("started")["run"].toString()}));
+    QVERIFY2(rest.exit == 0, rest.text());
+    QCOMPARE(rest.last()["weights_sha256"].toString(), once);
+    for (const QJsonObject& step : rest.all("step")) {
+      QVERIFY(step["step"].toInt() > 100);
+      QCOMPARE(step["epoch"].toInt(), 2);
+    }
+    QVERIFY(cli.leave());
+  }
+
+  void atMostTenStepsASecond() {
+    const Cli cli;
+    QElapsedTimer timer;
+    timer.start();
+    const CliResult result = cli.run(mlp({"--set", "training.max_steps=2000"}));
+    QVERIFY2(result.exit == 0, result.text());
+    checkStory(result);
+    QVERIFY(result.all("step").size() <= timer.elapsed() / 100 + 1);
+    QVERIFY(cli.leave());
+  }
+
+  void detachedRunIsListedFollowedAndStopped() {
+    const Cli cli;
+    const CliResult started = cli.run(
+        mlp({"--local", "2", "--set", "training.epochs=1000", "--detach"}));
+    QVERIFY2(started.exit == 0, started.text());
+    QCOMPARE(started.events.size(), 1);
+    const QString run = started.first("started")["run"].toString();
+    const CliResult listed = cli.run({"runs", "--json"});
+    QCOMPARE(listed.events.size(), 1);
+    QCOMPARE(listed.last()["run"].toString(), run);
+
+    const auto attached = cli.start({"attach", run, "--json", "--every", "1"});
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*attached, "step", out));
+    const CliResult stopped = cli.run({"stop", run, "--json"});
+    QVERIFY2(stopped.exit == 0, stopped.text());
+    QCOMPARE(stopped.last()["status"].toString(), QString("stopped"));
+    const CliResult followed = cli.finish(*attached, out);
+    QCOMPARE(followed.exit, 130);
+    checkStory(followed);
+    QCOMPARE(followed.all("step").front()["step"].toInt(), 1);
+    QCOMPARE(followed.last()["status"].toString(), QString("stopped"));
+    QCOMPARE(followed.all("step").size(), followed.last()["steps"].toInt());
+    QVERIFY(!cli.run({"logs", run}).out.isEmpty());
+    QVERIFY(cli.leave());
+    QTRY_VERIFY2_WITH_TIMEOUT(cli.processes(run).isEmpty(), qPrintable(cli.processes(run).join("\n")), 10000);
+  }
+
+  void plainTextHasALineAnEpoch() {
+    const Cli cli;
+    const CliResult result = cli.run({"run", example("fashion-mlp"), "--set", "training.batch=600",
+                                      "--set", "training.epochs=2"});
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.out.count("\nepoch "), 2);
+    QVERIFY(result.out.contains("succeeded after 200 steps"));
+    QVERIFY(!result.out.contains('\x1b'));
+    QVERIFY(cli.leave());
+  }
+};
+
+QTEST_GUILESS_MAIN(CliRunsTest)
+#include "cli_runs_test.moc"
