@@ -10,13 +10,20 @@ namespace lockstep::app {
 
 std::string_view nodePhaseName(NodePhase phase) {
   switch (phase) {
-    case NodePhase::kIdle: return "idle";
-    case NodePhase::kConnecting: return "connecting";
-    case NodePhase::kDeploying: return "deploying";
-    case NodePhase::kStarting: return "starting";
-    case NodePhase::kConnected: return "connected";
-    case NodePhase::kReconnecting: return "reconnecting";
-    case NodePhase::kFailed: return "failed";
+    case NodePhase::kIdle:
+      return "idle";
+    case NodePhase::kConnecting:
+      return "connecting";
+    case NodePhase::kDeploying:
+      return "deploying";
+    case NodePhase::kStarting:
+      return "starting";
+    case NodePhase::kConnected:
+      return "connected";
+    case NodePhase::kReconnecting:
+      return "reconnecting";
+    case NodePhase::kFailed:
+      return "failed";
   }
   return "";
 }
@@ -105,9 +112,8 @@ struct ClusterSession::State {
     std::erase_if(questions, [&](const OpenQuestion& open) { return open.question.node == node; });
   }
   std::optional<OpenQuestion> take(std::uint64_t id) {
-    const auto at = std::find_if(questions.begin(), questions.end(), [id](const auto& open) {
-      return open.question.id == id;
-    });
+    const auto at = std::find_if(questions.begin(), questions.end(),
+                                 [id](const auto& open) { return open.question.id == id; });
     if (at == questions.end()) return std::nullopt;
     OpenQuestion open = std::move(*at);
     questions.erase(at);
@@ -175,9 +181,9 @@ ClusterSession::ClusterSession(std::shared_ptr<const spec::v1::ClusterSpec> clus
     NodeLinkOptions link;
     link.configFile = state->options.sshConfig;
     if (state->options.ask) {
-      link.prompter = std::make_shared<Asker>(
-          spec.name(), state->options.acceptedHostKeys, inbox, alive,
-          [state](OpenQuestion open) { state->ask(std::move(open)); });
+      link.prompter =
+          std::make_shared<Asker>(spec.name(), state->options.acceptedHostKeys, inbox, alive,
+                                  [state](OpenQuestion open) { state->ask(std::move(open)); });
     } else {
       link.prompter = listedHostKeys(state->options.acceptedHostKeys);
     }
@@ -198,7 +204,9 @@ ClusterSession::~ClusterSession() {
 const std::shared_ptr<const spec::v1::ClusterSpec>& ClusterSession::cluster() const {
   return state_->cluster;
 }
-int ClusterSession::size() const { return static_cast<int>(state_->nodes.size()); }
+int ClusterSession::size() const {
+  return static_cast<int>(state_->nodes.size());
+}
 const NodeStatus& ClusterSession::status(int node) const {
   return state_->status[static_cast<std::size_t>(node)];
 }
@@ -217,7 +225,9 @@ bool ClusterSession::allConnected() const {
 void ClusterSession::connect() {
   for (auto& node : state_->nodes) node->connect();
 }
-void ClusterSession::connect(int node) { state_->nodes[static_cast<std::size_t>(node)]->connect(); }
+void ClusterSession::connect(int node) {
+  state_->nodes[static_cast<std::size_t>(node)]->connect();
+}
 void ClusterSession::disconnect() {
   for (int i = 0; i < size(); ++i) disconnect(i);
 }

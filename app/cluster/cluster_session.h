@@ -27,7 +27,13 @@ namespace lockstep::app {
 class NodeAccess;
 
 enum class NodePhase : std::uint8_t {
-  kIdle, kConnecting, kDeploying, kStarting, kConnected, kReconnecting, kFailed,
+  kIdle,
+  kConnecting,
+  kDeploying,
+  kStarting,
+  kConnected,
+  kReconnecting,
+  kFailed,
 };
 std::string_view nodePhaseName(NodePhase phase);  // "connected"
 
@@ -39,7 +45,7 @@ struct NodeInventory {
   int agentPid = 0;
 };
 
-struct NodeLoad {  // the latest of WatchNode; rates in bytes/s
+struct NodeLoad {               // the latest of WatchNode; rates in bytes/s
   std::int64_t receivedNs = 0;  // this machine's monotonic clock
   double cpu = 0;               // 0…1 of all cores
   std::vector<double> core;
@@ -60,26 +66,26 @@ struct NodeQuestion {
 struct NodeStatus {
   std::string name;
   bool local = true;
-  std::string target;        // "user@host:port", "this machine"
+  std::string target;  // "user@host:port", "this machine"
   std::vector<std::string> roles;
-  int ranks = 1;             // devices it brings
+  int ranks = 1;  // devices it brings
   NodePhase phase = NodePhase::kIdle;
-  std::string detail;        // "uploading 12 of 40 MB", "again in 2 s"
+  std::string detail;  // "uploading 12 of 40 MB", "again in 2 s"
   std::optional<Error> error;
-  NodeInventory inventory;   // once connected
+  NodeInventory inventory;  // once connected
   NodeLoad load;
 };
 
 struct ClusterSessionOptions {
   Home home;
-  std::string sshConfig;                        // --ssh-config
-  std::vector<std::string> acceptedHostKeys;    // --accept-host-key
-  bool ask = true;                              // false: unknown keys and secrets are refused
-  double sampleHertz = 4;                       // of node loads; 0: none
+  std::string sshConfig;                      // --ssh-config
+  std::vector<std::string> acceptedHostKeys;  // --accept-host-key
+  bool ask = true;                            // false: unknown keys and secrets are refused
+  double sampleHertz = 4;                     // of node loads; 0: none
 };
 
 struct ClusterObserver {
-  std::function<void(int node)> onNode;         // status(node) changed, but for its load
+  std::function<void(int node)> onNode;  // status(node) changed, but for its load
   std::function<void(int node)> onLoad;
   std::function<void(const NodeQuestion&)> onQuestion;
 };
@@ -95,11 +101,11 @@ class ClusterSession {
   const std::shared_ptr<const spec::v1::ClusterSpec>& cluster() const;
   int size() const;
   const NodeStatus& status(int node) const;
-  int find(const std::string& name) const;      // -1: no such node
+  int find(const std::string& name) const;  // -1: no such node
   bool allConnected() const;
 
-  void connect();                // all that are not connected
-  void connect(int node);        // deploys and starts the agent where needed
+  void connect();          // all that are not connected
+  void connect(int node);  // deploys and starts the agent where needed
   void disconnect(int node);
   void disconnect();
 

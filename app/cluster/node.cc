@@ -123,9 +123,10 @@ void Node::onLink(const LinkStatus& status) {
   NodeNews news;
   news.phase = NodePhase::kReconnecting;
   news.error = status.reason;
-  news.detail = status.retryIn.count() > 0
-                    ? fmt::format("again in {:.0f} s", static_cast<double>(status.retryIn.count()) / 1e3)
-                    : "connecting again";
+  news.detail =
+      status.retryIn.count() > 0
+          ? fmt::format("again in {:.0f} s", static_cast<double>(status.retryIn.count()) / 1e3)
+          : "connecting again";
   tell_(std::move(news));
 }
 
@@ -148,16 +149,16 @@ std::shared_ptr<grpc::Channel> Node::channelTo(const std::string& socket) {
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    channel = grpc::CreateCustomChannel("unix:" + socket, grpc::InsecureChannelCredentials(),
-                                        arguments);
+    channel =
+        grpc::CreateCustomChannel("unix:" + socket, grpc::InsecureChannelCredentials(), arguments);
   }
   return channel;
 }
 
 Result<NodeInventory> Node::waitConnected(std::stop_token stop) {
   std::unique_lock lock(mutex_);
-  const bool came = changed_.wait(
-      lock, stop, [this] { return connected_ || failure_.has_value(); });
+  const bool came =
+      changed_.wait(lock, stop, [this] { return connected_ || failure_.has_value(); });
   if (!came) {
     Error error = makeError(Code::kCancelled, "connecting was cancelled");
     error.node = name_;
@@ -214,8 +215,8 @@ Result<NodeInventory> Node::greet(grpc::Channel& channel, const std::stop_token&
   node::v1::HandshakeRequest request;
   request.set_protocol(kProtocol);
   node::v1::HandshakeReply reply;
-  LOCKSTEP_TRY(rpcStatus(stub->Handshake(&context, request, &reply),
-                         "the agent does not answer", name_));
+  LOCKSTEP_TRY(
+      rpcStatus(stub->Handshake(&context, request, &reply), "the agent does not answer", name_));
   if (reply.protocol() != kProtocol) {
     Error error = makeError(Code::kFailedPrecondition, "the agent speaks protocol {}, not {}",
                             reply.protocol(), kProtocol);

@@ -20,7 +20,7 @@ namespace lockstep::app {
 
 // What has changed; empty parts are as before.
 struct NodeNews {
-  std::optional<NodePhase> phase;     // with `error` of this phase, absent: none
+  std::optional<NodePhase> phase;  // with `error` of this phase, absent: none
   std::optional<Error> error;
   std::optional<std::string> detail;
   std::optional<NodeInventory> inventory;
@@ -65,10 +65,10 @@ class Node final : public NodeAccess {
   std::condition_variable_any changed_;
   bool wanted_ = false;
   bool connected_ = false;
-  std::optional<Error> failure_;             // of the last wish
+  std::optional<Error> failure_;  // of the last wish
   NodeInventory inventory_;
   std::stop_source attempt_;
-  std::shared_ptr<NodeLink> link_;           // made anew after a disconnect
+  std::shared_ptr<NodeLink> link_;  // made anew after a disconnect
   std::shared_ptr<grpc::Channel> agent_;
   std::map<std::string, std::shared_ptr<grpc::Channel>> channels_;  // by local socket
   std::atomic<bool> served_ = false;  // since the wish: a loss is mended, not told as a failure

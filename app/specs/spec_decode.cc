@@ -27,10 +27,14 @@ struct Decoder {
 
   static std::string shown(const YamlNode& node) {
     switch (node.kind) {
-      case YamlNode::Kind::kNull: return "empty";
-      case YamlNode::Kind::kMap: return "a group of fields";
-      case YamlNode::Kind::kList: return "a list";
-      case YamlNode::Kind::kScalar: break;
+      case YamlNode::Kind::kNull:
+        return "empty";
+      case YamlNode::Kind::kMap:
+        return "a group of fields";
+      case YamlNode::Kind::kList:
+        return "a list";
+      case YamlNode::Kind::kScalar:
+        break;
     }
     std::string text = node.value.substr(0, 40);
     if (text.size() < node.value.size()) text += "…";
@@ -53,7 +57,8 @@ struct Decoder {
       }
     }
     if (node.kind != YamlNode::Kind::kMap) {
-      problem(node, path, (path.empty() ? "the file" : "'" + lastName(path) + "'") + " is " + shown(node),
+      problem(node, path,
+              (path.empty() ? "the file" : "'" + lastName(path) + "'") + " is " + shown(node),
               "expected " + fieldList(type));
       return;
     }
@@ -181,11 +186,16 @@ struct Decoder {
   static std::string expected(const FieldDescriptor& field) {
     switch (field.cpp_type()) {
       case FieldDescriptor::CPPTYPE_INT32:
-      case FieldDescriptor::CPPTYPE_INT64: return "expected a whole number";
-      case FieldDescriptor::CPPTYPE_UINT64: return "expected a whole number, 0 or more";
-      case FieldDescriptor::CPPTYPE_DOUBLE: return "expected a number";
-      case FieldDescriptor::CPPTYPE_BOOL: return "expected true or false";
-      default: break;
+      case FieldDescriptor::CPPTYPE_INT64:
+        return "expected a whole number";
+      case FieldDescriptor::CPPTYPE_UINT64:
+        return "expected a whole number, 0 or more";
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        return "expected a number";
+      case FieldDescriptor::CPPTYPE_BOOL:
+        return "expected true or false";
+      default:
+        break;
     }
     const auto& choices = choicesOf(field);
     if (!choices.empty()) return "expected one of " + join(choices);
@@ -252,7 +262,8 @@ struct Decoder {
         add ? r->AddString(&out, &field, node.value) : r->SetString(&out, &field, node.value);
         return;
       }
-      default: return wrong();
+      default:
+        return wrong();
     }
   }
 };
@@ -266,8 +277,8 @@ std::size_t distance(const std::string& a, const std::string& b) {
         d[i][j] = i + j;
         continue;
       }
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1,
-                          d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      d[i][j] = std::min(
+          {d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
         d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
       }
@@ -401,9 +412,12 @@ std::string helpOf(const FieldDescriptor& field) {
 
 const Descriptor* rootOf(SpecKind kind) {
   switch (kind) {
-    case SpecKind::kRun: return spec::v1::RunSpec::descriptor();
-    case SpecKind::kCluster: return spec::v1::ClusterSpec::descriptor();
-    case SpecKind::kModel: return spec::v1::ModelSpec::descriptor();
+    case SpecKind::kRun:
+      return spec::v1::RunSpec::descriptor();
+    case SpecKind::kCluster:
+      return spec::v1::ClusterSpec::descriptor();
+    case SpecKind::kModel:
+      return spec::v1::ModelSpec::descriptor();
   }
   return nullptr;
 }
@@ -444,8 +458,8 @@ const FieldDescriptor* findField(SpecKind kind, std::string_view path, const Des
   return field;
 }
 
-void decode(const YamlNode& node, const std::string& file, Message& message,
-            std::string* modelPath, std::vector<SpecProblem>& problems) {
+void decode(const YamlNode& node, const std::string& file, Message& message, std::string* modelPath,
+            std::vector<SpecProblem>& problems) {
   Decoder{file, problems, modelPath}.message(node, "", message);
 }
 

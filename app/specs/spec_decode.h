@@ -11,8 +11,8 @@
 
 namespace lockstep::app {
 
-// Writes what is right into `message` and appends a problem for each mistake. `modelPath`, where not
-// null, receives the path of a run spec whose model is the name of a file.
+// Writes what is right into `message` and appends a problem for each mistake. `modelPath`, where
+// not null, receives the path of a run spec whose model is the name of a file.
 void decode(const YamlNode& node, const std::string& file, google::protobuf::Message& message,
             std::string* modelPath, std::vector<SpecProblem>& problems);
 

@@ -1,6 +1,5 @@
 // Specs from files: models by path, data paths, --set, and clusters of this machine.
 #include <google/protobuf/descriptor.h>
-
 #include <sys/stat.h>
 
 #include "app/core/home.h"
@@ -142,14 +141,16 @@ Result<RunSpecFile> completeRunSpec(const std::string& yaml, const std::string& 
 
   const SpecText text = SpecText::parse(yaml, file, SpecKind::kRun);
   std::optional<SpecText> model;
-  if (const auto* entry = root.find("model");
-      !modelPath.empty() && entry != nullptr) {
+  if (const auto* entry = root.find("model"); !modelPath.empty() && entry != nullptr) {
     const std::string path = absolutePath(modelPath, folderOf(file));
     auto content = readSpec(path, "model");
     if (!content.ok()) {
-      SpecProblem problem{file, entry->node.line, entry->node.column,
+      SpecProblem problem{file,
+                          entry->node.line,
+                          entry->node.column,
                           "cannot read the model '" + modelPath + "' (" + content.error().why + ")",
-                          "expected a model's fields or the path of a file with them", "model"};
+                          "expected a model's fields or the path of a file with them",
+                          "model"};
       return problem.error();
     }
     model = SpecText::parse(*content, path, SpecKind::kModel);

@@ -42,9 +42,10 @@ Result<std::string> importTfConfig(std::string_view json, std::string_view name)
   }
   const auto* cluster = root.find("cluster");
   if (cluster == nullptr || cluster->node.kind != YamlNode::Kind::kMap) {
-    return invalidArgument("TF_CONFIG:{}:{}: no cluster, expected {{\"cluster\": {{\"worker\": "
-                           "[\"host:port\"]}}}}",
-                           root.line, root.column);
+    return invalidArgument(
+        "TF_CONFIG:{}:{}: no cluster, expected {{\"cluster\": {{\"worker\": "
+        "[\"host:port\"]}}}}",
+        root.line, root.column);
   }
   spec::v1::ClusterSpec spec;
   spec.set_version(1);
@@ -81,9 +82,10 @@ Result<std::string> importTfConfig(std::string_view json, std::string_view name)
     const std::string& role = entry.key.value;
     if (role != "chief" && role != "master" && role != "worker" && role != "ps" &&
         role != "evaluator") {
-      return invalidArgument("TF_CONFIG:{}:{}: unknown role '{}', expected chief, worker, ps or "
-                             "evaluator",
-                             entry.key.line, entry.key.column, role);
+      return invalidArgument(
+          "TF_CONFIG:{}:{}: unknown role '{}', expected chief, worker, ps or "
+          "evaluator",
+          entry.key.line, entry.key.column, role);
     }
   }
   if (spec.nodes().empty()) {
@@ -135,7 +137,8 @@ Result<std::string> importHostfile(std::string_view text, std::string_view name)
     for (std::size_t i = 1; i < words.size(); ++i) {
       const auto equals = words[i].find('=');
       const std::string key = words[i].substr(0, equals);
-      if (equals == std::string::npos || (key != "slots" && key != "max_slots" && key != "max-slots")) {
+      if (equals == std::string::npos ||
+          (key != "slots" && key != "max_slots" && key != "max-slots")) {
         return invalidArgument("hostfile:{}: '{}', expected slots=NUMBER", line, words[i]);
       }
       if (key == "slots" && !number(std::string_view(words[i]).substr(equals + 1))) {

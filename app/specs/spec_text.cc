@@ -29,10 +29,10 @@ std::string keyOf(const std::string& part) {
 }
 
 struct Found {
-  const YamlNode* node = nullptr;              // of the longest beginning that is there
-  const YamlNode::Entry* entry = nullptr;      // where the node is a field's value
+  const YamlNode* node = nullptr;          // of the longest beginning that is there
+  const YamlNode::Entry* entry = nullptr;  // where the node is a field's value
   const YamlNode* parent = nullptr;
-  std::size_t depth = 0;                       // how many parts are there
+  std::size_t depth = 0;  // how many parts are there
 };
 
 Found walk(const YamlNode& root, const std::vector<std::string>& parts) {
@@ -218,16 +218,36 @@ SpecProblem SpecText::State::at(const Error& error) const {
   return problem;
 }
 
-const std::string& SpecText::text() const { return state_->text; }
-const std::string& SpecText::file() const { return state_->file; }
-SpecKind SpecText::kind() const { return state_->kind; }
-bool SpecText::readable() const { return state_->readable; }
-bool SpecText::ok() const { return state_->readable && state_->problems.empty(); }
-const std::vector<SpecProblem>& SpecText::problems() const { return state_->problems; }
-std::shared_ptr<const spec::v1::RunSpec> SpecText::run() const { return state_->run; }
-std::shared_ptr<const spec::v1::ClusterSpec> SpecText::cluster() const { return state_->cluster; }
-std::shared_ptr<const spec::v1::ModelSpec> SpecText::model() const { return state_->model; }
-SpecProblem SpecText::locate(const Error& error) const { return state_->at(error); }
+const std::string& SpecText::text() const {
+  return state_->text;
+}
+const std::string& SpecText::file() const {
+  return state_->file;
+}
+SpecKind SpecText::kind() const {
+  return state_->kind;
+}
+bool SpecText::readable() const {
+  return state_->readable;
+}
+bool SpecText::ok() const {
+  return state_->readable && state_->problems.empty();
+}
+const std::vector<SpecProblem>& SpecText::problems() const {
+  return state_->problems;
+}
+std::shared_ptr<const spec::v1::RunSpec> SpecText::run() const {
+  return state_->run;
+}
+std::shared_ptr<const spec::v1::ClusterSpec> SpecText::cluster() const {
+  return state_->cluster;
+}
+std::shared_ptr<const spec::v1::ModelSpec> SpecText::model() const {
+  return state_->model;
+}
+SpecProblem SpecText::locate(const Error& error) const {
+  return state_->at(error);
+}
 
 std::optional<TextMark> SpecText::mark(std::string_view path) const {
   const auto parts = splitPath(path);
@@ -316,8 +336,8 @@ Result<TextEdit> SpecText::State::add(const Found& found, const std::vector<std:
   }
   const std::string key = yamlScalar(keyOf(parts[found.depth]), true);
   const YamlNode& parent = *found.node;
-  if (parent.kind == YamlNode::Kind::kNull || (parent.kind == YamlNode::Kind::kMap &&
-                                               !parent.flow && parent.entries.empty())) {
+  if (parent.kind == YamlNode::Kind::kNull ||
+      (parent.kind == YamlNode::Kind::kMap && !parent.flow && parent.entries.empty())) {
     if (found.depth == 0) {
       std::string lead = text.empty() || text.back() == '\n' ? "" : "\n";
       return TextEdit{text.size(), 0, lead + key + ": " + below + "\n"};
@@ -357,7 +377,8 @@ TextEdit SpecText::State::remove(const Found& found) const {
     return {from, end - from, ""};
   }
   const std::size_t start = lineStart(text, entry.key.offset);
-  const bool alone = trimmed(std::string_view(text).substr(start, entry.key.offset - start)).empty();
+  const bool alone =
+      trimmed(std::string_view(text).substr(start, entry.key.offset - start)).empty();
   if (!alone && index + 1 < parent.entries.size()) {  // the first, on the line of the '-'
     return {entry.key.offset, parent.entries[index + 1].key.offset - entry.key.offset, ""};
   }
@@ -378,12 +399,11 @@ Result<TextEdit> SpecText::edit(std::string_view path, std::string_view value) c
     if (parts[found.depth][0] == '[' && !field->is_map()) {
       return invalidArgument("there is no item {}", path);
     }
-    return state_->add(found, parts, written(field->is_map() ? nullptr : field,
-                                             std::string(value), item));
+    return state_->add(found, parts,
+                       written(field->is_map() ? nullptr : field, std::string(value), item));
   }
   if (value.empty() && found.entry != nullptr) return state_->remove(found);
-  const std::string text =
-      written(field->is_map() ? nullptr : field, std::string(value), item);
+  const std::string text = written(field->is_map() ? nullptr : field, std::string(value), item);
   if (found.node->kind == YamlNode::Kind::kNull) {
     return TextEdit{found.node->offset, 0, " " + text};
   }
@@ -554,9 +574,14 @@ std::vector<FieldInfo> SpecText::fields(SpecKind kind, std::string_view path) {
         case FieldDescriptor::CPPTYPE_STRING:
           info.type = list ? FieldType::kTextList : FieldType::kText;
           break;
-        case FieldDescriptor::CPPTYPE_BOOL: info.type = FieldType::kBoolean; break;
-        case FieldDescriptor::CPPTYPE_DOUBLE: info.type = FieldType::kNumber; break;
-        default: info.type = list ? FieldType::kIntegerList : FieldType::kInteger;
+        case FieldDescriptor::CPPTYPE_BOOL:
+          info.type = FieldType::kBoolean;
+          break;
+        case FieldDescriptor::CPPTYPE_DOUBLE:
+          info.type = FieldType::kNumber;
+          break;
+        default:
+          info.type = list ? FieldType::kIntegerList : FieldType::kInteger;
       }
     }
     info.choices = choicesOf(field);

@@ -4,8 +4,8 @@
 // Paths name the fields of proto/lockstep/spec/v1/spec.proto: "training.optimizer.learning_rate",
 // "model.layers[1].conv2d.kernel", "nodes[0].ssh.host", "nodes[0].data[train/x.gz]" (map entry).
 //
-// The YAML has the fields' names, with layers in a compact form:  - conv2d: {filters: 32, kernel: 3}
-// No anchors, aliases, tags, second documents or duplicate keys; at most 1 MiB and 32 levels.
+// The YAML has the fields' names, with layers in a compact form:  - conv2d: {filters: 32, kernel:
+// 3} No anchors, aliases, tags, second documents or duplicate keys; at most 1 MiB and 32 levels.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ struct SpecProblem {
 };
 
 struct TextMark {
-  int line = 0, column = 0;  // from 1
+  int line = 0, column = 0;            // from 1
   std::size_t offset = 0, length = 0;  // bytes in the text
 };
 
@@ -50,7 +50,15 @@ struct TextEdit {
 };
 
 enum class FieldType : std::uint8_t {
-  kText, kInteger, kNumber, kBoolean, kMessage, kTextList, kIntegerList, kMessageList, kMap,
+  kText,
+  kInteger,
+  kNumber,
+  kBoolean,
+  kMessage,
+  kTextList,
+  kIntegerList,
+  kMessageList,
+  kMap,
 };
 struct FieldInfo {
   std::string name;
@@ -79,7 +87,7 @@ class SpecText {
   std::shared_ptr<const spec::v1::ClusterSpec> cluster() const;
   std::shared_ptr<const spec::v1::ModelSpec> model() const;  // kModel, or a run's inline model
 
-  std::optional<TextMark> mark(std::string_view path) const;    // of the value
+  std::optional<TextMark> mark(std::string_view path) const;  // of the value
   // Of the longest beginning of the path that stands in the text.
   TextMark nearestMark(std::string_view path) const;
   std::optional<std::string> value(std::string_view path) const;  // scalars, unquoted
@@ -146,7 +154,7 @@ ClusterSpecFile localCluster(int nodes, const std::string& localFolder, const st
 // What a model looks like, layer by layer, for one sample.
 struct LayerRow {
   std::string name, kind;
-  std::string output;        // "26x26x32"
+  std::string output;  // "26x26x32"
   std::int64_t parameters = 0;
   double forwardFlops = 0;
   std::int64_t activationBytes = 0;

@@ -18,23 +18,24 @@ std::string scalar(const Message& message, const FieldDescriptor& field, int ind
   const bool item = index >= 0;
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
-      return fmt::format("{}", item ? r->GetRepeatedInt32(message, &field, index)
-                                    : r->GetInt32(message, &field));
+      return fmt::format(
+          "{}", item ? r->GetRepeatedInt32(message, &field, index) : r->GetInt32(message, &field));
     case FieldDescriptor::CPPTYPE_INT64:
-      return fmt::format("{}", item ? r->GetRepeatedInt64(message, &field, index)
-                                    : r->GetInt64(message, &field));
+      return fmt::format(
+          "{}", item ? r->GetRepeatedInt64(message, &field, index) : r->GetInt64(message, &field));
     case FieldDescriptor::CPPTYPE_UINT64:
       return fmt::format("{}", item ? r->GetRepeatedUInt64(message, &field, index)
                                     : r->GetUInt64(message, &field));
     case FieldDescriptor::CPPTYPE_DOUBLE:
       return fmt::format("{}", item ? r->GetRepeatedDouble(message, &field, index)
                                     : r->GetDouble(message, &field));
-    case FieldDescriptor::CPPTYPE_BOOL: return r->GetBool(message, &field) ? "true" : "false";
-    default: break;
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return r->GetBool(message, &field) ? "true" : "false";
+    default:
+      break;
   }
-  return yamlScalar(item ? r->GetRepeatedString(message, &field, index)
-                         : r->GetString(message, &field),
-                    true);
+  return yamlScalar(
+      item ? r->GetRepeatedString(message, &field, index) : r->GetString(message, &field), true);
 }
 
 std::vector<const FieldDescriptor*> fieldsSet(const Message& message) {

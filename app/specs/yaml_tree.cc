@@ -35,7 +35,8 @@ class Builder : public YAML::EventHandler {
     add(std::move(node));
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    refuse(mark, "an alias (*)", "expected the value itself: anchors and aliases are not used here");
+    refuse(mark, "an alias (*)",
+           "expected the value itself: anchors and aliases are not used here");
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
@@ -110,14 +111,14 @@ class Builder : public YAML::EventHandler {
       level.node.items.push_back(std::move(node));
     } else if (!level.haveKey) {
       if (node.kind != YamlNode::Kind::kScalar) {
-        throw Refusal{{node.line, node.column, "a field name that is not a word",
-                       "expected 'name: value'"}};
+        throw Refusal{
+            {node.line, node.column, "a field name that is not a word", "expected 'name: value'"}};
       }
       for (const auto& entry : level.node.entries) {
         if (entry.key.value == node.value) {
-          throw Refusal{{node.line, node.column, "'" + node.value + "' is given twice",
-                         "expected it once (first in line " + std::to_string(entry.key.line) +
-                             ")"}};
+          throw Refusal{
+              {node.line, node.column, "'" + node.value + "' is given twice",
+               "expected it once (first in line " + std::to_string(entry.key.line) + ")"}};
         }
       }
       level.key = std::move(node);
@@ -133,7 +134,9 @@ class Builder : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-bool isBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool isBlank(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
 
 std::size_t skipBlanksAndComments(const std::string& text, std::size_t at) {
   while (at < text.size()) {
@@ -325,11 +328,21 @@ std::string yamlScalar(std::string_view text, bool isText) {
   std::string out = "\"";
   for (const char c : text) {
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\t': out += "\\t"; break;
-      case '\r': out += "\\r"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
           out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));

@@ -31,7 +31,9 @@ bool drainUntil(Inbox& inbox, Done done, int limitMs = kLimitMs) {
   return true;
 }
 
-bool alive(int pid) { return pid > 0 && ::kill(pid, 0) == 0; }
+bool alive(int pid) {
+  return pid > 0 && ::kill(pid, 0) == 0;
+}
 
 }  // namespace
 
@@ -40,7 +42,8 @@ class ClusterTest : public QObject {
 
  private Q_SLOTS:
   void initTestCase() {
-    const std::string agent = qEnvironmentVariable("LOCKSTEP_BIN").toStdString() + "/lockstep-agent";
+    const std::string agent =
+        qEnvironmentVariable("LOCKSTEP_BIN").toStdString() + "/lockstep-agent";
     struct stat there {};
     if (::stat(agent.c_str(), &there) != 0) QSKIP("there is no lockstep-agent in $LOCKSTEP_BIN");
   }

@@ -10,7 +10,6 @@
 #include <QProcess>
 #include <QTemporaryDir>
 #include <QTest>
-
 #include <memory>
 
 #include "app/history/history.h"
@@ -72,8 +71,8 @@ class CliRunTest : public QObject {
   }
 
   void eventsInOrder() {
-    const Outcome run = lockstepRun({"run", kExample, "--local", "3", "--json", "--every", "1", "--set",
-                              "training.max_steps=12"});
+    const Outcome run = lockstepRun({"run", kExample, "--local", "3", "--json", "--every", "1",
+                                     "--set", "training.max_steps=12"});
     QVERIFY2(run.exitCode == 0, run.errors.constData());
     QVERIFY(run.onlyObjects);
     QVERIFY(run.events.size() >= 14);
@@ -98,11 +97,11 @@ class CliRunTest : public QObject {
 
   void badInputIsExit2_data() {
     QTest::addColumn<QStringList>("words");
-    QTest::newRow("set") << QStringList{"run", kExample, "--local", "1", "--json", "--set",
-                                        "training.bach=1"};
+    QTest::newRow("set") << QStringList{"run",    kExample, "--local",        "1",
+                                        "--json", "--set",  "training.bach=1"};
     QTest::newRow("absent") << QStringList{"run", "/nowhere.yaml", "--local", "1", "--json"};
-    QTest::newRow("value") << QStringList{"run", kExample, "--local", "1", "--json", "--set",
-                                          "training.batch=-1"};
+    QTest::newRow("value") << QStringList{"run",    kExample, "--local",          "1",
+                                          "--json", "--set",  "training.batch=-1"};
   }
   void badInputIsExit2() {
     QFETCH(QStringList, words);
@@ -134,8 +133,8 @@ class CliRunTest : public QObject {
     QVERIFY(readUntil(*process, output, "\"event\":\"step\""));
     process->kill();
     QVERIFY(process->waitForFinished(kLimitMs));
-    const QString id = QJsonDocument::fromJson(output.left(output.indexOf('\n')))
-                           .object().value("run").toString();
+    const QString id =
+        QJsonDocument::fromJson(output.left(output.indexOf('\n'))).object().value("run").toString();
     QVERIFY(!id.isEmpty());
     const Outcome attached = lockstepRun({"attach", id, "--json"});
     QVERIFY2(attached.exitCode == 0, attached.errors.constData());

@@ -1,8 +1,8 @@
-#include <QTest>
+#include "app/runs/preview.h"
 
+#include <QTest>
 #include <cmath>
 
-#include "app/runs/preview.h"
 #include "app/specs/spec_text.h"
 #include "engine/plan/plan.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -36,7 +36,8 @@ class PreviewTest : public QObject {
     for (const char* example : {"fashion-mlp.yaml", "fashion-cnn.yaml"}) {
       for (int ranks = 1; ranks <= 3; ++ranks) {
         for (const char* comm : {"", "shm"}) {
-          QTest::addRow("%s on %d %s", example, ranks, comm) << QString(example) << ranks << QString(comm);
+          QTest::addRow("%s on %d %s", example, ranks, comm)
+              << QString(example) << ranks << QString(comm);
         }
       }
     }
@@ -59,8 +60,9 @@ class PreviewTest : public QObject {
     }
     QCOMPARE(samples, request.spec->training().batch());
     QVERIFY(preview->stepSeconds > 0);
-    QVERIFY(std::abs(preview->samplesPerSecond * preview->stepSeconds /
-                         static_cast<double>(samples) - 1) < 1e-6);
+    QVERIFY(
+        std::abs(preview->samplesPerSecond * preview->stepSeconds / static_cast<double>(samples) -
+                 1) < 1e-6);
     QVERIFY(!preview->measured);
 
     // The text is the plan.

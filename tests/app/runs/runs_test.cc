@@ -7,7 +7,6 @@
 #include <QFile>
 #include <QTemporaryDir>
 #include <QTest>
-
 #include <set>
 
 #include "app/cluster/cluster_session.h"
@@ -137,7 +136,8 @@ class RunsTest : public QObject {
  private Q_SLOTS:
   void initTestCase() {
     struct stat there {};
-    const std::string agent = qEnvironmentVariable("LOCKSTEP_BIN").toStdString() + "/lockstep-agent";
+    const std::string agent =
+        qEnvironmentVariable("LOCKSTEP_BIN").toStdString() + "/lockstep-agent";
     if (::stat(agent.c_str(), &there) != 0) QSKIP("there is no lockstep-agent in $LOCKSTEP_BIN");
     if (::stat("/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz", &there) != 0) {
       QSKIP("dataset-fashion-mnist is not installed");

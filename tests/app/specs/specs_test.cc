@@ -1,6 +1,5 @@
 #include <QTemporaryDir>
 #include <QTest>
-
 #include <random>
 
 #include "app/specs/spec_text.h"
@@ -94,7 +93,8 @@ class SpecsTest : public QObject {
     row("layer of two kinds", "max_pool2d: {size: 2}", "max_pool2d: {size: 2}\n      add: {}",
         "f.yaml:9:7: a layer of two kinds, expected one of dense, conv2d, max_pool2d, flatten, "
         "activation, add");
-    row("group for list", "[28, 28, 1]", "28", "f.yaml:4:18: 'shape' is '28', expected a list: [a, b]");
+    row("group for list", "[28, 28, 1]", "28",
+        "f.yaml:4:18: 'shape' is '28', expected a list: [a, b]");
     row("twice", "batch: 64", "batch: 64\n  batch: 32",
         "f.yaml:18:3: 'batch' is given twice, expected it once (first in line 17)");
     row("anchor", "batch: 64", "batch: &x 64",
@@ -103,8 +103,8 @@ class SpecsTest : public QObject {
     row("tag", "batch: 64", "batch: !!int 64",
         "f.yaml:17:10: a tag (tag:yaml.org,2002:int), expected a plain value: tags are not used "
         "here");
-    row("second document", "data:", "---\ndata:",
-        "f.yaml:13:1: a second document, expected one document only");
+    row("second document",
+        "data:", "---\ndata:", "f.yaml:13:1: a second document, expected one document only");
     row("version", "version: 1", "version: 2",
         "f.yaml:1:10: version 2 of this format is not known, expected 1");
   }
@@ -118,8 +118,7 @@ class SpecsTest : public QObject {
 
   void meaning() {
     QCOMPARE(firstProblem(kRun, SpecKind::kRun), QString());
-    const QString kernel =
-        firstProblem(replaced(kRun, "kernel: 3", "kernel: 30"), SpecKind::kRun);
+    const QString kernel = firstProblem(replaced(kRun, "kernel: 3", "kernel: 30"), SpecKind::kRun);
     QVERIFY2(kernel.startsWith("f.yaml:7:37: "), qPrintable(kernel));
     QVERIFY2(kernel.contains("expected"), qPrintable(kernel));
     const QString units = firstProblem(replaced(kRun, "units: 10", "units: 0"), SpecKind::kRun);
@@ -158,9 +157,9 @@ class SpecsTest : public QObject {
     QCOMPARE(edited(kRun, "training.batch", "96"), replaced(kRun, "batch: 64", "batch: 96"));
     QCOMPARE(edited(kRun, "model.layers[3].dense.units", "12"),
              replaced(kRun, "units: 10 ", "units: 12 "));
-    QCOMPARE(edited(kRun, "training.epochs", "3"),
-             replaced(kRun, "  optimizer: {kind: adam}\n",
-                      "  optimizer: {kind: adam}\n  epochs: 3\n"));
+    QCOMPARE(
+        edited(kRun, "training.epochs", "3"),
+        replaced(kRun, "  optimizer: {kind: adam}\n", "  optimizer: {kind: adam}\n  epochs: 3\n"));
     QCOMPARE(edited(kRun, "training.optimizer.learning_rate", "0.1"),
              replaced(kRun, "{kind: adam}", "{kind: adam, learning_rate: 0.1}"));
     QCOMPARE(edited(kRun, "model.layers[0].conv2d.activation", ""),
@@ -180,13 +179,13 @@ class SpecsTest : public QObject {
   // Whatever is typed into a text field comes back as it was typed.
   void editsKeepTheirValue() {
     for (const char* value :
-         {"a: b", "- x", "#1", "it's", "\"q\"", "true", "null", "~", "1e5", " padded ", "日本", "a,b",
-          "{x}", "[y]", "&z", "*z", "!t", "%d", "@h", "`c`", "back\\slash", "two\nlines", "?", "-",
-          "x # y", "|", ">", "0x10", "=", "<<"}) {
+         {"a: b",  "- x",      "#1",   "it's", "\"q\"",       "true",       "null", "~",
+          "1e5",   " padded ", "日本", "a,b",  "{x}",         "[y]",        "&z",   "*z",
+          "!t",    "%d",       "@h",   "`c`",  "back\\slash", "two\nlines", "?",    "-",
+          "x # y", "|",        ">",    "0x10", "=",           "<<"}) {
       for (const char* path : {"model.name", "data.train.images", "model.layers[0].name",
                                "model.layers[3].name", "strategy.kind"}) {
-        const SpecText spec =
-            SpecText::parse(edited(kRun, path, value), "f.yaml", SpecKind::kRun);
+        const SpecText spec = SpecText::parse(edited(kRun, path, value), "f.yaml", SpecKind::kRun);
         QVERIFY2(spec.readable(), spec.text().c_str());
         QVERIFY2(spec.value(path).has_value(), spec.text().c_str());
         QCOMPARE(QString::fromStdString(*spec.value(path)), QString(value));
@@ -214,10 +213,12 @@ class SpecsTest : public QObject {
     row("role", "nodes:\n  - name: a\n    roles: [wroker]\n",
         "f.yaml:3:13: 'roles[0]' is 'wroker', expected one of worker, ps, chief, evaluator (did "
         "you mean 'worker'?)");
-    row("comm", "comm: glue\nnodes:\n  - name: a\n", "f.yaml:1:7: 'comm' is 'glue', expected one of");
+    row("comm", "comm: glue\nnodes:\n  - name: a\n",
+        "f.yaml:1:7: 'comm' is 'glue', expected one of");
     row("twice the name", "nodes:\n  - name: a\n  - name: a\n", "f.yaml:3:");
     row("no nodes", "name: x\n", "f.yaml:");
-    row("list", "- a\n", "f.yaml:1:1: the file is a list, expected the fields version, name, nodes");
+    row("list", "- a\n",
+        "f.yaml:1:1: the file is a list, expected the fields version, name, nodes");
   }
   void clusters() {
     QFETCH(QString, text);
@@ -282,8 +283,7 @@ class SpecsTest : public QObject {
     const auto cluster = loadClusterSpec(LOCKSTEP_SOURCE_DIR "/resources/examples/local-3.yaml");
     QVERIFY2(cluster.ok(), cluster.ok() ? "" : cluster.error().text().c_str());
     QCOMPARE(cluster->spec->nodes_size(), 3);
-    const SpecText again =
-        SpecText::parse(toYaml(*cluster->spec), "local-3", SpecKind::kCluster);
+    const SpecText again = SpecText::parse(toYaml(*cluster->spec), "local-3", SpecKind::kCluster);
     QVERIFY(again.ok());
     QCOMPARE(again.cluster()->SerializeAsString(), cluster->spec->SerializeAsString());
     QCOMPARE(localCluster(3, "/h", "shm").spec->nodes_size(), 1);
@@ -296,8 +296,7 @@ class SpecsTest : public QObject {
     const std::string model =
         "name: other\ninput: {shape: [28, 28, 1]}\nlayers:\n  - flatten\n  - dense: {units: 10}\n";
     QVERIFY(writeFileAtomically(root + "/model.yaml", model).ok());
-    const std::string spec =
-        "model: model.yaml\n" + kRun.substr(kRun.find("data:"));
+    const std::string spec = "model: model.yaml\n" + kRun.substr(kRun.find("data:"));
     QVERIFY(writeFileAtomically(root + "/run.yaml", spec).ok());
     auto loaded = loadRunSpec(root + "/run.yaml", {"training.batch=96", "model.name=renamed"});
     QVERIFY2(loaded.ok(), loaded.ok() ? "" : loaded.error().text().c_str());
@@ -315,7 +314,8 @@ class SpecsTest : public QObject {
     QCOMPARE(wrong.error().code, Code::kNotFound);
 
     // A mistake in the model's own file is told there.
-    QVERIFY(writeFileAtomically(root + "/model.yaml", replaced(model, "units: 10", "units: -1")).ok());
+    QVERIFY(
+        writeFileAtomically(root + "/model.yaml", replaced(model, "units: 10", "units: -1")).ok());
     wrong = loadRunSpec(root + "/run.yaml");
     QVERIFY2(wrong.error().what.rfind(root + "/model.yaml:5:", 0) == 0, wrong.error().what.c_str());
 
@@ -346,17 +346,26 @@ class SpecsTest : public QObject {
   // Any bytes give problems, never a crash or a hang, and marks stay within the text.
   void mutations() {
     std::mt19937 random(7);
-    const std::string pieces = "{}[]:,-#&*!|>'\"%@` \n\t\\\xff\x80" "a0:";
+    const std::string pieces =
+        "{}[]:,-#&*!|>'\"%@` \n\t\\\xff\x80"
+        "a0:";
     for (int i = 0; i < 3000; ++i) {
       std::string text = kRun;
       const int count = 1 + static_cast<int>(random() % 6);
       for (int k = 0; k < count; ++k) {
         const std::size_t at = random() % text.size();
         switch (random() % 4) {
-          case 0: text[at] = pieces[random() % pieces.size()]; break;
-          case 1: text.erase(at, 1 + random() % 8); break;
-          case 2: text.insert(at, 1 + random() % 3, pieces[random() % pieces.size()]); break;
-          default: text.insert(at, text.substr(random() % text.size(), random() % 20));
+          case 0:
+            text[at] = pieces[random() % pieces.size()];
+            break;
+          case 1:
+            text.erase(at, 1 + random() % 8);
+            break;
+          case 2:
+            text.insert(at, 1 + random() % 3, pieces[random() % pieces.size()]);
+            break;
+          default:
+            text.insert(at, text.substr(random() % text.size(), random() % 20));
         }
         if (text.empty()) text = " ";
       }
