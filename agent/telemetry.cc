@@ -108,6 +108,12 @@ void Telemetry::sendSteps() {
   };
   runtime::StepRecord record;
   while (ring_->pop(record)) {
+    // An epoch's record stands between its last step and the next one's first.
+    if (record.epoch != epoch_) {
+      if (!packer_.empty()) send();
+      sendOthers();
+      epoch_ = record.epoch;
+    }
     if (!packer_.add(record)) {
       send();
       packer_.add(record);
@@ -117,19 +123,33 @@ void Telemetry::sendSteps() {
   if (!packer_.empty()) send();
 }
 
+void Telemetry::takeOthers() {
+  for (node::v1::FromWorker& message : others_) taken_.push_back(std::move(message));
+  others_.clear();
+}
+
+void Telemetry::sendOthers() {
+  {
+    std::lock_guard lock(mutex_);
+    takeOthers();
+  }
+  for (const node::v1::FromWorker& message : taken_) channel_.send(message);
+  taken_.clear();
+}
+
 void Telemetry::work() {
   for (;;) {
-    std::deque<node::v1::FromWorker> others;
     bool stop = false;
     {
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, kInterval, [&] { return stop_; });
-      others.swap(others_);
+      takeOthers();
       stop = stop_;
     }
-    // What was enqueued was observed after the steps that are in the ring now or went before.
+    // What was taken was observed after the steps that are in the ring now or went before.
     sendSteps();
-    for (const node::v1::FromWorker& message : others) channel_.send(message);
+    for (const node::v1::FromWorker& message : taken_) channel_.send(message);
+    taken_.clear();
     if (stop) return;
   }
 }

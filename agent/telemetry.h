@@ -78,6 +78,8 @@ class Telemetry final : public runtime::TrainerObserver {
  private:
   void work();
   void sendSteps();
+  void takeOthers();   // needs mutex_
+  void sendOthers();
   void enqueue(node::v1::FromWorker message, bool urgent);
 
   int rank_;
@@ -85,6 +87,8 @@ class Telemetry final : public runtime::TrainerObserver {
   std::function<void(std::int64_t)> ready_;
   std::unique_ptr<StepRing> ring_ = std::make_unique<StepRing>();
   StepPacker packer_;
+  std::int64_t epoch_ = 0;                   // of the last step packed
+  std::deque<node::v1::FromWorker> taken_;   // from others_, to be sent next
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<node::v1::FromWorker> others_;  // mutex_

@@ -211,6 +211,14 @@ void printLog(const LogRow& row, bool json) {
   std::fflush(stdout);
 }
 
+// A launch whose process ended in the middle: it has no nodes, and what they had prepared has expired.
+bool abandoned(const History& history, const RunRow& row) {
+  constexpr std::int64_t kLongest = 180'000'000'000;
+  if (row.phase != RunPhase::kLaunching || wallNow() - row.createdNs < kLongest) return false;
+  const auto documents = history.documents(row.run);
+  return documents.ok() && documents->nodes.empty();
+}
+
 }  // namespace
 
 int runCommand(const Globals& globals, const Arguments& arguments) {
@@ -344,8 +352,17 @@ int runsCommand(const Globals& globals, const Arguments& arguments) {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
     LOCKSTEP_ASSIGN(const auto rows, history->list());
     std::vector<RunRow> running;
-    for (const RunRow& row : rows)
-      if (!isFinal(row.phase)) running.push_back(row);
+    for (RunRow row : rows) {
+      if (isFinal(row.phase)) continue;
+      if (abandoned(*history, row)) {
+        row.phase = RunPhase::kExpired;
+        row.error = "its launch was never completed";
+        row.finishedNs = wallNow();
+        LOCKSTEP_TRY(history->update(row));
+        continue;
+      }
+      running.push_back(std::move(row));
+    }
     printRuns(running, json);
     if (running.empty() && !json) std::fprintf(stderr, "no run is under way\n");
     return {};

@@ -42,7 +42,7 @@ class Curve {
 };
 
 struct NodeFigures {
-  double cpu = NAN, memory = NAN, in = NAN, out = NAN;
+  double cpu = NAN, memory = NAN, in = NAN, out = NAN, loopback = NAN;
   bool reachable = true;
   std::string detail;
 };
@@ -142,6 +142,7 @@ class LiveView final : public RunReport {
     if (what == "memory") node.memory = value;
     if (what == "net_in") node.in = value;
     if (what == "net_out") node.out = value;
+    if (what == "loopback") node.loopback = value;
   }
 
   std::string headline() const {
@@ -174,6 +175,7 @@ class LiveView final : public RunReport {
   }
 
   std::string lossLine(int columns) const {
+    if (step_.step == 0) return style_.dim("waiting for the first step");
     std::string text = fmt::format("loss {:<8.4f}", step_.loss);
     if (std::isfinite(accuracy_)) text += fmt::format("  train {:5.1f} %", 100 * accuracy_);
     if (lastEpoch_)
@@ -192,7 +194,8 @@ class LiveView final : public RunReport {
       text += "  predicted " + millisecondsText(predicted_.stepSeconds) + " ms";
       if (measured > 0)
         text += fmt::format(" ({:+.0f} %)", 100 * (measured / predicted_.stepSeconds - 1));
-      if (!predicted_.measured) text += style_.dim("  from built-in costs");
+      text += style_.dim(predicted_.measured ? "  below: ms measured, ms predicted"
+                                             : "  from built-in costs; below: ms measured, ms predicted");
     }
     return text;
   }
@@ -241,20 +244,22 @@ class LiveView final : public RunReport {
       lines = table.lines();
       lines.front() = style_.dim(lines.front());
     } else {
-      lines.front() = style_.dim(lines.front() + "  ms: measured, predicted");
+      lines.front() = style_.dim(lines.front());
     }
     return lines;
   }
 
   std::vector<std::string> nodeTable() const {
     Table table;
-    table.header = {"node", "cpu", "memory", "in", "out", ""};
-    table.right = {false, true, true, true, true, false};
+    // Columns keep their width while the numbers change.
+    table.header = {"node", "   cpu", "    memory", "         in", "        out", "   loopback", ""};
+    table.right = {false, true, true, true, true, true, false};
     for (const auto& [name, node] : nodes_) {
       const auto value = [](double v, std::string text) { return std::isfinite(v) ? text : "–"; };
       table.rows.push_back({name, value(node.cpu, fmt::format("{:.0f} %", 100 * node.cpu)),
                             value(node.memory, bytesText(node.memory)),
                             value(node.in, rateText(node.in)), value(node.out, rateText(node.out)),
+                            value(node.loopback, rateText(node.loopback)),
                             node.reachable ? "" : style_.yellow("not reachable " + node.detail)});
     }
     std::vector<std::string> lines = table.lines();
@@ -263,7 +268,7 @@ class LiveView final : public RunReport {
   }
 
   std::vector<std::string> lines(const TerminalSize& size) const {
-    const int columns = size.columns;
+    const int columns = size.columns - 1;
     if (context_.row.run.empty()) return {style_.dim("· ") + progress_};
     std::vector<std::string> out{headline(), progressLine(columns), lossLine(columns), stepLine()};
     const auto room = [&] { return size.rows - 1 - static_cast<int>(out.size()); };

@@ -86,6 +86,19 @@ bool Cli::awaitEvent(QProcess& process, const QString& event, QByteArray& out, i
   }
 }
 
+bool Cli::awaitError(QProcess& process, const QByteArray& text, int limitMs) const {
+  QElapsedTimer timer;
+  timer.start();
+  QByteArray err;
+  process.setReadChannel(QProcess::StandardError);
+  while (!err.contains(text) && timer.elapsed() < limitMs && process.state() != QProcess::NotRunning) {
+    process.waitForReadyRead(100);
+    err += process.readAllStandardError();
+  }
+  process.setReadChannel(QProcess::StandardOutput);
+  return err.contains(text) || process.state() == QProcess::NotRunning;
+}
+
 CliResult Cli::finish(QProcess& process, QByteArray out, int limitMs) const {
   const bool ended = process.state() == QProcess::NotRunning || process.waitForFinished(limitMs);
   if (!ended) {

@@ -34,6 +34,8 @@ class Cli {
   std::unique_ptr<QProcess> start(const QStringList& arguments) const;
   // Until stdout has a line with this event; false after the limit. Appends what was read to `out`.
   bool awaitEvent(QProcess& process, const QString& event, QByteArray& out, int limitMs = 60000) const;
+  // Until stderr has the text, or the process has ended.
+  bool awaitError(QProcess& process, const QByteArray& text, int limitMs = 30000) const;
   CliResult finish(QProcess& process, QByteArray out, int limitMs = 120000) const;
 
   // lockstep-agent leave, in every local workdir; false where one could not.

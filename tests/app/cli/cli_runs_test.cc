@@ -140,7 +140,9 @@ class CliRunsTest : public QObject {
     QCOMPARE(followed.all("step").front()["step"].toInt(), 1);
     QCOMPARE(followed.last()["status"].toString(), QString("stopped"));
     QCOMPARE(followed.all("step").size(), followed.last()["steps"].toInt());
-    QVERIFY(!cli.run({"logs", run}).out.isEmpty());
+    const CliResult logs = cli.run({"logs", run, "--json"});
+    QCOMPARE(logs.exit, 0);
+    QVERIFY(logs.onlyJson);
     QVERIFY(cli.leave());
     QTRY_VERIFY2_WITH_TIMEOUT(cli.processes(run).isEmpty(), qPrintable(cli.processes(run).join("\n")), 10000);
   }
