@@ -15,7 +15,8 @@
 namespace lockstep::agent {
 namespace {
 
-// The process that holds the workdir's lock and answers at its socket; none where there is no agent.
+// The process that holds the workdir's lock and answers at its socket; none where there is no
+// agent.
 std::optional<int> agentOf(const Workdir& workdir) {
   if (!isLocked(workdir.runtime + "/agent.lock")) return std::nullopt;
   pid_t peer = 0;
@@ -42,10 +43,12 @@ bool end(int pid, Gone gone) {
 int leaveCommand(Arguments& arguments) {
   const std::string path = arguments.value("--workdir").value_or("");
   if (!arguments.rest().empty()) {
-    std::fprintf(stderr, "lockstep-agent leave: \"%s\" is not understood\n", arguments.rest().c_str());
+    std::fprintf(stderr, "lockstep-agent leave: \"%s\" is not understood\n",
+                 arguments.rest().c_str());
     return 2;
   }
-  if (std::error_code ignored; !path.empty() && path[0] == '/' && !std::filesystem::exists(path, ignored))
+  if (std::error_code ignored;
+      !path.empty() && path[0] == '/' && !std::filesystem::exists(path, ignored))
     return 0;
   const auto workdir = openWorkdir(path);
   if (!workdir.ok()) {

@@ -52,9 +52,8 @@ Result<Arguments> Arguments::parse(const std::vector<std::string>& words, const 
     }
     const std::size_t equals = word.find('=');
     const std::string name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
-    const auto known = std::find_if(grammar.flags.begin(), grammar.flags.end(), [&](auto flag) {
-      return flag == name || flag == name + "=";
-    });
+    const auto known = std::find_if(grammar.flags.begin(), grammar.flags.end(),
+                                    [&](auto flag) { return flag == name || flag == name + "="; });
     if (known == grammar.flags.end()) {
       std::string_view nearest;
       std::size_t best = 3;
@@ -65,8 +64,9 @@ Result<Arguments> Arguments::parse(const std::vector<std::string>& words, const 
           nearest = flag;
         }
       }
-      return usageError(fmt::format("unknown option --{}{}", name,
-                                    nearest.empty() ? "" : fmt::format("; did you mean --{}?", nearest)));
+      return usageError(
+          fmt::format("unknown option --{}{}", name,
+                      nearest.empty() ? "" : fmt::format("; did you mean --{}?", nearest)));
     }
     if (!known->ends_with('=')) {
       if (equals != std::string::npos) return usageError(fmt::format("--{} takes no value", name));

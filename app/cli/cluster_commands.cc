@@ -29,7 +29,8 @@ void printNode(const NodeStatus& node) {
 void printTable(const ClusterSession& session) {
   const Style style(wantsColour(STDOUT_FILENO));
   Table table;
-  table.header = {"node", "target", "state", "ranks", "cores", "memory", "disk free", "agent", "host", "cpu"};
+  table.header = {"node",   "target",    "state", "ranks", "cores",
+                  "memory", "disk free", "agent", "host",  "cpu"};
   table.right = {false, false, false, true, true, true, true, false, false, false};
   for (int i = 0; i < session.size(); ++i) {
     const NodeStatus& node = session.status(i);
@@ -37,7 +38,8 @@ void printTable(const ClusterSession& session) {
     const bool connected = node.phase == NodePhase::kConnected;
     const std::string state(nodePhaseName(node.phase));
     table.rows.push_back({node.name, node.target, connected ? style.green(state) : style.red(state),
-                          fmt::format("{}", node.ranks), connected ? fmt::format("{}", has.cores) : "–",
+                          fmt::format("{}", node.ranks),
+                          connected ? fmt::format("{}", has.cores) : "–",
                           connected ? bytesText(static_cast<double>(has.memoryBytes)) : "–",
                           connected ? bytesText(static_cast<double>(has.diskFreeBytes)) : "–",
                           has.agentVersion.substr(0, 12), has.hostname, has.cpu});
@@ -65,7 +67,8 @@ int connectAll(const Globals& globals, const Arguments& arguments) {
   };
   observer.onNode = [&](int index) {
     const NodeStatus& node = open->status(index);
-    const std::string text = fmt::format("{}: {} {}", node.name, nodePhaseName(node.phase), node.detail);
+    const std::string text =
+        fmt::format("{}: {} {}", node.name, nodePhaseName(node.phase), node.detail);
     if (told[index] == text || node.phase == NodePhase::kIdle) return;
     told[index] = text;
     activity = std::chrono::steady_clock::now();
@@ -101,8 +104,9 @@ int connectAll(const Globals& globals, const Arguments& arguments) {
       continue;
     }
     well = false;
-    Error error = node.error ? *node.error
-                             : makeError(Code::kDeadlineExceeded, "the node did not answer in time");
+    Error error = node.error
+                      ? *node.error
+                      : makeError(Code::kDeadlineExceeded, "the node did not answer in time");
     if (error.node.empty()) error.node = node.name;
     report(error, json);
   }

@@ -23,10 +23,17 @@ int exitCodeOf(const Error& error) {
   if (!error.node.empty() && error.code != Code::kCancelled && error.code != Code::kInternal)
     return kNode;
   switch (error.code) {
-    case Code::kInvalidArgument: case Code::kNotFound: case Code::kAlreadyExists: return kBadInput;
-    case Code::kCancelled: return kStoppedByUser;
-    case Code::kInternal: case Code::kAborted: return kRunFailed;
-    default: return kNode;
+    case Code::kInvalidArgument:
+    case Code::kNotFound:
+    case Code::kAlreadyExists:
+      return kBadInput;
+    case Code::kCancelled:
+      return kStoppedByUser;
+    case Code::kInternal:
+    case Code::kAborted:
+      return kRunFailed;
+    default:
+      return kNode;
   }
 }
 
@@ -36,7 +43,9 @@ void watchInterrupts() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
 }
-int interrupts() { return interruptCount.load(); }
+int interrupts() {
+  return interruptCount.load();
+}
 
 bool drainUntil(Inbox& inbox, const std::function<bool()>& done, int interruptsSeen,
                 const std::function<void()>& idle) {
@@ -54,7 +63,8 @@ Result<ClusterSpecFile> clusterOf(const Globals& globals, const Arguments& argum
     return invalidArgument("--cluster and --local exclude each other");
   if (arguments.has("cluster")) return loadClusterSpec(arguments.text("cluster"));
   LOCKSTEP_ASSIGN(const std::int64_t nodes, arguments.integer("local", 1, 1, 64));
-  return localCluster(static_cast<int>(nodes), globals.home.root + "/local", arguments.text("comm"));
+  return localCluster(static_cast<int>(nodes), globals.home.root + "/local",
+                      arguments.text("comm"));
 }
 
 ClusterSessionOptions sessionOptions(const Globals& globals, double sampleHertz) {
@@ -70,8 +80,10 @@ ClusterSessionOptions sessionOptions(const Globals& globals, double sampleHertz)
 void askAtTerminal(ClusterSession& session, const NodeQuestion& question) {
   if (question.kind == NodeQuestion::Kind::kHostKey) {
     std::cerr << fmt::format(
-        "\nThe host key of {} ({}) is not known.\n{} fingerprint: {}\nTrust it and go on? (yes/no) ",
-        question.hostKey.host, question.node, question.hostKey.keyType, question.hostKey.fingerprint);
+        "\nThe host key of {} ({}) is not known.\n{} fingerprint: {}\nTrust it and go on? "
+        "(yes/no) ",
+        question.hostKey.host, question.node, question.hostKey.keyType,
+        question.hostKey.fingerprint);
     std::string line;
     std::getline(std::cin, line);
     session.answer(question.id, line == "yes");
@@ -101,7 +113,8 @@ void askAtTerminal(ClusterSession& session, const NodeQuestion& question) {
 
 Error placed(Error error, const std::string& specYaml, const std::string& specFile,
              const std::string& clusterYaml, const std::string& clusterFile) {
-  if (error.code != Code::kInvalidArgument || error.why.empty() || !error.node.empty()) return error;
+  if (error.code != Code::kInvalidArgument || error.why.empty() || !error.node.empty())
+    return error;
   const bool ofCluster = error.why.starts_with("nodes") || error.why.starts_with("links") ||
                          error.why.starts_with("comm");
   const bool ofSpec = error.why.starts_with("model") || error.why.starts_with("training") ||
@@ -128,7 +141,8 @@ void printRuns(const std::vector<RunRow>& rows, bool json) {
   }
   if (rows.empty()) return;
   Table table;
-  table.header = {"run", "model", "state", "created", "ranks", "comm", "steps", "train loss", "test"};
+  table.header = {"run",  "model", "state",      "created", "ranks",
+                  "comm", "steps", "train loss", "test"};
   table.right = {false, false, false, false, true, false, true, true, true};
   for (const RunRow& row : rows)
     table.rows.push_back(

@@ -17,7 +17,13 @@
 
 namespace lockstep::app::cli {
 
-enum ExitCode : int { kSucceeded = 0, kRunFailed = 1, kBadInput = 2, kNode = 3, kStoppedByUser = 130 };
+enum ExitCode : int {
+  kSucceeded = 0,
+  kRunFailed = 1,
+  kBadInput = 2,
+  kNode = 3,
+  kStoppedByUser = 130
+};
 // Of an error before a run has started: bad input, or a node or prerequisite.
 int exitCodeOf(const Error& error);
 

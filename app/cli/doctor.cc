@@ -48,7 +48,8 @@ Finding checkHome(const Home& home) {
 Finding checkDisk(const Home& home) {
   Finding out{"free disk", true, true, {}, {}};
   struct statvfs info {};
-  if (statvfs(home.root.c_str(), &info) != 0) return {"free disk", false, true, "unknown", "check " + home.root};
+  if (statvfs(home.root.c_str(), &info) != 0)
+    return {"free disk", false, true, "unknown", "check " + home.root};
   const double free = static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize);
   out.found = bytesText(free);
   out.well = free > 512.0 * 1024 * 1024;
@@ -75,7 +76,8 @@ Finding checkBundle() {
 }
 
 Finding checkSsh() {
-  Finding out{"ssh client", true, false, {}, "install openssh-client (needed for nodes over SSH only)"};
+  Finding out{
+      "ssh client", true, false, {}, "install openssh-client (needed for nodes over SSH only)"};
   const auto ran = runProcess({"ssh", "-V"}, std::chrono::seconds(10));
   if (!ran.ok() || ran->exitStatus != 0) {
     out.well = false;
@@ -88,7 +90,8 @@ Finding checkSsh() {
 }
 
 Finding checkData() {
-  Finding out{"Fashion-MNIST", true, false, {}, "apt-get install dataset-fashion-mnist (for the examples)"};
+  Finding out{
+      "Fashion-MNIST", true, false, {}, "apt-get install dataset-fashion-mnist (for the examples)"};
   const std::string path = "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz";
   out.well = ::access(path.c_str(), R_OK) == 0;
   out.found = out.well ? path : "there is no " + path;
@@ -107,14 +110,17 @@ Finding checkCpu() {
   }
   out.found = fmt::format("{}, {} usable cores", name, usableCores());
   for (const char* flag : {"avx2", "avx512f", "avx512_bf16"})
-    if (flags.find(fmt::format(" {} ", flag)) != std::string::npos) out.found += fmt::format(", {}", flag);
+    if (flags.find(fmt::format(" {} ", flag)) != std::string::npos)
+      out.found += fmt::format(", {}", flag);
   out.well = flags.find(" avx2 ") != std::string::npos;
   return out;
 }
 
 Finding checkMemfd() {
   const int fd = memfd_create("lockstep-doctor", MFD_CLOEXEC);
-  if (fd < 0) return {"shared memory", false, true, "memfd_create fails", "a kernel of 3.17 or newer is needed"};
+  if (fd < 0)
+    return {"shared memory", false, true, "memfd_create fails",
+            "a kernel of 3.17 or newer is needed"};
   close(fd);
   return {"shared memory", true, true, "memfd", {}};
 }
@@ -128,11 +134,14 @@ Finding checkAgent(const Globals& globals) {
     ClusterSession session(cluster.spec, sessionOptions(globals, 0), inbox);
     session.connect();
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    drainUntil(inbox, [&] {
-      const NodePhase phase = session.status(0).phase;
-      return phase == NodePhase::kConnected || phase == NodePhase::kFailed ||
-             session.status(0).error.has_value() || std::chrono::steady_clock::now() > end;
-    }, interrupts());
+    drainUntil(
+        inbox,
+        [&] {
+          const NodePhase phase = session.status(0).phase;
+          return phase == NodePhase::kConnected || phase == NodePhase::kFailed ||
+                 session.status(0).error.has_value() || std::chrono::steady_clock::now() > end;
+        },
+        interrupts());
     const NodeStatus& node = session.status(0);
     out.well = node.phase == NodePhase::kConnected;
     if (out.well) {
@@ -140,7 +149,8 @@ Finding checkAgent(const Globals& globals) {
     } else {
       out.found = node.error ? node.error->text() : "it did not answer within 30 s";
       out.next = node.error && !node.error->next.empty()
-                     ? node.error->next : "see " + globals.home.root + "/doctor/1/agent.log";
+                     ? node.error->next
+                     : "see " + globals.home.root + "/doctor/1/agent.log";
     }
   }
   const std::string workdir = globals.home.root + "/doctor";
@@ -161,14 +171,20 @@ int doctorCommand(const Globals& globals, const Arguments& arguments) {
   const auto tell = [&](const Finding& finding) {
     well = well && (finding.well || !finding.needed);
     if (json) {
-      JsonLine("check").add("name", finding.name).add("ok", finding.well)
-          .add("needed", finding.needed).add("found", finding.found)
-          .add("next", finding.well ? std::string() : finding.next).print();
+      JsonLine("check")
+          .add("name", finding.name)
+          .add("ok", finding.well)
+          .add("needed", finding.needed)
+          .add("found", finding.found)
+          .add("next", finding.well ? std::string() : finding.next)
+          .print();
       return;
     }
-    const std::string mark = finding.well ? style.green("ok  ")
-                             : finding.needed ? style.red("FAIL") : style.yellow("miss");
-    std::printf("%s  %s  %s\n", mark.c_str(), padded(finding.name, 14).c_str(), finding.found.c_str());
+    const std::string mark = finding.well     ? style.green("ok  ")
+                             : finding.needed ? style.red("FAIL")
+                                              : style.yellow("miss");
+    std::printf("%s  %s  %s\n", mark.c_str(), padded(finding.name, 14).c_str(),
+                finding.found.c_str());
     if (!finding.well) std::printf("      %s  %s\n", padded("", 14).c_str(), finding.next.c_str());
     std::fflush(stdout);
   };

@@ -24,13 +24,16 @@ int onHistory(const Globals& globals, const Arguments& arguments, Work work) {
   return exitCodeOf(status.error());
 }
 
-void put(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void put(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
 
 void field(std::string_view name, const std::string& value) {
   if (!value.empty()) put(padded(name, 16) + value + "\n");
 }
 
-void showText(const RunRow& row, const RunDocuments& documents, const std::vector<EpochRow>& epochs) {
+void showText(const RunRow& row, const RunDocuments& documents,
+              const std::vector<EpochRow>& epochs) {
   field("run", row.run);
   field("model", row.name);
   field("state", std::string(runPhaseName(row.phase)));
@@ -109,7 +112,8 @@ void showJson(const RunRow& row, const RunDocuments& documents, const std::vecto
 int historyListCommand(const Globals& globals, const Arguments& arguments) {
   return onHistory(globals, arguments, [&](History& history) -> Status {
     LOCKSTEP_ASSIGN(const std::int64_t limit, arguments.integer("limit", 10000, 1, 10'000'000));
-    LOCKSTEP_ASSIGN(const auto rows, history.list(arguments.text("contains"), static_cast<int>(limit)));
+    LOCKSTEP_ASSIGN(const auto rows,
+                    history.list(arguments.text("contains"), static_cast<int>(limit)));
     printRuns(rows, arguments.has("json"));
     if (rows.empty() && !arguments.has("json")) std::fprintf(stderr, "the history is empty\n");
     return {};
@@ -132,7 +136,8 @@ int historyShowCommand(const Globals& globals, const Arguments& arguments) {
 int historyExportCommand(const Globals& globals, const Arguments& arguments) {
   return onHistory(globals, arguments, [&](History& history) -> Status {
     LOCKSTEP_ASSIGN(const RunRow row, history.find(arguments.words()[0]));
-    if (arguments.has("out")) return history.exportCsv(row.run, absolutePath(arguments.text("out"), {}));
+    if (arguments.has("out"))
+      return history.exportCsv(row.run, absolutePath(arguments.text("out"), {}));
     LOCKSTEP_ASSIGN(const std::string csv, history.csv(row.run));
     put(csv);
     return {};

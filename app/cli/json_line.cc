@@ -41,7 +41,10 @@ void JsonLine::print() const {
 JsonLine errorLine(const Error& error) {
   JsonLine line("error");
   line.add("code", codeName(error.code)).add("node", error.node).add("rank", error.rank);
-  line.add("step", error.step).add("what", error.what).add("why", error.why).add("next", error.next);
+  line.add("step", error.step)
+      .add("what", error.what)
+      .add("why", error.why)
+      .add("next", error.next);
   return line;
 }
 

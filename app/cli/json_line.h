@@ -16,10 +16,16 @@ class JsonLine {
     if (!event.empty()) add("event", event);
   }
   JsonLine& add(std::string_view key, std::string_view value);
-  JsonLine& add(std::string_view key, const char* value) { return add(key, std::string_view(value)); }
-  JsonLine& add(std::string_view key, const std::string& value) { return add(key, std::string_view(value)); }
+  JsonLine& add(std::string_view key, const char* value) {
+    return add(key, std::string_view(value));
+  }
+  JsonLine& add(std::string_view key, const std::string& value) {
+    return add(key, std::string_view(value));
+  }
   JsonLine& add(std::string_view key, std::int64_t value);
-  JsonLine& add(std::string_view key, int value) { return add(key, static_cast<std::int64_t>(value)); }
+  JsonLine& add(std::string_view key, int value) {
+    return add(key, static_cast<std::int64_t>(value));
+  }
   JsonLine& add(std::string_view key, double value);
   JsonLine& add(std::string_view key, bool value);
   JsonLine& addRaw(std::string_view key, std::string_view json);  // an object or array as it is

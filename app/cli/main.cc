@@ -13,7 +13,9 @@ namespace {
 const std::vector<Command>& commands() {
   static const std::vector<Command> all{
       {"run",
-       {{"cluster=", "local=", "comm=", "set=", "detach", "resume=", "every=", "json"}, 1, 1,
+       {{"cluster=", "local=", "comm=", "set=", "detach", "resume=", "every=", "json"},
+        1,
+        1,
         "run SPEC [--cluster FILE | --local N] [--comm KIND] [--set path=value]… [--detach]\n"
         "             [--resume RUN|DIR] [--every N] [--json]"},
        "Trains what SPEC says, on a cluster or on N agents of this machine (1).\n"
@@ -24,53 +26,88 @@ const std::vector<Command>& commands() {
        "  --every     tells every N-th step instead of at most ten a second\n"
        "Ctrl-C stops the run with a checkpoint; a second one kills it.",
        runCommand},
-      {"attach", {{"every=", "json"}, 1, 1, "attach RUN [--every N] [--json]"},
-       "Follows a run to its end, from its beginning.", attachCommand},
-      {"stop", {{"json"}, 1, 1, "stop RUN [--json]"},
-       "Ends a run after an agreed step, with a checkpoint.", stopCommand},
+      {"attach",
+       {{"every=", "json"}, 1, 1, "attach RUN [--every N] [--json]"},
+       "Follows a run to its end, from its beginning.",
+       attachCommand},
+      {"stop",
+       {{"json"}, 1, 1, "stop RUN [--json]"},
+       "Ends a run after an agreed step, with a checkpoint.",
+       stopCommand},
       {"kill", {{"json"}, 1, 1, "kill RUN [--json]"}, "Ends a run at once.", killCommand},
       {"logs",
-       {{"follow", "rank=", "contains=", "json"}, 1, 1,
+       {{"follow", "rank=", "contains=", "json"},
+        1,
+        1,
         "logs RUN [--follow] [--rank R] [--contains TEXT] [--json]"},
-       "Prints what all ranks and supervisors of a run wrote.", logsCommand},
+       "Prints what all ranks and supervisors of a run wrote.",
+       logsCommand},
       {"runs", {{"json"}, 0, 0, "runs [--json]"}, "Lists the runs under way.", runsCommand},
       {"plan",
-       {{"cluster=", "local=", "comm=", "set=", "measure", "json"}, 1, 1,
-        "plan SPEC [--cluster FILE | --local N] [--comm KIND] [--set path=value]… [--measure] [--json]"},
+       {{"cluster=", "local=", "comm=", "set=", "measure", "json"},
+        1,
+        1,
+        "plan SPEC [--cluster FILE | --local N] [--comm KIND] [--set path=value]… [--measure] "
+        "[--json]"},
        "Prints the plan of a run, and to stderr what it will cost.\n"
        "  --measure   connects to the nodes and measures instead of going by built-in costs",
        planCommand},
       {"simulate",
-       {{"cluster=", "local=", "comm=", "set=", "measure", "slow=", "json"}, 1, 1,
+       {{"cluster=", "local=", "comm=", "set=", "measure", "slow=", "json"},
+        1,
+        1,
         "simulate SPEC [--cluster FILE | --local N] [--comm KIND] [--set path=value]… [--measure]\n"
         "             [--slow RANK=FACTOR]… [--json]"},
        "Plays a plan in virtual time and shows one step of every rank.\n"
-       "  --slow      a rank that takes FACTOR times as long", simulateCommand},
+       "  --slow      a rank that takes FACTOR times as long",
+       simulateCommand},
       {"history list",
-       {{"contains=", "limit=", "json"}, 0, 0, "history list [--contains TEXT] [--limit N] [--json]"},
-       "Lists all runs, newest first.", historyListCommand},
-      {"history show", {{"json"}, 1, 1, "history show RUN [--json]"},
-       "Prints a run's figures, epochs and spec.", historyShowCommand},
-      {"history export", {{"out="}, 1, 1, "history export RUN [--out FILE]"},
-       "Writes a run's curves as CSV.", historyExportCommand},
-      {"history delete", {{}, 1, 1, "history delete RUN"}, "Deletes a run from the history.",
+       {{"contains=", "limit=", "json"},
+        0,
+        0,
+        "history list [--contains TEXT] [--limit N] [--json]"},
+       "Lists all runs, newest first.",
+       historyListCommand},
+      {"history show",
+       {{"json"}, 1, 1, "history show RUN [--json]"},
+       "Prints a run's figures, epochs and spec.",
+       historyShowCommand},
+      {"history export",
+       {{"out="}, 1, 1, "history export RUN [--out FILE]"},
+       "Writes a run's curves as CSV.",
+       historyExportCommand},
+      {"history delete",
+       {{}, 1, 1, "history delete RUN"},
+       "Deletes a run from the history.",
        historyDeleteCommand},
-      {"cluster check", {{"json"}, 1, 1, "cluster check FILE [--json]"},
-       "Connects to every node and prints what it is and has.", clusterCheckCommand},
-      {"cluster deploy", {{"json"}, 1, 1, "cluster deploy FILE [--json]"},
-       "Brings Lockstep to every node and starts its agent.", clusterDeployCommand},
+      {"cluster check",
+       {{"json"}, 1, 1, "cluster check FILE [--json]"},
+       "Connects to every node and prints what it is and has.",
+       clusterCheckCommand},
+      {"cluster deploy",
+       {{"json"}, 1, 1, "cluster deploy FILE [--json]"},
+       "Brings Lockstep to every node and starts its agent.",
+       clusterDeployCommand},
       {"bench train",
-       {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "json"}, 0, 0,
+       {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "json"},
+        0,
+        0,
         "bench train [--model SPEC] [--batch B] [--ranks N] [--threads T] [--seconds S]\n"
         "             [--comm KIND] [--set path=value]… [--json]"},
        "Trains on this machine and says how fast: samples a second, milliseconds an op.\n"
-       "  --model     a spec or an example's name: fashion-mlp, fashion-cnn", benchTrainCommand},
+       "  --model     a spec or an example's name: fashion-mlp, fashion-cnn",
+       benchTrainCommand},
       {"bench allreduce",
-       {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "json"}, 0, 0,
+       {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "json"},
+        0,
+        0,
         "bench allreduce --ranks N [--model SPEC] [--seconds S] [--comm KIND] [--json]"},
-       "Measures the all-reduces of a model's plan on this machine.", benchAllreduceCommand},
-      {"doctor", {{"json"}, 0, 0, "doctor [--json]"},
-       "Looks at what this machine needs and says what to do.", doctorCommand},
+       "Measures the all-reduces of a model's plan on this machine.",
+       benchAllreduceCommand},
+      {"doctor",
+       {{"json"}, 0, 0, "doctor [--json]"},
+       "Looks at what this machine needs and says what to do.",
+       doctorCommand},
   };
   return all;
 }
@@ -83,7 +120,8 @@ constexpr std::string_view kGlobalHelp =
 
 void printUsage(std::FILE* to) {
   std::string text = "lockstep trains neural networks on a cluster.\n\nusage:\n";
-  for (const Command& command : commands()) text += fmt::format("  lockstep {}\n", command.grammar.usage);
+  for (const Command& command : commands())
+    text += fmt::format("  lockstep {}\n", command.grammar.usage);
   text += fmt::format("\nalways:\n{}\nlockstep COMMAND --help says more.\n", kGlobalHelp);
   std::fputs(text.c_str(), to);
 }
@@ -140,7 +178,8 @@ Result<Line> parseLine(const std::vector<std::string>& all) {
       if (name == "--ssh-config") out.sshConfig = absolutePath(value, {});
       if (name == "--accept-host-key") {
         if (!value.starts_with("SHA256:"))
-          return invalidArgument("--accept-host-key {}: a fingerprint SHA256:… was expected", value);
+          return invalidArgument("--accept-host-key {}: a fingerprint SHA256:… was expected",
+                                 value);
         out.hostKeys.push_back(value);
       }
     } else if (word == "--help" || word == "-h") {
@@ -188,8 +227,9 @@ int main(const std::vector<std::string>& all) {
     return refuse(error, line->json, false);
   }
   if (line->help) {
-    std::printf("usage: lockstep %s\n\n%s\n\nalways:\n%s", std::string(command->grammar.usage).c_str(),
-                std::string(command->help).c_str(), std::string(kGlobalHelp).c_str());
+    std::printf("usage: lockstep %s\n\n%s\n\nalways:\n%s",
+                std::string(command->grammar.usage).c_str(), std::string(command->help).c_str(),
+                std::string(kGlobalHelp).c_str());
     return kSucceeded;
   }
   const bool tellsRun = command->run == runCommand || command->run == attachCommand;

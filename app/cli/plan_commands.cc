@@ -40,7 +40,8 @@ Result<Preview> previewOf(const Globals& globals, const Arguments& arguments) {
     std::optional<Result<Preview>> done;
     MeasuredPreview measured(request, session, globals.home, inbox,
                              [&](Result<Preview> result) { done.emplace(std::move(result)); });
-    if (!drainUntil(inbox, [&] { return done.has_value(); }, interrupts())) {
+    if (!drainUntil(
+            inbox, [&] { return done.has_value(); }, interrupts())) {
       measured.cancel();
       return makeError(Code::kCancelled, "measuring was cancelled");
     }
@@ -54,10 +55,14 @@ Result<Preview> previewOf(const Globals& globals, const Arguments& arguments) {
 std::string_view phaseText(const plan::Event& event) {
   if (event.kind != plan::EventKind::kCompute) return plan::eventKindName(event.kind);
   switch (event.phase) {
-    case ir::Phase::kForward: return "forward";
-    case ir::Phase::kBackward: return "backward";
-    case ir::Phase::kOptimizer: return "optimizer";
-    default: return "other";
+    case ir::Phase::kForward:
+      return "forward";
+    case ir::Phase::kBackward:
+      return "backward";
+    case ir::Phase::kOptimizer:
+      return "optimizer";
+    default:
+      return "other";
   }
 }
 
@@ -73,15 +78,22 @@ std::string timeline(const Preview& preview, const Style& style, int columns) {
   for (const plan::Event& event : events)
     if (event.step == step) begin = std::min(begin, event.begin), end = std::max(end, event.end);
   if (end <= begin) return {};
-  struct Look { std::string_view phase, letter; };
-  static constexpr std::array<Look, 7> kLooks{{{"data", "d"}, {"forward", "F"}, {"backward", "B"},
-                                               {"waiting", "·"}, {"transfer", "T"},
-                                               {"optimizer", "O"}, {"other", "-"}}};
+  struct Look {
+    std::string_view phase, letter;
+  };
+  static constexpr std::array<Look, 7> kLooks{{{"data", "d"},
+                                               {"forward", "F"},
+                                               {"backward", "B"},
+                                               {"waiting", "·"},
+                                               {"transfer", "T"},
+                                               {"optimizer", "O"},
+                                               {"other", "-"}}};
   const std::size_t ranks = preview.ranks.size();
   std::size_t label = 4;
   for (const RankPreview& rank : preview.ranks)
     label = std::max(label, fmt::format("{} {}", rank.rank, rank.node).size());
-  const auto cells = static_cast<std::size_t>(std::clamp(columns - static_cast<int>(label) - 3, 20, 160));
+  const auto cells =
+      static_cast<std::size_t>(std::clamp(columns - static_cast<int>(label) - 3, 20, 160));
   const double perCell = static_cast<double>(end - begin) / static_cast<double>(cells);
   std::string out = fmt::format("one step, {} ms; {} µs a character\n",
                                 millisecondsText(static_cast<double>(end - begin) * 1e-9),
@@ -93,11 +105,13 @@ std::string timeline(const Preview& preview, const Style& style, int columns) {
       if (event.step != step || event.rank != static_cast<int>(r)) continue;
       const auto look = static_cast<std::size_t>(
           std::find_if(kLooks.begin(), kLooks.end() - 1,
-                       [&](const Look& one) { return one.phase == phaseText(event); }) - kLooks.begin());
+                       [&](const Look& one) { return one.phase == phaseText(event); }) -
+          kLooks.begin());
       const double from = static_cast<double>(event.begin - begin) / perCell;
       const double to = static_cast<double>(event.end - begin) / perCell;
       for (auto c = static_cast<std::size_t>(from); c < cells && static_cast<double>(c) < to; ++c)
-        spent[c][look] += std::min(to, static_cast<double>(c + 1)) - std::max(from, static_cast<double>(c));
+        spent[c][look] +=
+            std::min(to, static_cast<double>(c + 1)) - std::max(from, static_cast<double>(c));
     }
     std::string row;
     for (const auto& cell : spent) {
@@ -135,8 +149,10 @@ Result<std::vector<double>> slowdownOf(const std::vector<std::string>& texts, st
         rank = -1;
     }
     if (rank < 0 || static_cast<std::size_t>(rank) >= ranks || !(factor > 0 && factor <= 1e6))
-      return invalidArgument("--slow {}: RANK=FACTOR was expected, a rank below {} and a factor "
-                             "above 0", text, ranks);
+      return invalidArgument(
+          "--slow {}: RANK=FACTOR was expected, a rank below {} and a factor "
+          "above 0",
+          text, ranks);
     if (out.empty()) out.assign(ranks, 1.0);
     out[static_cast<std::size_t>(rank)] = factor;
   }
@@ -145,8 +161,8 @@ Result<std::vector<double>> slowdownOf(const std::vector<std::string>& texts, st
 
 std::string eventColumns(const Preview& preview) {
   nlohmann::json out;
-  for (const char* name : {"rank", "step", "plan_step", "kind", "phase", "begin_ns", "end_ns", "bytes",
-                           "peer"})
+  for (const char* name :
+       {"rank", "step", "plan_step", "kind", "phase", "begin_ns", "end_ns", "bytes", "peer"})
     out[name] = nlohmann::json::array();
   for (const plan::Event& event : preview.simulation.events) {
     out["rank"].push_back(event.rank);
@@ -191,7 +207,9 @@ int planCommand(const Globals& globals, const Arguments& arguments) {
     return exitCodeOf(preview.error());
   }
   if (json) {
-    JsonLine("plan").addRaw("prediction", predictionJson(*preview)).add("plan", preview->planText)
+    JsonLine("plan")
+        .addRaw("prediction", predictionJson(*preview))
+        .add("plan", preview->planText)
         .print();
     return kSucceeded;
   }
@@ -211,11 +229,13 @@ int simulateCommand(const Globals& globals, const Arguments& arguments) {
     } else {
       planner::SimulateOptions options;
       options.slowdown = std::move(*slowdown);
-      preview->simulation = planner::simulate(preview->plan, preview->cluster, preview->cost, options);
+      preview->simulation =
+          planner::simulate(preview->plan, preview->cluster, preview->cost, options);
       preview->stepSeconds = preview->simulation.stepSeconds;
       preview->samplesPerSecond =
           preview->stepSeconds > 0
-              ? static_cast<double>(preview->plan.globalBatch) / preview->stepSeconds : 0;
+              ? static_cast<double>(preview->plan.globalBatch) / preview->stepSeconds
+              : 0;
       for (std::size_t r = 0; r < preview->ranks.size(); ++r) {
         const auto& spent = preview->simulation.ranks[r];
         RankPreview& rank = preview->ranks[r];
@@ -233,8 +253,10 @@ int simulateCommand(const Globals& globals, const Arguments& arguments) {
     return exitCodeOf(preview.error());
   }
   if (json) {
-    JsonLine("simulate").addRaw("prediction", predictionJson(*preview))
-        .addRaw("events", eventColumns(*preview)).print();
+    JsonLine("simulate")
+        .addRaw("prediction", predictionJson(*preview))
+        .addRaw("events", eventColumns(*preview))
+        .print();
     return kSucceeded;
   }
   put(stdout, previewText(*preview) + "\n" +

@@ -53,11 +53,12 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
   const auto answered = [&report](Status status) {
     if (!status.ok()) report.progress(status.error().text());
   };
-  for (int seen = interruptsBefore; !drainUntil(inbox, [&] { return over; }, seen,
-                                                [&] { report.idle(); });) {
+  for (int seen = interruptsBefore; !drainUntil(
+           inbox, [&] { return over; }, seen, [&] { report.idle(); });) {
     const int times = ++seen - interruptsBefore;
     if (times == 1) {
-      report.progress("stopping: all ranks finish a step and write a checkpoint (Ctrl-C again kills)");
+      report.progress(
+          "stopping: all ranks finish a step and write a checkpoint (Ctrl-C again kills)");
       recorder.stop(answered);
     } else if (times == 2) {
       report.progress("killing the run");
@@ -89,7 +90,9 @@ int conclude(RunReport& report, const Result<RunResult>& result, bool told) {
   return exitCodeOf(error);
 }
 
-struct Resume { std::string folder, run; };
+struct Resume {
+  std::string folder, run;
+};
 
 // --resume RUN or DIR: where the checkpoints are on the first node.
 Result<Resume> resumeOf(const Globals& globals, const std::string& text) {
@@ -202,16 +205,22 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
 
 void printLog(const LogRow& row, bool json) {
   if (json) {
-    JsonLine("log").add("time", isoTime(row.wallNs)).add("node", row.node).add("rank", row.rank)
-        .add("text", row.text).print();
+    JsonLine("log")
+        .add("time", isoTime(row.wallNs))
+        .add("node", row.node)
+        .add("rank", row.rank)
+        .add("text", row.text)
+        .print();
     return;
   }
   const std::string who = row.rank >= 0 ? fmt::format("{}/{}", row.node, row.rank) : row.node;
-  std::printf("%s %-12s %s\n", isoTime(row.wallNs).c_str(), who.c_str(), printable(row.text).c_str());
+  std::printf("%s %-12s %s\n", isoTime(row.wallNs).c_str(), who.c_str(),
+              printable(row.text).c_str());
   std::fflush(stdout);
 }
 
-// A launch whose process ended in the middle: it has no nodes, and what they had prepared has expired.
+// A launch whose process ended in the middle: it has no nodes, and what they had prepared has
+// expired.
 bool abandoned(const History& history, const RunRow& row) {
   constexpr std::int64_t kLongest = 180'000'000'000;
   if (row.phase != RunPhase::kLaunching || wallNow() - row.createdNs < kLongest) return false;

@@ -40,7 +40,8 @@ JsonLine finishedLine(const RunResult& result) {
   line.add("train_loss", figures.steps > 0 ? figures.trainLoss : kUnknown);
   line.add("eval_loss", evaluated ? figures.evalLoss : kUnknown);
   line.add("eval_accuracy", evaluated ? figures.evalAccuracy : kUnknown);
-  line.add("samples_per_second", figures.samplesPerSecond > 0 ? figures.samplesPerSecond : kUnknown);
+  line.add("samples_per_second",
+           figures.samplesPerSecond > 0 ? figures.samplesPerSecond : kUnknown);
   line.add("weights_sha256", figures.weightsSha256);
   return line;
 }
@@ -138,7 +139,7 @@ class PlainReport final : public RunReport {
   }
   void finished(const RunResult& result) override {
     tell(story_.rest());
-    print(resultText(result));
+    if (!context_.row.run.empty()) print(resultText(result));  // else the error says it all
   }
 
  private:
@@ -155,17 +156,18 @@ class PlainReport final : public RunReport {
       else if (every_ > 0 && item.step->step % every_ == 0)
         print(fmt::format("step {}  loss {:.6f}", item.step->step, item.step->loss));
     }
-    const auto last = std::find_if(items.rbegin(), items.rend(),
-                                   [](const RunStory::Item& item) { return item.step.has_value(); });
+    const auto last = std::find_if(items.rbegin(), items.rend(), [](const RunStory::Item& item) {
+      return item.step.has_value();
+    });
     if (every_ > 0 || last == items.rend() ||
         Clock::now() - lastProgress_ < std::chrono::seconds(5))
       return;
     lastProgress_ = Clock::now();
     const std::int64_t total = context_.totalSteps(story_.stepsPerEpoch());
     std::fprintf(stderr, "%s\n",
-                 fmt::format("epoch {}, step {}{}, loss {:.4f}, {:.0f} samples/s", last->step->epoch,
-                             last->step->step, total > 0 ? fmt::format(" of {}", total) : "",
-                             last->step->loss, rate_)
+                 fmt::format("epoch {}, step {}{}, loss {:.4f}, {:.0f} samples/s",
+                             last->step->epoch, last->step->step,
+                             total > 0 ? fmt::format(" of {}", total) : "", last->step->loss, rate_)
                      .c_str());
   }
 
@@ -219,13 +221,14 @@ RunResult resultOf(const RunRow& row) {
 
 std::string resultText(const RunResult& result) {
   const RunFigures& figures = result.figures;
-  std::string out = fmt::format("{} after {} steps, {} epochs", result.status, figures.steps,
-                                figures.epochs);
+  std::string out =
+      fmt::format("{} after {} steps, {} epochs", result.status, figures.steps, figures.epochs);
   if (figures.steps > 0) out += fmt::format("; train loss {:.4f}", figures.trainLoss);
   if (figures.evalLoss != 0 || figures.evalAccuracy != 0)
     out += fmt::format(", test loss {:.4f}, test accuracy {:.2f} %", figures.evalLoss,
                        100 * figures.evalAccuracy);
-  if (figures.samplesPerSecond > 0) out += fmt::format("; {:.0f} samples/s", figures.samplesPerSecond);
+  if (figures.samplesPerSecond > 0)
+    out += fmt::format("; {:.0f} samples/s", figures.samplesPerSecond);
   if (!figures.weightsSha256.empty()) out += "; weights " + figures.weightsSha256.substr(0, 12);
   return out;
 }
@@ -236,7 +239,9 @@ std::unique_ptr<RunReport> makeReport(const ReportOptions& options) {
   return std::make_unique<PlainReport>(options.every);
 }
 
-void RunStory::begin(const RunContext& context) { known_ = context.before; }
+void RunStory::begin(const RunContext& context) {
+  known_ = context.before;
+}
 
 std::int64_t RunStory::epochOf(std::int64_t step) const {
   for (auto row = known_.rbegin(); row != known_.rend(); ++row)
@@ -301,7 +306,8 @@ Result<RunUpdate> storedUpdate(const History& history, const std::string& run) {
   RunUpdate out;
   out.run = run;
   for (const SeriesInfo& info : store->series()) {
-    if (info.name != "loss" && info.name != "samples_per_second" && info.name != "accuracy") continue;
+    if (info.name != "loss" && info.name != "samples_per_second" && info.name != "accuracy")
+      continue;
     LOCKSTEP_ASSIGN(auto points, store->readAll(info.name));
     out.series.push_back({info.name, std::move(points)});
   }

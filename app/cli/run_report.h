@@ -34,12 +34,12 @@ RunResult resultOf(const RunRow& row);
 class RunReport {
  public:
   virtual ~RunReport() = default;
-  virtual void progress(const std::string& text) = 0;        // of the launch, or of stopping
+  virtual void progress(const std::string& text) = 0;  // of the launch, or of stopping
   virtual void started(const RunContext& context) = 0;
-  virtual void update(const RunUpdate& update) = 0;          // may repeat what was told before
-  virtual void idle() = 0;                                   // about thirty times a second
+  virtual void update(const RunUpdate& update) = 0;  // may repeat what was told before
+  virtual void idle() = 0;                           // about thirty times a second
   virtual void failed(const Error& error) = 0;
-  virtual void finished(const RunResult& result) = 0;        // last
+  virtual void finished(const RunResult& result) = 0;  // last
 };
 
 struct ReportOptions {
@@ -52,14 +52,17 @@ std::unique_ptr<RunReport> makeReport(const ReportOptions& options);
 // it, and before any later step.
 class RunStory {
  public:
-  struct Step { std::int64_t step = 0, epoch = 0; double loss = 0; };
+  struct Step {
+    std::int64_t step = 0, epoch = 0;
+    double loss = 0;
+  };
   struct Item {
-    std::optional<Step> step;    // one of the two
+    std::optional<Step> step;  // one of the two
     std::optional<EpochRow> epoch;
   };
   void begin(const RunContext& context);
   std::vector<Item> take(const RunUpdate& update);
-  std::vector<Item> rest();                                  // epochs whose last step never came
+  std::vector<Item> rest();  // epochs whose last step never came
   std::vector<Error> newErrors(const RunUpdate& update);
   std::int64_t lastStep() const { return lastStep_; }
   std::int64_t stepsPerEpoch() const { return perEpoch_; }
@@ -67,7 +70,7 @@ class RunStory {
  private:
   std::int64_t epochOf(std::int64_t step) const;
   void tell(const EpochRow& row, std::vector<Item>& out);
-  std::vector<EpochRow> known_;      // told, in order, with those of earlier runs
+  std::vector<EpochRow> known_;  // told, in order, with those of earlier runs
   std::vector<EpochRow> waiting_;
   std::vector<std::string> errors_;
   std::int64_t lastStep_ = 0, lastEpoch_ = 0, perEpoch_ = 0;

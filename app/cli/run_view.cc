@@ -28,7 +28,8 @@ class Curve {
     sum_ = 0;
     inSum_ = 0;
     if (values_.size() < kMost) return;
-    for (std::size_t i = 0; i < kMost / 2; ++i) values_[i] = (values_[2 * i] + values_[2 * i + 1]) / 2;
+    for (std::size_t i = 0; i < kMost / 2; ++i)
+      values_[i] = (values_[2 * i] + values_[2 * i + 1]) / 2;
     values_.resize(kMost / 2);
     stride_ *= 2;
   }
@@ -89,7 +90,8 @@ class LiveView final : public RunReport {
       nodes_[node.name].detail = node.detail;
     }
     for (const LogRow& log : update.logs) {
-      logs_.push_back(fmt::format("{} {}", log.rank >= 0 ? fmt::format("rank {}", log.rank) : log.node,
+      logs_.push_back(fmt::format("{} {}",
+                                  log.rank >= 0 ? fmt::format("rank {}", log.rank) : log.node,
                                   printable(log.text)));
       if (logs_.size() > 50) logs_.pop_front();
     }
@@ -109,7 +111,8 @@ class LiveView final : public RunReport {
     (void)story_.rest();
     progress_.clear();
     ended_ = true;
-    if (!context_.row.run.empty()) draw(true);
+    if (context_.row.run.empty()) return erase();  // nothing ran: the error says it all
+    draw(true);
     const std::string text = resultText(result);
     const std::string line = result.status == "succeeded" ? style_.green(text)
                              : result.status == "failed"  ? style_.red(text)
@@ -158,10 +161,11 @@ class LiveView final : public RunReport {
 
   std::string progressLine(int columns) const {
     const std::int64_t total = context_.totalSteps(story_.stepsPerEpoch());
-    const double share = total > 0 ? static_cast<double>(step_.step) / static_cast<double>(total) : 0;
-    std::string text = fmt::format("epoch {}{}  step {}", std::max<std::int64_t>(step_.epoch, 1),
-                                   context_.epochs > 0 ? fmt::format("/{}", context_.epochs) : "",
-                                   step_.step);
+    const double share =
+        total > 0 ? static_cast<double>(step_.step) / static_cast<double>(total) : 0;
+    std::string text =
+        fmt::format("epoch {}{}  step {}", std::max<std::int64_t>(step_.epoch, 1),
+                    context_.epochs > 0 ? fmt::format("/{}", context_.epochs) : "", step_.step);
     if (total <= 0) return text;
     text += fmt::format("/{}", total);
     const double seconds = context_.row.measuredStepSeconds > 0 ? context_.row.measuredStepSeconds
@@ -194,22 +198,27 @@ class LiveView final : public RunReport {
       text += "  predicted " + millisecondsText(predicted_.stepSeconds) + " ms";
       if (measured > 0)
         text += fmt::format(" ({:+.0f} %)", 100 * (measured / predicted_.stepSeconds - 1));
-      text += style_.dim(predicted_.measured ? "  below: ms measured, ms predicted"
-                                             : "  from built-in costs; below: ms measured, ms predicted");
+      text += style_.dim(predicted_.measured
+                             ? "  below: ms measured, ms predicted"
+                             : "  from built-in costs; below: ms measured, ms predicted");
     }
     return text;
   }
 
   // Measured milliseconds, and the predicted ones dimmed beside them.
   std::vector<std::string> rankTable(int columns) const {
-    struct Phase { const char* name; double StepBreakdown::* measured; double RankPreview::* predicted; };
-    static constexpr std::array<Phase, 6> kPhases{{
-        {"data", &StepBreakdown::data, &RankPreview::data},
-        {"forward", &StepBreakdown::forward, &RankPreview::forward},
-        {"backward", &StepBreakdown::backward, &RankPreview::backward},
-        {"waiting", &StepBreakdown::waiting, &RankPreview::waiting},
-        {"transfer", &StepBreakdown::transfer, &RankPreview::transfer},
-        {"optimizer", &StepBreakdown::optimizer, &RankPreview::optimizer}}};
+    struct Phase {
+      const char* name;
+      double StepBreakdown::*measured;
+      double RankPreview::*predicted;
+    };
+    static constexpr std::array<Phase, 6> kPhases{
+        {{"data", &StepBreakdown::data, &RankPreview::data},
+         {"forward", &StepBreakdown::forward, &RankPreview::forward},
+         {"backward", &StepBreakdown::backward, &RankPreview::backward},
+         {"waiting", &StepBreakdown::waiting, &RankPreview::waiting},
+         {"transfer", &StepBreakdown::transfer, &RankPreview::transfer},
+         {"optimizer", &StepBreakdown::optimizer, &RankPreview::optimizer}}};
     Table table;
     table.header = {"rank", "node"};
     table.right = {true, false};
@@ -252,7 +261,8 @@ class LiveView final : public RunReport {
   std::vector<std::string> nodeTable() const {
     Table table;
     // Columns keep their width while the numbers change.
-    table.header = {"node", "   cpu", "    memory", "         in", "        out", "   loopback", ""};
+    table.header = {"node",        "   cpu", "    memory", "         in", "        out",
+                    "   loopback", ""};
     table.right = {false, true, true, true, true, true, false};
     for (const auto& [name, node] : nodes_) {
       const auto value = [](double v, std::string text) { return std::isfinite(v) ? text : "–"; };
@@ -277,11 +287,12 @@ class LiveView final : public RunReport {
         out.push_back(more[static_cast<std::size_t>(i)]);
     };
     if (slow_)
-      out.push_back(style_.yellow(fmt::format(
-          "rank {} ({}) is slow: {:.1f} times the others' time in {} since step {}; {}; without it a "
-          "step takes {} ms",
-          slow_->rank, slow_->node, slow_->factor, slow_->phase, slow_->sinceStep, slow_->evidence,
-          millisecondsText(slow_->withoutSeconds))));
+      out.push_back(style_.yellow(
+          fmt::format("rank {} ({}) is slow: {:.1f} times the others' time in {} since step {}; "
+                      "{}; without it a "
+                      "step takes {} ms",
+                      slow_->rank, slow_->node, slow_->factor, slow_->phase, slow_->sinceStep,
+                      slow_->evidence, millisecondsText(slow_->withoutSeconds))));
     append(rankTable(columns), std::max(0, room() - 2));
     if (!nodes_.empty()) append(nodeTable(), std::max(0, room() - 1));
     if (!progress_.empty() && room() > 0) out.push_back(style_.yellow(progress_));
@@ -342,6 +353,8 @@ class LiveView final : public RunReport {
 
 }  // namespace
 
-std::unique_ptr<RunReport> makeLiveView() { return std::make_unique<LiveView>(); }
+std::unique_ptr<RunReport> makeLiveView() {
+  return std::make_unique<LiveView>();
+}
 
 }  // namespace lockstep::app::cli

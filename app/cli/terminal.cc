@@ -20,7 +20,9 @@ std::size_t escapeLength(std::string_view text, std::size_t at) {
   while (end < text.size() && (text[end] < '@' || text[end] > '~')) ++end;
   return std::min(end + 1, text.size()) - at;
 }
-bool beginsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
+bool beginsCharacter(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+}
 
 }  // namespace
 
@@ -87,8 +89,10 @@ std::string padded(std::string_view text, std::size_t columns, bool right) {
 std::string printable(std::string_view text) {
   std::string out(text);
   for (char& c : out)
-    if (c == '\t') c = ' ';
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    if (c == '\t')
+      c = ' ';
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      c = '?';
   return out;
 }
 
@@ -159,7 +163,9 @@ std::string bytesText(double bytes) {
   while (bytes >= 1024 && unit + 1 < kUnits.size()) bytes /= 1024, ++unit;
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
 }
-std::string rateText(double bytesPerSecond) { return bytesText(bytesPerSecond) + "/s"; }
+std::string rateText(double bytesPerSecond) {
+  return bytesText(bytesPerSecond) + "/s";
+}
 
 std::string durationText(double seconds) {
   if (!(seconds >= 0) || seconds > 1e9) return "–";

@@ -8,10 +8,12 @@
 
 namespace lockstep::app::cli {
 
-struct TerminalSize { int columns = 80, rows = 24; };
+struct TerminalSize {
+  int columns = 80, rows = 24;
+};
 TerminalSize terminalSize(int fd);
-bool isTerminal(int fd);            // one that understands cursor movement
-bool wantsColour(int fd);           // a terminal, and NO_COLOR is not set
+bool isTerminal(int fd);   // one that understands cursor movement
+bool wantsColour(int fd);  // a terminal, and NO_COLOR is not set
 
 // Escape sequences, or nothing where colours are off.
 class Style {
@@ -29,10 +31,10 @@ class Style {
   bool colours_;
 };
 
-std::size_t width(std::string_view text);                   // columns; escape sequences have none
+std::size_t width(std::string_view text);                     // columns; escape sequences have none
 std::string fit(std::string_view text, std::size_t columns);  // cut with "…" where longer
 std::string padded(std::string_view text, std::size_t columns, bool right = false);
-std::string printable(std::string_view text);               // control characters become '?'
+std::string printable(std::string_view text);  // control characters become '?'
 
 // Columns as wide as their widest cell, two spaces between; `right` columns are numbers.
 struct Table {
@@ -43,12 +45,12 @@ struct Table {
   std::string text() const;
 };
 
-std::string bar(double share, int columns);                 // ━━━━━╸────
+std::string bar(double share, int columns);  // ━━━━━╸────
 std::string sparkline(const std::vector<double>& values, int columns);
-std::string bytesText(double bytes);                        // "1.5 GiB"
-std::string rateText(double bytesPerSecond);                // "1.5 MiB/s"
-std::string durationText(double seconds);                   // "1:02:03", "2:03", "4.2 s"
-std::string millisecondsText(double seconds);               // "1.234"
-std::string localTime(std::int64_t wallNs);                 // "2024-05-01 12:00:00"
+std::string bytesText(double bytes);           // "1.5 GiB"
+std::string rateText(double bytesPerSecond);   // "1.5 MiB/s"
+std::string durationText(double seconds);      // "1:02:03", "2:03", "4.2 s"
+std::string millisecondsText(double seconds);  // "1.234"
+std::string localTime(std::int64_t wallNs);    // "2024-05-01 12:00:00"
 
 }  // namespace lockstep::app::cli

@@ -1,4 +1,5 @@
-// Commands that train nothing, or a little: plan, simulate, history, cluster, bench, doctor, errors.
+// Commands that train nothing, or a little: plan, simulate, history, cluster, bench, doctor,
+// errors.
 #include <QJsonArray>
 #include <QTest>
 
@@ -26,7 +27,8 @@ class CliCommandsTest : public QObject {
     const CliResult result = cli.run({"plan", example(name), "--local", ranks});
     QVERIFY2(result.exit == 0, result.text());
     QVERIFY2(result.err.contains("samples/s"), result.err);
-    const auto plan = plan::parse(std::string_view(result.out.constData(), std::size_t(result.out.size())));
+    const auto plan =
+        plan::parse(std::string_view(result.out.constData(), std::size_t(result.out.size())));
     QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
     QCOMPARE(QByteArray::fromStdString(plan::text(*plan)), result.out);
     const CliResult json = cli.run({"plan", example(name), "--local", ranks, "--json"});
@@ -43,8 +45,8 @@ class CliCommandsTest : public QObject {
     QVERIFY(result.out.contains("one step"));
     QCOMPARE(result.out.count("│"), 6);
     const CliResult even = cli.run({"simulate", example("fashion-mlp"), "--local", "2", "--json"});
-    const CliResult slow = cli.run(
-        {"simulate", example("fashion-mlp"), "--local", "2", "--slow", "1=3", "--json"});
+    const CliResult slow =
+        cli.run({"simulate", example("fashion-mlp"), "--local", "2", "--slow", "1=3", "--json"});
     QVERIFY(slow.last()["prediction"].toObject()["step_seconds"].toDouble() >
             even.last()["prediction"].toObject()["step_seconds"].toDouble());
     QCOMPARE(slow.last()["events"].toObject()["rank"].toArray().size(),
@@ -90,15 +92,16 @@ class CliCommandsTest : public QObject {
 
   void clusterCheckNamesTheNode() {
     const Cli cli;
-    const QString good = cli.write(
-        "good.yaml", "version: 1\nname: c\nnodes:\n  - name: here\n    workdir: " +
-                         cli.home().toUtf8() + "/local/1\n");
+    const QString good =
+        cli.write("good.yaml", "version: 1\nname: c\nnodes:\n  - name: here\n    workdir: " +
+                                   cli.home().toUtf8() + "/local/1\n");
     const CliResult well = cli.run({"cluster", "check", good, "--json"});
     QVERIFY2(well.exit == 0, well.text());
     QCOMPARE(well.first("node")["node"].toString(), QString("here"));
     QVERIFY(well.first("node")["cores"].toInt() > 0);
     const QString bad = cli.write(
-        "bad.yaml", "version: 1\nname: c\nnodes:\n  - name: far\n    ssh: {host: 127.0.0.1, port: 1}\n");
+        "bad.yaml",
+        "version: 1\nname: c\nnodes:\n  - name: far\n    ssh: {host: 127.0.0.1, port: 1}\n");
     const CliResult ill = cli.run({"cluster", "check", bad, "--json"});
     QVERIFY2(ill.exit == 3, ill.text());
     QCOMPARE(ill.first("error")["node"].toString(), QString("far"));
@@ -108,14 +111,16 @@ class CliCommandsTest : public QObject {
 
   void benchTrains() {
     const Cli cli;
-    const CliResult result = cli.run({"bench", "train", "--model", "fashion-mlp", "--batch", "96",
-                                      "--ranks", "2", "--threads", "1", "--seconds", "1.5", "--json"});
+    const CliResult result =
+        cli.run({"bench", "train", "--model", "fashion-mlp", "--batch", "96", "--ranks", "2",
+                 "--threads", "1", "--seconds", "1.5", "--json"});
     QVERIFY2(result.exit == 0, result.text());
     QCOMPARE(result.events.size(), 1);
     QVERIFY(result.last()["samples_per_second"].toDouble() > 0);
     QVERIFY(!result.last()["ops"].toArray().isEmpty());
     QCOMPARE(result.last()["batch"].toInt(), 96);
-    const CliResult reduce = cli.run({"bench", "allreduce", "--ranks", "2", "--seconds", "1", "--json"});
+    const CliResult reduce =
+        cli.run({"bench", "allreduce", "--ranks", "2", "--seconds", "1", "--json"});
     QVERIFY2(reduce.exit == 0, reduce.text());
     QVERIFY(reduce.last()["bytes"].toDouble() > 0);
     QVERIFY(cli.leave());

@@ -45,8 +45,12 @@ QByteArray CliResult::text() const {
   return "exit " + QByteArray::number(exit) + "\n" + out.right(3000) + "\n" + err.right(3000);
 }
 
-Cli::Cli() { QDir(folder_.path()).mkpath("home"); }
-Cli::~Cli() { leave(); }
+Cli::Cli() {
+  QDir(folder_.path()).mkpath("home");
+}
+Cli::~Cli() {
+  leave();
+}
 
 QString Cli::write(const QString& name, const QByteArray& text) const {
   QFile file(path(name));
@@ -91,7 +95,8 @@ bool Cli::awaitError(QProcess& process, const QByteArray& text, int limitMs) con
   timer.start();
   QByteArray err;
   process.setReadChannel(QProcess::StandardError);
-  while (!err.contains(text) && timer.elapsed() < limitMs && process.state() != QProcess::NotRunning) {
+  while (!err.contains(text) && timer.elapsed() < limitMs &&
+         process.state() != QProcess::NotRunning) {
     process.waitForReadyRead(100);
     err += process.readAllStandardError();
   }
@@ -106,15 +111,16 @@ CliResult Cli::finish(QProcess& process, QByteArray out, int limitMs) const {
     process.waitForFinished(5000);
   }
   out += process.readAllStandardOutput();
-  return parsed(ended && process.exitStatus() == QProcess::NormalExit ? process.exitCode() : -1, out,
-                process.readAllStandardError());
+  return parsed(ended && process.exitStatus() == QProcess::NormalExit ? process.exitCode() : -1,
+                out, process.readAllStandardError());
 }
 
 bool Cli::leave() const {
   bool all = true;
   for (const QString& name : QDir(home() + "/local").entryList(QDir::Dirs | QDir::NoDotAndDotDot))
     all = QProcess::execute(LOCKSTEP_BINARY_DIR "/bin/lockstep-agent",
-                            {"leave", "--workdir", home() + "/local/" + name}) == 0 && all;
+                            {"leave", "--workdir", home() + "/local/" + name}) == 0 &&
+          all;
   return all;
 }
 

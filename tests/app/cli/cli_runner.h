@@ -11,13 +11,13 @@ namespace lockstep::test {
 struct CliResult {
   int exit = -1;
   QByteArray out, err;
-  QList<QJsonObject> events;   // of --json: every line
-  bool onlyJson = true;        // every line of stdout was an object
+  QList<QJsonObject> events;  // of --json: every line
+  bool onlyJson = true;       // every line of stdout was an object
 
   QList<QJsonObject> all(const QString& event) const;
   QJsonObject first(const QString& event) const;
   QJsonObject last() const { return events.isEmpty() ? QJsonObject() : events.back(); }
-  QByteArray text() const;     // for messages of failed checks
+  QByteArray text() const;  // for messages of failed checks
 };
 
 class Cli {
@@ -33,7 +33,8 @@ class Cli {
   // A command under way.
   std::unique_ptr<QProcess> start(const QStringList& arguments) const;
   // Until stdout has a line with this event; false after the limit. Appends what was read to `out`.
-  bool awaitEvent(QProcess& process, const QString& event, QByteArray& out, int limitMs = 60000) const;
+  bool awaitEvent(QProcess& process, const QString& event, QByteArray& out,
+                  int limitMs = 60000) const;
   // Until stderr has the text, or the process has ended.
   bool awaitError(QProcess& process, const QByteArray& text, int limitMs = 30000) const;
   CliResult finish(QProcess& process, QByteArray out, int limitMs = 120000) const;

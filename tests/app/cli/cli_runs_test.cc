@@ -62,7 +62,8 @@ class CliRunsTest : public QObject {
     QCOMPARE(result.last()["status"].toString(), QString("succeeded"));
     QCOMPARE(result.last()["steps"].toInt(), 60);
     QCOMPARE(result.last()["weights_sha256"].toString().size(), 64);
-    QVERIFY(result.all("step").back()["loss"].toDouble() < result.all("step").front()["loss"].toDouble());
+    QVERIFY(result.all("step").back()["loss"].toDouble() <
+            result.all("step").front()["loss"].toDouble());
     // Nine digits at most, and never a locale's comma.
     QVERIFY(QRegularExpression(R"("loss":0\.\d{7,9}[,}])").match(result.out).hasMatch());
 
@@ -77,7 +78,8 @@ class CliRunsTest : public QObject {
 
     QVERIFY(cli.leave());
     const QString run = result.first("started")["run"].toString();
-    QTRY_VERIFY2_WITH_TIMEOUT(cli.processes(run).isEmpty(), qPrintable(cli.processes(run).join("\n")), 10000);
+    QTRY_VERIFY2_WITH_TIMEOUT(cli.processes(run).isEmpty(),
+                              qPrintable(cli.processes(run).join("\n")), 10000);
   }
 
   void equalRunsAndResumeEndEqual() {
@@ -95,8 +97,9 @@ class CliRunsTest : public QObject {
     QVERIFY2(half.exit == 0, half.text());
     QCOMPARE(half.all("epoch").size(), 1);
     QVERIFY(half.last()["weights_sha256"].toString() != once);
-    const CliResult rest = cli.run(mlp(base + QStringList{"--set", "training.epochs=2", "--resume",
-                                                          half.first("started")["run"].toString()}));
+    const CliResult rest =
+        cli.run(mlp(base + QStringList{"--set", "training.epochs=2", "--resume",
+                                       half.first("started")["run"].toString()}));
     QVERIFY2(rest.exit == 0, rest.text());
     QCOMPARE(rest.last()["weights_sha256"].toString(), once);
     for (const QJsonObject& step : rest.all("step")) {
@@ -119,8 +122,8 @@ class CliRunsTest : public QObject {
 
   void detachedRunIsListedFollowedAndStopped() {
     const Cli cli;
-    const CliResult started = cli.run(
-        mlp({"--local", "2", "--set", "training.epochs=1000", "--detach"}));
+    const CliResult started =
+        cli.run(mlp({"--local", "2", "--set", "training.epochs=1000", "--detach"}));
     QVERIFY2(started.exit == 0, started.text());
     QCOMPARE(started.events.size(), 1);
     const QString run = started.first("started")["run"].toString();
@@ -144,7 +147,8 @@ class CliRunsTest : public QObject {
     QCOMPARE(logs.exit, 0);
     QVERIFY(logs.onlyJson);
     QVERIFY(cli.leave());
-    QTRY_VERIFY2_WITH_TIMEOUT(cli.processes(run).isEmpty(), qPrintable(cli.processes(run).join("\n")), 10000);
+    QTRY_VERIFY2_WITH_TIMEOUT(cli.processes(run).isEmpty(),
+                              qPrintable(cli.processes(run).join("\n")), 10000);
   }
 
   void plainTextHasALineAnEpoch() {

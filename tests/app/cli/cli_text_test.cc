@@ -18,8 +18,8 @@ class CliTextTest : public QObject {
  private Q_SLOTS:
   void words() {
     const Grammar grammar{{"cluster=", "set=", "json", "every="}, 1, 1, "run SPEC"};
-    const auto good = Arguments::parse({"--json", "a.yaml", "--set=x=1", "--set", "y=2", "--every", "3"},
-                                       grammar);
+    const auto good = Arguments::parse(
+        {"--json", "a.yaml", "--set=x=1", "--set", "y=2", "--every", "3"}, grammar);
     QVERIFY(good.ok());
     QCOMPARE(good->words(), std::vector<std::string>{"a.yaml"});
     QVERIFY(good->has("json"));
@@ -37,8 +37,13 @@ class CliTextTest : public QObject {
   }
 
   void jsonLines() {
-    const std::string line = JsonLine("step").add("step", 3).add("loss", 1.0 / 3).add("nan", NAN)
-                                 .add("inf", INFINITY).add("text", "a\"b\n").text();
+    const std::string line = JsonLine("step")
+                                 .add("step", 3)
+                                 .add("loss", 1.0 / 3)
+                                 .add("nan", NAN)
+                                 .add("inf", INFINITY)
+                                 .add("text", "a\"b\n")
+                                 .text();
     QCOMPARE(line, std::string("{\"event\":\"step\",\"step\":3,\"loss\":0.333333333,\"nan\":null,"
                                "\"inf\":null,\"text\":\"a\\\"b\\n\"}"));
     Error error = makeError(Code::kNotFound, "no file");

@@ -9,8 +9,9 @@ using namespace lockstep::test;
 
 namespace {
 QStringList longRun(const QStringList& more = {}) {
-  return QStringList{"run", example("fashion-mlp"), "--json", "--local", "2", "--set",
-                     "training.epochs=1000"} + more;
+  return QStringList{"run",   example("fashion-mlp"), "--json", "--local", "2",
+                     "--set", "training.epochs=1000"} +
+         more;
 }
 }  // namespace
 
@@ -20,15 +21,15 @@ class CliTroubleTest : public QObject {
  private:
   static void checkNothingStays(const Cli& cli, const QString& run) {
     QVERIFY(cli.leave());
-    QTRY_VERIFY2_WITH_TIMEOUT(cli.processes(run).isEmpty(), qPrintable(cli.processes(run).join("\n")), 10000);
+    QTRY_VERIFY2_WITH_TIMEOUT(cli.processes(run).isEmpty(),
+                              qPrintable(cli.processes(run).join("\n")), 10000);
   }
 
  private Q_SLOTS:
   void missingDataFileIsTheNodes() {
     const Cli cli;
-    const CliResult result = cli.run(
-        {"run", example("fashion-mlp"), "--json", "--local", "2", "--set",
-         "data.train.images=/nowhere/train.gz"});
+    const CliResult result = cli.run({"run", example("fashion-mlp"), "--json", "--local", "2",
+                                      "--set", "data.train.images=/nowhere/train.gz"});
     QVERIFY2(result.exit == 3, result.text());
     QVERIFY(result.onlyJson);
     const QJsonObject error = result.first("error");
@@ -82,8 +83,8 @@ class CliTroubleTest : public QObject {
 
   void clientKilledRunGoesOn() {
     const Cli cli;
-    const auto process = cli.start({"run", example("fashion-mlp"), "--json", "--local", "2", "--set",
-                                    "training.batch=200", "--set", "training.epochs=3"});
+    const auto process = cli.start({"run", example("fashion-mlp"), "--json", "--local", "2",
+                                    "--set", "training.batch=200", "--set", "training.epochs=3"});
     QByteArray out;
     QVERIFY(cli.awaitEvent(*process, "step", out));
     process->kill();
@@ -121,7 +122,8 @@ class CliTroubleTest : public QObject {
     const QJsonObject error = result.first("error");
     QVERIFY2(error["rank"].toInt(-1) >= 0, result.text());
     QVERIFY2((error["what"].toString() + error["why"].toString()).contains("SIGKILL") ||
-                 (error["what"].toString() + error["why"].toString()).contains("signal 9"), result.text());
+                 (error["what"].toString() + error["why"].toString()).contains("signal 9"),
+             result.text());
     checkNothingStays(cli, run);
   }
 };
