@@ -1,0 +1,67 @@
+# What the studio compiles in.
+set(studio_icons
+  ${CMAKE_SOURCE_DIR}/resources/icons/add.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/arrow-dark.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/arrow-light.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/arrow-up-dark.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/arrow-up-light.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/busy.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/chart.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/check-dark.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/check-light.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/close-dark.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/close-light.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/close.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/cluster.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/command.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/compare.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/connect.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/copy.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/delete.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/deploy.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/disconnect.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/down.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/error.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/export.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/filter.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/fit.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/float-dark.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/float-light.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/history.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/home.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/idle.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/info.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/key.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/kill.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/language.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/layer.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/layout.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/lockstep.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/log.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/logscale.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/model.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/node.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/note.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/ok.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/open.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/pause.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/play.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/redo.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/refresh.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/remove.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/run.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/save.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/search.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/stop.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/straggler.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/table.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/theme.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/undo.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/up.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/warning.svg
+)
+set(studio_themes
+  ${CMAKE_SOURCE_DIR}/resources/themes/light.json
+  ${CMAKE_SOURCE_DIR}/resources/themes/dark.json
+  ${CMAKE_SOURCE_DIR}/resources/themes/studio.qss
+)

@@ -1,0 +1,48 @@
+#include "ui/theme/error_text.h"
+
+#include <QCoreApplication>
+#include <QStringList>
+
+namespace lockstep::ui {
+namespace {
+struct Errors {
+  Q_DECLARE_TR_FUNCTIONS(lockstep::ui::Errors)
+};
+}  // namespace
+
+QString codeText(Code code) {
+  switch (code) {
+    case Code::kOk: return Errors::tr("Done");
+    case Code::kInvalidArgument: return Errors::tr("The input is wrong");
+    case Code::kNotFound: return Errors::tr("Not found");
+    case Code::kAlreadyExists: return Errors::tr("There already");
+    case Code::kFailedPrecondition: return Errors::tr("A prerequisite is missing");
+    case Code::kPermissionDenied: return Errors::tr("Not permitted");
+    case Code::kUnavailable: return Errors::tr("Not reachable");
+    case Code::kDeadlineExceeded: return Errors::tr("No answer in time");
+    case Code::kResourceExhausted: return Errors::tr("Out of space or memory");
+    case Code::kDataLoss: return Errors::tr("What was read is damaged");
+    case Code::kAborted: return Errors::tr("Another part of the group failed");
+    case Code::kCancelled: return Errors::tr("Stopped on request");
+    case Code::kInternal: return Errors::tr("A defect of Lockstep");
+  }
+  return {};
+}
+
+ErrorText describeError(const Error& error) {
+  ErrorText out;
+  QStringList where;
+  if (!error.node.empty()) where << Errors::tr("node %1").arg(QString::fromStdString(error.node));
+  if (error.rank >= 0) where << Errors::tr("rank %1").arg(error.rank);
+  if (error.step >= 0) where << Errors::tr("step %1").arg(error.step);
+  out.what = QString::fromStdString(error.what);
+  if (out.what.isEmpty()) out.what = codeText(error.code);
+  if (!where.isEmpty()) out.what = Errors::tr("%1: %2").arg(where.join(", "), out.what);
+  out.why = error.why.empty() ? codeText(error.code) : QString::fromStdString(error.why);
+  if (!error.next.empty()) {
+    out.next = Errors::tr("What to do: %1").arg(QString::fromStdString(error.next));
+  }
+  return out;
+}
+
+}  // namespace lockstep::ui

@@ -1,0 +1,18 @@
+// An error as a person reads it, in the studio's language. Errors travel as code and arguments; the
+// words for codes and places are made here. What a module wrote in `what`, `why` and `next` is shown
+// as it is where no translation is known.
+#pragma once
+
+#include <QString>
+
+#include "engine/base/status.h"
+
+namespace lockstep::ui {
+
+struct ErrorText {
+  QString what, why, next;
+};
+ErrorText describeError(const Error& error);
+QString codeText(Code code);  // "not reachable"
+
+}  // namespace lockstep::ui

@@ -1,0 +1,61 @@
+#include "ui/theme/format.h"
+
+#include <QCoreApplication>
+#include <QDateTime>
+#include <QLocale>
+#include <cmath>
+
+namespace lockstep::ui {
+namespace {
+
+QString scaled(double value, const QString& unit) {
+  static const char* const prefixes[] = {"", "k", "M", "G", "T", "P"};
+  int prefix = 0;
+  double shown = value;
+  while (std::abs(shown) >= 999.5 && prefix < 5) {
+    shown /= 1000;
+    ++prefix;
+  }
+  const int digits = prefix == 0 ? 0 : (std::abs(shown) < 9.995 ? 2 : (std::abs(shown) < 99.95 ? 1 : 0));
+  return QString("%1 %2%3").arg(QLocale().toString(shown, 'f', digits), prefixes[prefix], unit);
+}
+
+}  // namespace
+
+QString formatBytes(double bytes) { return scaled(bytes, "B"); }
+QString formatRate(double bytesPerSecond) { return scaled(bytesPerSecond, "B/s"); }
+QString formatFlops(double flops) { return scaled(flops, "FLOP"); }
+
+QString formatSeconds(double seconds) {
+  const QLocale locale;
+  const double size = std::abs(seconds);
+  if (!std::isfinite(seconds)) return QString(QChar(0x2014));
+  if (size == 0) return "0 ms";
+  if (size < 1e-3) return locale.toString(seconds * 1e6, 'f', size < 1e-5 ? 1 : 0) + " µs";
+  if (size < 1) return locale.toString(seconds * 1e3, 'f', size < 1e-2 ? 2 : (size < 1e-1 ? 1 : 0)) + " ms";
+  return locale.toString(seconds, 'f', size < 10 ? 2 : 1) + " s";
+}
+
+QString formatDuration(double seconds) {
+  const auto whole = static_cast<qint64>(std::llround(seconds));
+  const qint64 h = whole / 3600, m = whole / 60 % 60, s = whole % 60;
+  if (h > 0) return QString("%1:%2:%3").arg(h).arg(m, 2, 10, QChar('0')).arg(s, 2, 10, QChar('0'));
+  return QString("%1:%2").arg(m).arg(s, 2, 10, QChar('0'));
+}
+
+QString formatPercent(double fraction, int digits) {
+  if (!std::isfinite(fraction)) return QString(QChar(0x2014));
+  return QLocale().toString(fraction * 100, 'f', digits) + " %";
+}
+QString formatCount(std::int64_t value) { return QLocale().toString(static_cast<qlonglong>(value)); }
+QString formatNumber(double value, int digits) {
+  if (!std::isfinite(value)) return QString(QChar(0x2014));
+  return QLocale().toString(value, 'g', digits);
+}
+QString formatWhen(std::int64_t wallNs) {
+  if (wallNs <= 0) return QString(QChar(0x2014));
+  return QLocale().toString(QDateTime::fromMSecsSinceEpoch(wallNs / 1'000'000),
+                            "yyyy-MM-dd HH:mm:ss");
+}
+
+}  // namespace lockstep::ui

@@ -1,0 +1,19 @@
+// Numbers as people read them, in the language of the studio. Never for files and protocols.
+#pragma once
+
+#include <QString>
+#include <cstdint>
+
+namespace lockstep::ui {
+
+QString formatBytes(double bytes);                  // "1.5 MB" (powers of 1000)
+QString formatRate(double bytesPerSecond);          // "1.5 MB/s"
+QString formatSeconds(double seconds);              // "1.25 ms", "3.1 s"
+QString formatDuration(double seconds);             // "0:42", "1:02:03"
+QString formatPercent(double fraction, int digits); // "42 %"
+QString formatCount(std::int64_t value);            // grouped: "101,770"
+QString formatFlops(double flops);                  // "1.2 GFLOP"
+QString formatNumber(double value, int digits = 4); // "—" where not finite
+QString formatWhen(std::int64_t wallNs);            // local date and time
+
+}  // namespace lockstep::ui

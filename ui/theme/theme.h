@@ -1,0 +1,61 @@
+// Theme: every colour, space and font of the studio in one place. The colours stand in
+// resources/themes/{light,dark}.json; changing the theme repaints without restart.
+// Threads: GUI.
+#pragma once
+
+#include <QColor>
+#include <QFont>
+#include <QHash>
+#include <QIcon>
+#include <QObject>
+#include <QString>
+#include <QVector>
+
+class QWidget;
+
+namespace lockstep::ui {
+
+// Distances on one 4-pixel grid.
+inline constexpr int kSpaceXs = 4, kSpaceS = 8, kSpaceM = 12, kSpaceL = 16, kSpaceXl = 24;
+
+enum class Tone { kNeutral, kGood, kWarning, kBad, kActive, kOnAccent };
+
+class Theme : public QObject {
+  Q_OBJECT
+
+ public:
+  enum class Mode { kLight, kDark };
+
+  static Theme& instance();
+
+  // Sets style, palette, font and style sheet of the application.
+  void apply(Mode mode);
+  Mode mode() const { return mode_; }
+  bool isDark() const { return mode_ == Mode::kDark; }
+
+  QColor color(const char* name) const;  // "window", "border", "muted", "accent", …: as in the files
+  QColor tone(Tone tone) const;
+  QColor series(int index) const;        // Okabe-Ito, told apart with every common colour vision
+  int seriesCount() const { return static_cast<int>(series_.size()); }
+  QColor phase(int index) const;         // data, forward, backward, waiting, transfer, optimizer
+  QFont monospace() const;
+  QFont title() const;                   // of a page
+  QFont small() const;
+  QFont figure() const;                  // of a number that stands alone
+
+  // An icon of resources/icons, recoloured with the theme whenever it is painted.
+  QIcon icon(const char* name, Tone tone = Tone::kNeutral) const;
+
+ Q_SIGNALS:
+  void changed();
+
+ private:
+  Theme() = default;
+  void load(Mode mode);
+
+  Mode mode_ = Mode::kLight;
+  QHash<QString, QColor> colors_;
+  QVector<QColor> series_, phases_;
+};
+
+}  // namespace lockstep::ui
