@@ -1,0 +1,98 @@
+#include "ui/plots/legend_bar.h"
+
+#include <QHelpEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <QToolTip>
+
+#include "ui/theme/theme.h"
+
+namespace lockstep::ui {
+
+LegendBar::LegendBar(QWidget* parent) : QWidget(parent) {
+  setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+}
+
+void LegendBar::setSeries(std::vector<std::shared_ptr<Series>> series) {
+  series_ = std::move(series);
+  values_.clear();
+  update();
+}
+
+void LegendBar::setValues(const QStringList& values) {
+  if (values == values_) return;
+  values_ = values;
+  update();
+}
+
+QString LegendBar::entryText(int index) const {
+  const QString& name = series_[static_cast<std::size_t>(index)]->name;
+  if (index < values_.size() && !values_[index].isEmpty()) return name + "  " + values_[index];
+  return name;
+}
+
+std::vector<LegendBar::Entry> LegendBar::layoutEntries() const {
+  std::vector<Entry> out;
+  const QFontMetrics metrics(Theme::instance().small());
+  int x = 0;
+  for (int i = 0; i < static_cast<int>(series_.size()); ++i) {
+    const int width = metrics.horizontalAdvance(entryText(i)) + 14;
+    if (x + width > this->width() && i > 0) break;
+    out.push_back({i, QRect(x, 0, width, height())});
+    x += width + 14;
+  }
+  return out;
+}
+
+void LegendBar::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setFont(Theme::instance().small());
+  const Theme& theme = Theme::instance();
+  const auto entries = layoutEntries();
+  for (const auto& entry : entries) {
+    const Series& series = *series_[static_cast<std::size_t>(entry.index)];
+    const QColor color = series.visible ? theme.series(series.colorIndex) : theme.color("border");
+    const int middle = entry.rect.center().y();
+    if (series.dashed) {
+      painter.setPen(QPen(color, 2, Qt::DotLine));
+      painter.drawLine(entry.rect.x(), middle, entry.rect.x() + 9, middle);
+    } else {
+      painter.setPen(Qt::NoPen);
+      painter.setBrush(color);
+      painter.drawRoundedRect(QRectF(entry.rect.x(), middle - 3.5, 8, 8), 2, 2);
+    }
+    painter.setPen(series.visible ? theme.color("muted") : theme.color("disabled"));
+    painter.drawText(entry.rect.adjusted(13, 0, 0, 0), Qt::AlignVCenter | Qt::AlignLeft,
+                     entryText(entry.index));
+  }
+  const auto hidden = series_.size() - entries.size();
+  if (hidden > 0 && !entries.empty()) {
+    painter.setPen(theme.color("muted"));
+    painter.drawText(rect().adjusted(entries.back().rect.right() + 8, 0, 40, 0),
+                     Qt::AlignVCenter | Qt::AlignLeft, QString("+%1").arg(hidden));
+  }
+}
+
+void LegendBar::mousePressEvent(QMouseEvent* event) {
+  for (const auto& entry : layoutEntries()) {
+    if (!entry.rect.contains(event->position().toPoint())) continue;
+    auto& series = *series_[static_cast<std::size_t>(entry.index)];
+    series.visible = !series.visible;
+    update();
+    Q_EMIT toggled();
+    return;
+  }
+}
+
+bool LegendBar::event(QEvent* event) {
+  if (event->type() == QEvent::ToolTip) {
+    QStringList names;
+    for (const auto& series : series_) names << series->name;
+    QToolTip::showText(static_cast<QHelpEvent*>(event)->globalPos(), names.join('\n'), this);
+    return true;
+  }
+  return QWidget::event(event);
+}
+
+}  // namespace lockstep::ui

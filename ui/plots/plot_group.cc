@@ -1,0 +1,61 @@
+#include "ui/plots/plot_group.h"
+
+#include <algorithm>
+
+#include "ui/plots/plot_view.h"
+
+namespace lockstep::ui {
+
+void PlotGroup::add(PlotView* view) {
+  views_ << view;
+  view->setGroup(this);
+}
+
+void PlotGroup::setXRange(double lower, double upper, PlotView* from) {
+  if (following_) {
+    following_ = false;
+    Q_EMIT followingChanged(false);
+  }
+  for (const auto& view : views_) {
+    if (view && view != from) view->showXRange(lower, upper);
+  }
+}
+
+void PlotGroup::follow() {
+  following_ = true;
+  Q_EMIT followingChanged(true);
+  dataChanged();
+}
+
+void PlotGroup::setCrosshair(double x, bool visible) {
+  for (const auto& view : views_) {
+    if (view) view->showCrosshair(x, visible);
+  }
+}
+
+void PlotGroup::setSmoothing(double weight) {
+  for (const auto& view : views_) {
+    if (view) view->setSmoothing(weight);
+  }
+}
+
+void PlotGroup::setPaused(bool paused) {
+  if (paused_ == paused) return;
+  paused_ = paused;
+  Q_EMIT pausedChanged(paused);
+  if (!paused) dataChanged();
+}
+
+void PlotGroup::setLogX(bool on) {
+  for (const auto& view : views_) {
+    if (view) view->setLogX(on);
+  }
+}
+
+void PlotGroup::dataChanged() {
+  for (const auto& view : views_) {
+    if (view) view->markDirty();
+  }
+}
+
+}  // namespace lockstep::ui

@@ -1,0 +1,39 @@
+// PlotGroup: plots of a page that share their x axis: zoom, pan, crosshair, smoothing and pause.
+#pragma once
+
+#include <QList>
+#include <QObject>
+#include <QPointer>
+
+namespace lockstep::ui {
+
+class PlotView;
+
+class PlotGroup : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit PlotGroup(QObject* parent) : QObject(parent) {}
+
+  void add(PlotView* view);
+  void setXRange(double lower, double upper, PlotView* from);  // by hand: following ends
+  void follow();                                               // all data again, as they arrive
+  bool following() const { return following_; }
+  void setCrosshair(double x, bool visible);
+  void setSmoothing(double weight);
+  void setPaused(bool paused);     // the picture stands still while data go on arriving
+  bool paused() const { return paused_; }
+  void setLogX(bool on);
+  void dataChanged();              // marks every plot for the next frame
+
+ Q_SIGNALS:
+  void followingChanged(bool following);
+  void pausedChanged(bool paused);
+
+ private:
+  QList<QPointer<PlotView>> views_;
+  bool following_ = true;
+  bool paused_ = false;
+};
+
+}  // namespace lockstep::ui

@@ -1,0 +1,422 @@
+#include "ui/plots/plot_view.h"
+
+#include "ui/plots/custom_plot.h"
+
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QStackedLayout>
+#include <QTableView>
+#include <QToolButton>
+#include <algorithm>
+#include <cmath>
+
+#include "ui/plots/frame_clock.h"
+#include "ui/plots/legend_bar.h"
+#include "ui/plots/plot_group.h"
+#include "ui/plots/series_plottable.h"
+#include "ui/plots/series_table_model.h"
+#include "ui/theme/format.h"
+#include "ui/theme/theme.h"
+
+namespace lockstep::ui {
+namespace {
+
+// Labels of an axis in the studio's units.
+class UnitTicker : public QCPAxisTicker {
+ public:
+  enum class Unit { kPlain, kBytes, kPercent, kTime };
+  explicit UnitTicker(Unit unit) : unit_(unit) {}
+
+ protected:
+  QString getTickLabel(double tick, const QLocale& locale, QChar format, int precision) override {
+    switch (unit_) {
+      case Unit::kBytes: return formatBytes(tick);
+      case Unit::kPercent: return formatPercent(tick, 0);
+      case Unit::kTime: return formatDuration(tick);
+      case Unit::kPlain: break;
+    }
+    if (tick != 0 && (std::abs(tick) >= 1e6 || std::abs(tick) < 1e-4)) {
+      return locale.toString(tick, 'g', 3);
+    }
+    return QCPAxisTicker::getTickLabel(tick, locale, format, precision);
+  }
+
+ private:
+  Unit unit_;
+};
+
+QToolButton* plotButton(const char* name, QWidget* parent) {
+  auto* button = new QToolButton(parent);
+  button->setObjectName(name);
+  button->setAutoRaise(true);
+  button->setIconSize({14, 14});
+  button->setFocusPolicy(Qt::TabFocus);
+  return button;
+}
+
+}  // namespace
+
+PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
+  setObjectName(name);
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->setSpacing(kSpaceXs / 2);
+  auto* head = new QHBoxLayout;
+  head->setSpacing(kSpaceXs / 2);
+  title_ = new QLabel(this);
+  title_->setObjectName("plotTitle");
+  title_->setProperty("role", "section");
+  legend_ = new LegendBar(this);
+  legend_->setObjectName("plotLegend");
+  fitButton_ = plotButton("plotFit", this);
+  logButton_ = plotButton("plotLogY", this);
+  logButton_->setCheckable(true);
+  tableButton_ = plotButton("plotTable", this);
+  tableButton_->setCheckable(true);
+  head->addWidget(title_);
+  head->addSpacing(kSpaceM);
+  head->addWidget(legend_, 1);
+  head->addWidget(fitButton_);
+  head->addWidget(logButton_);
+  head->addWidget(tableButton_);
+  layout->addLayout(head);
+
+  auto* body = new QWidget(this);
+  stack_ = new QStackedLayout(body);
+  layout->addWidget(body, 1);
+  plot_ = new QCustomPlot(body);
+  plot_->setObjectName("plotCanvas");
+  plot_->setFocusPolicy(Qt::StrongFocus);
+  plot_->setMinimumHeight(90);
+  plot_->setNoAntialiasingOnDrag(true);
+  plot_->setInteractions(QCP::iRangeDrag | QCP::iRangeZoom);
+  plot_->axisRect()->setRangeDrag(Qt::Horizontal);
+  plot_->axisRect()->setRangeZoom(Qt::Horizontal);
+  lines_ = new SeriesPlottable(plot_->xAxis, plot_->yAxis);
+  plot_->addLayer("crosshair", plot_->layer("overlay"), QCustomPlot::limBelow);
+  crosshairLayer_ = plot_->layer("crosshair");
+  crosshairLayer_->setMode(QCPLayer::lmBuffered);
+  crosshair_ = new QCPItemStraightLine(plot_);
+  crosshair_->setLayer(crosshairLayer_);
+  crosshair_->setSelectable(false);
+  crosshair_->setVisible(false);
+  plot_->installEventFilter(this);
+  stack_->addWidget(plot_);
+
+  table_ = new QTableView(body);
+  table_->setObjectName("plotData");
+  table_->setAlternatingRowColors(true);
+  table_->setShowGrid(false);
+  table_->verticalHeader()->hide();
+  table_->verticalHeader()->setDefaultSectionSize(24);
+  table_->horizontalHeader()->setStretchLastSection(true);
+  table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+  tableModel_ = new SeriesTableModel(this);
+  table_->setModel(tableModel_);
+  stack_->addWidget(table_);
+
+  empty_ = new QLabel(plot_);
+  empty_->setObjectName("plotEmpty");
+  empty_->setAlignment(Qt::AlignCenter);
+  empty_->setWordWrap(true);
+  empty_->setProperty("role", "muted");
+  empty_->setAttribute(Qt::WA_TransparentForMouseEvents);
+
+  connect(tableButton_, &QToolButton::toggled, this, &PlotView::showTable);
+  connect(logButton_, &QToolButton::toggled, this, &PlotView::setLogY);
+  connect(fitButton_, &QToolButton::clicked, this, [this] {
+    if (group_) group_->follow();
+    markDirty();
+  });
+  connect(legend_, &LegendBar::toggled, this, &PlotView::markDirty);
+  connect(plot_->xAxis, QOverload<const QCPRange&>::of(&QCPAxis::rangeChanged), this,
+          [this](const QCPRange& range) {
+            if (fitting_) return;
+            if (group_) group_->setXRange(range.lower, range.upper, this);
+            markDirty();
+          });
+  connect(plot_, &QCustomPlot::mouseDoubleClick, this, [this] {
+    if (group_) group_->follow();
+    markDirty();
+  });
+  connect(plot_, &QCustomPlot::mouseMove, this, [this](QMouseEvent* event) {
+    const double x = plot_->xAxis->pixelToCoord(event->position().x());
+    if (group_) {
+      group_->setCrosshair(x, true);
+    } else {
+      showCrosshair(x, true);
+    }
+  });
+  connect(&FrameClock::instance(), &FrameClock::paint, this, &PlotView::frame);
+  connect(&Theme::instance(), &Theme::changed, this, &PlotView::restyle);
+  setXAxis(XAxis::kNumber);
+  setBytes(false);
+  restyle();
+  retranslate();
+}
+
+PlotView::~PlotView() = default;
+
+void PlotView::setTexts(const QString& title, const QString& xTitle, const QString& unit,
+                        const QString& empty) {
+  title_->setText(unit.isEmpty() ? title : tr("%1 (%2)").arg(title, unit));
+  setAccessibleName(title);
+  plot_->setAccessibleName(title);
+  table_->setAccessibleName(tr("Data of %1").arg(title));
+  xTitle_ = xTitle;
+  unit_ = unit;
+  plot_->xAxis->setLabel(xTitle);
+  tableModel_->setXTitle(xTitle);
+  empty_->setText(empty);
+  markDirty();
+}
+
+void PlotView::setXAxis(XAxis kind) {
+  plot_->xAxis->setTicker(QSharedPointer<QCPAxisTicker>(new UnitTicker(
+      kind == XAxis::kTime ? UnitTicker::Unit::kTime : UnitTicker::Unit::kPlain)));
+}
+
+void PlotView::setPercent(bool on) {
+  percent_ = on;
+  plot_->yAxis->setTicker(QSharedPointer<QCPAxisTicker>(
+      new UnitTicker(on ? UnitTicker::Unit::kPercent : UnitTicker::Unit::kPlain)));
+}
+
+void PlotView::setBytes(bool on) {
+  bytes_ = on;
+  plot_->yAxis->setTicker(QSharedPointer<QCPAxisTicker>(
+      new UnitTicker(on ? UnitTicker::Unit::kBytes : UnitTicker::Unit::kPlain)));
+}
+
+void PlotView::addSeries(std::shared_ptr<Series> series) {
+  lines_->series().push_back(std::move(series));
+  legend_->setSeries(lines_->series());
+  tableModel_->setSeries(lines_->series());
+  markDirty();
+}
+
+void PlotView::clearSeries() {
+  lines_->series().clear();
+  legend_->setSeries({});
+  tableModel_->setSeries({});
+  markDirty();
+}
+
+const std::vector<std::shared_ptr<Series>>& PlotView::series() const { return lines_->series(); }
+
+std::size_t PlotView::sampleCount() const {
+  std::size_t count = 0;
+  for (const auto& series : lines_->series()) count += series->raw().size();
+  return count;
+}
+
+void PlotView::markDirty() { dirty_ = true; }
+
+void PlotView::frame() {
+  if (!dirty_ || !isVisible() || (group_ && group_->paused())) return;
+  dirty_ = false;
+  refreshEmpty();
+  if (stack_->currentWidget() == table_) {
+    tableModel_->refresh();
+    return;
+  }
+  fit();
+  plot_->replot(QCustomPlot::rpQueuedReplot);
+}
+
+void PlotView::refreshEmpty() {
+  const bool empty = sampleCount() == 0;
+  empty_->setVisible(empty);
+  empty_->setGeometry(plot_->rect().adjusted(kSpaceXl, 0, -kSpaceXl, 0));
+  for (QCPAxis* axis : {plot_->xAxis, plot_->yAxis}) axis->setTickLabels(!empty);
+}
+
+void PlotView::fit() {
+  fitting_ = true;
+  // A low plot keeps its room for the curve: fewer ticks, no title of the axis.
+  plot_->xAxis->setLabel(plot_->height() > 170 ? xTitle_ : QString());
+  plot_->yAxis->ticker()->setTickCount(std::clamp(plot_->height() / 34, 2, 6));
+  const bool follow = !group_ || group_->following();
+  if (follow) {
+    QCPRange range = lines_->xRange();
+    if (plot_->xAxis->scaleType() == QCPAxis::stLogarithmic) range.lower = std::max(range.lower, 1.0);
+    if (range.size() < 1e-9) range.upper = range.lower + 1;
+    plot_->xAxis->setRange(range);
+  }
+  QCPRange values = lines_->yRange(plot_->xAxis->range());
+  if (percent_) {
+    values = QCPRange(0, 1.02);
+  } else if (plot_->yAxis->scaleType() == QCPAxis::stLogarithmic) {
+    const double lower = values.lower > 0 ? values.lower : values.upper * 1e-4;
+    values = QCPRange(lower > 0 ? lower / 1.15 : 1e-3, values.upper > 0 ? values.upper * 1.15 : 1);
+  } else {
+    if (fromZero_ && values.lower > 0) values.lower = 0;
+    double pad = (values.upper - values.lower) * 0.06;
+    if (pad <= 0) pad = values.upper != 0 ? std::abs(values.upper) * 0.1 : 1;
+    const bool onZero = values.lower == 0;
+    values = QCPRange(onZero ? 0 : values.lower - pad, values.upper + pad);
+  }
+  plot_->yAxis->setRange(values);
+  fitting_ = false;
+}
+
+void PlotView::setLogX(bool on) {
+  plot_->xAxis->setScaleType(on ? QCPAxis::stLogarithmic : QCPAxis::stLinear);
+  if (on) {
+    plot_->xAxis->setTicker(QSharedPointer<QCPAxisTicker>(new QCPAxisTickerLog));
+  } else {
+    setXAxis(XAxis::kNumber);
+  }
+  markDirty();
+}
+
+void PlotView::setLogY(bool on) {
+  logButton_->setChecked(on);
+  plot_->yAxis->setScaleType(on ? QCPAxis::stLogarithmic : QCPAxis::stLinear);
+  if (on) {
+    plot_->yAxis->setTicker(QSharedPointer<QCPAxisTicker>(new QCPAxisTickerLog));
+  } else if (percent_) {
+    setPercent(true);
+  } else {
+    setBytes(bytes_);
+  }
+  markDirty();
+}
+
+void PlotView::showTable(bool on) {
+  tableButton_->setChecked(on);
+  if (on) tableModel_->refresh();
+  stack_->setCurrentWidget(on ? static_cast<QWidget*>(table_) : plot_);
+  markDirty();
+}
+
+bool PlotView::savePng(const QString& path) { return plot_->savePng(path, 0, 0, 2.0); }
+
+void PlotView::showXRange(double lower, double upper) {
+  fitting_ = true;
+  plot_->xAxis->setRange(lower, upper);
+  fitting_ = false;
+  markDirty();
+}
+
+void PlotView::showCrosshair(double x, bool visible) {
+  crosshair_->setVisible(visible);
+  QStringList values;
+  if (visible) {
+    crosshair_->point1->setCoords(x, 0);
+    crosshair_->point2->setCoords(x, 1);
+    crosshair_->point2->setTypeY(QCPItemPosition::ptAxisRectRatio);
+    crosshair_->point1->setTypeY(QCPItemPosition::ptAxisRectRatio);
+    for (const auto& series : lines_->series()) {
+      const auto at = series->nearest(x);
+      values << (at < 0 ? QString()
+                        : valueText(series->shown().y(static_cast<std::size_t>(at))));
+    }
+  }
+  legend_->setValues(values);
+  if (isVisible()) crosshairLayer_->replot();
+}
+
+QString PlotView::valueText(double value) const {
+  if (!std::isfinite(value)) return tr("not a number");
+  if (percent_) return formatPercent(value, 1);
+  if (bytes_) return formatBytes(value);
+  return QLocale().toString(value, 'g', 4);
+}
+
+void PlotView::setSmoothing(double weight) {
+  for (const auto& series : lines_->series()) series->setSmoothing(weight);
+  markDirty();
+}
+
+void PlotView::restyle() {
+  const Theme& theme = Theme::instance();
+  plot_->setBackground(QBrush(theme.color("base")));
+  for (QCPAxis* axis : {plot_->xAxis, plot_->yAxis}) {
+    axis->setBasePen(QPen(theme.color("border"), 1));
+    axis->setTickPen(QPen(theme.color("border"), 1));
+    axis->setSubTickPen(Qt::NoPen);
+    axis->setTickLength(0, 4);
+    axis->setTickLabelColor(theme.color("muted"));
+    axis->setLabelColor(theme.color("muted"));
+    axis->setTickLabelFont(theme.small());
+    axis->setLabelFont(theme.small());
+    axis->grid()->setPen(QPen(theme.color("grid"), 1));
+    axis->grid()->setZeroLinePen(Qt::NoPen);
+    axis->grid()->setSubGridVisible(false);
+  }
+  plot_->xAxis->setLabelPadding(2);
+  crosshair_->setPen(QPen(theme.color("axis"), 1, Qt::DashLine));
+  fitButton_->setIcon(theme.icon("fit"));
+  logButton_->setIcon(theme.icon("logscale"));
+  tableButton_->setIcon(theme.icon("table"));
+  legend_->update();
+  plot_->replot(QCustomPlot::rpQueuedReplot);
+  markDirty();
+}
+
+void PlotView::retranslate() {
+  const auto set = [](QToolButton* button, const QString& text) {
+    button->setToolTip(text);
+    button->setAccessibleName(text);
+  };
+  set(fitButton_, tr("Show all data"));
+  set(logButton_, tr("Logarithmic y axis"));
+  set(tableButton_, tr("Show the data as a table"));
+  legend_->setAccessibleName(tr("Legend"));
+  plot_->setLocale(QLocale());
+}
+
+void PlotView::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::LanguageChange) retranslate();
+  QWidget::changeEvent(event);
+}
+
+void PlotView::showEvent(QShowEvent* event) {
+  QWidget::showEvent(event);
+  markDirty();
+}
+
+bool PlotView::eventFilter(QObject* watched, QEvent* event) {
+  if (watched != plot_) return QWidget::eventFilter(watched, event);
+  switch (event->type()) {
+    case QEvent::Leave:
+      if (group_) {
+        group_->setCrosshair(0, false);
+      } else {
+        showCrosshair(0, false);
+      }
+      break;
+    case QEvent::MouseButtonPress: {
+      const bool shift = static_cast<QMouseEvent*>(event)->modifiers() & Qt::ShiftModifier;
+      plot_->setSelectionRectMode(shift ? QCP::srmZoom : QCP::srmNone);
+      break;
+    }
+    case QEvent::KeyPress: {
+      // The same without a mouse: arrows pan, plus and minus zoom, Home shows all.
+      QCPAxis* axis = plot_->xAxis;
+      const double width = axis->range().size();
+      switch (static_cast<QKeyEvent*>(event)->key()) {
+        case Qt::Key_Left: axis->moveRange(-width / 10); return true;
+        case Qt::Key_Right: axis->moveRange(width / 10); return true;
+        case Qt::Key_Plus: axis->scaleRange(0.8); return true;
+        case Qt::Key_Minus: axis->scaleRange(1.25); return true;
+        case Qt::Key_Home:
+          if (group_) group_->follow();
+          markDirty();
+          return true;
+        default: break;
+      }
+      break;
+    }
+    case QEvent::Resize:
+      markDirty();
+      break;
+    default:
+      break;
+  }
+  return QWidget::eventFilter(watched, event);
+}
+
+}  // namespace lockstep::ui

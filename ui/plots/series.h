@@ -1,0 +1,42 @@
+// Series: what one line of a plot shows: the samples as they came and the same smoothed.
+#pragma once
+
+#include <QColor>
+#include <QString>
+
+#include "ui/plots/pyramid.h"
+
+namespace lockstep::ui {
+
+class Series {
+ public:
+  // `smoothable` series draw the samples as a shadow under an exponential average.
+  Series(QString name, int colorIndex, bool smoothable = false)
+      : name(std::move(name)), colorIndex(colorIndex), smoothable_(smoothable) {}
+
+  void append(double x, double y);
+  void clear();
+  void setSmoothing(double weight);  // 0…<1, of the past; smoothed anew
+  double smoothing() const { return smoothable_ ? weight_ : 0; }
+  bool smoothed() const { return smoothable_ && weight_ > 0; }
+  const Pyramid& raw() const { return raw_; }
+  const Pyramid& shown() const { return smoothed() ? smooth_ : raw_; }
+  // The sample nearest to x; -1 where there is none.
+  std::ptrdiff_t nearest(double x) const;
+
+  QString name;
+  int colorIndex = 0;
+  bool visible = true;
+  bool dashed = false;   // a prediction beside its measurement
+  bool dots = false;     // few samples: marks too
+
+ private:
+  void appendSmooth(double x, double y);
+
+  bool smoothable_ = false;
+  double weight_ = 0;
+  double average_ = 0, debias_ = 0;
+  Pyramid raw_, smooth_;
+};
+
+}  // namespace lockstep::ui
