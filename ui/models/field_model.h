@@ -1,0 +1,70 @@
+// FieldModel: the scalar fields of one or more messages of a spec as an editable table: name, value.
+// Editing a value patches the text; a document that does not parse is read-only here.
+#pragma once
+
+#include <QAbstractTableModel>
+#include <QStyledItemDelegate>
+#include <string>
+#include <vector>
+
+#include "app/specs/spec_text.h"
+
+namespace lockstep::ui {
+
+class SpecDocument;
+
+class FieldModel : public QAbstractTableModel {
+  Q_OBJECT
+
+ public:
+  static constexpr int kChoicesRole = Qt::UserRole + 1;
+  static constexpr int kTypeRole = Qt::UserRole + 2;
+  static constexpr int kPathRole = Qt::UserRole + 3;
+
+  explicit FieldModel(SpecDocument* document, QObject* parent = nullptr);
+
+  struct Section {
+    std::string path;     // of the message, "model.layers[1].conv2d"
+    QString heading;      // "" : none
+  };
+  void setSections(std::vector<Section> sections);
+  void refresh();         // values anew; rows anew only if the fields are others
+
+  int rowCount(const QModelIndex& parent = {}) const override;
+  int columnCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  bool setData(const QModelIndex& index, const QVariant& value, int role) override;
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+  Qt::ItemFlags flags(const QModelIndex& index) const override;
+
+ Q_SIGNALS:
+  void refused(const lockstep::Error& error);
+
+ private:
+  struct Row {
+    std::string path;
+    QString heading;      // of a heading row
+    app::FieldInfo info;
+    QString value;
+  };
+  std::vector<Row> build() const;
+
+  SpecDocument* document_;
+  std::vector<Section> sections_;
+  std::vector<Row> rows_;
+};
+
+// Combo boxes for fields with a closed set of values.
+class FieldDelegate : public QStyledItemDelegate {
+  Q_OBJECT
+ public:
+  using QStyledItemDelegate::QStyledItemDelegate;
+  QWidget* createEditor(QWidget* parent, const QStyleOptionViewItem& option,
+                        const QModelIndex& index) const override;
+  void setEditorData(QWidget* editor, const QModelIndex& index) const override;
+  void setModelData(QWidget* editor, QAbstractItemModel* model, const QModelIndex& index) const override;
+};
+
+QString fieldLabel(const std::string& name);   // "learning_rate" → "Learning rate", translated
+
+}  // namespace lockstep::ui

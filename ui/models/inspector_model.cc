@@ -1,0 +1,49 @@
+#include "ui/models/inspector_model.h"
+
+#include <QFont>
+
+#include "ui/theme/theme.h"
+
+namespace lockstep::ui {
+
+void InspectorModel::setRows(QVector<InspectorRow> rows) {
+  if (rows == rows_) return;
+  // Live values: same names, other values.
+  bool sameNames = rows.size() == rows_.size();
+  for (int i = 0; sameNames && i < rows.size(); ++i) {
+    sameNames = rows[i].name == rows_[i].name && rows[i].heading == rows_[i].heading;
+  }
+  if (sameNames) {
+    rows_ = std::move(rows);
+    Q_EMIT dataChanged(index(0, 0), index(static_cast<int>(rows_.size()) - 1, 1));
+    return;
+  }
+  beginResetModel();
+  rows_ = std::move(rows);
+  endResetModel();
+}
+
+int InspectorModel::rowCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : static_cast<int>(rows_.size());
+}
+int InspectorModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : 2; }
+
+QVariant InspectorModel::data(const QModelIndex& index, int role) const {
+  if (!index.isValid() || index.row() >= rows_.size()) return {};
+  const InspectorRow& row = rows_[index.row()];
+  switch (role) {
+    case Qt::DisplayRole: return index.column() == 0 ? row.name : row.value;
+    case Qt::ToolTipRole: return index.column() == 1 ? row.value : QString();
+    case Qt::ForegroundRole:
+      return index.column() == 0 && !row.heading ? QVariant(Theme::instance().color("muted")) : QVariant();
+    case Qt::FontRole: {
+      if (!row.heading) return {};
+      QFont font;
+      font.setWeight(QFont::DemiBold);
+      return font;
+    }
+    default: return {};
+  }
+}
+
+}  // namespace lockstep::ui

@@ -1,0 +1,24 @@
+// InspectorModel: names and values of what is selected; headings span both columns.
+#pragma once
+
+#include <QAbstractTableModel>
+
+#include "ui/pages/page.h"
+
+namespace lockstep::ui {
+
+class InspectorModel : public QAbstractTableModel {
+  Q_OBJECT
+ public:
+  using QAbstractTableModel::QAbstractTableModel;
+  void setRows(QVector<InspectorRow> rows);
+  bool isHeading(int row) const { return rows_[row].heading; }
+  int rowCount(const QModelIndex& parent = {}) const override;
+  int columnCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+
+ private:
+  QVector<InspectorRow> rows_;
+};
+
+}  // namespace lockstep::ui

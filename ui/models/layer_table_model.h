@@ -1,0 +1,49 @@
+// LayerTableModel: a model's layers as they stand in the text, with shapes, parameters, operations
+// and memory of one sample where the model is valid. Described in the background as the text changes.
+#pragma once
+
+#include <QAbstractTableModel>
+#include <QTimer>
+#include <vector>
+
+#include "app/specs/spec_text.h"
+
+namespace lockstep::ui {
+
+class SpecDocument;
+
+class LayerTableModel : public QAbstractTableModel {
+  Q_OBJECT
+
+ public:
+  enum Column { kName, kKind, kOutput, kParameters, kFlops, kMemory, kColumns };
+
+  explicit LayerTableModel(SpecDocument* document, QObject* parent = nullptr);
+
+  std::string listPath() const;    // "model.layers" of a run spec, "layers" of a model
+  bool modelIsFile() const;        // `model:` names a file: layers are shown, not edited here
+  bool described() const { return described_; }
+  qint64 parameters() const;
+  double flops() const;
+  qint64 activationBytes() const;
+  void retranslate();
+
+  int rowCount(const QModelIndex& parent = {}) const override;
+  int columnCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+
+ Q_SIGNALS:
+  void totalsChanged();
+
+ private:
+  void refresh();
+  void describe();
+
+  SpecDocument* document_;
+  std::vector<app::LayerRow> rows_;
+  bool described_ = false;
+  int generation_ = 0;
+};
+
+}  // namespace lockstep::ui

@@ -1,0 +1,104 @@
+#include "ui/models/log_model.h"
+
+#include <QDateTime>
+#include <algorithm>
+
+#include "ui/theme/theme.h"
+
+namespace lockstep::ui {
+
+void LogModel::append(const QVector<LogRow>& added) {
+  if (added.isEmpty()) return;
+  QVector<LogRow> rows = added.size() > kKept ? added.mid(added.size() - kKept) : added;
+  const int over = static_cast<int>(rows_.size()) + static_cast<int>(rows.size()) - kKept;
+  if (over > 0) {
+    const int drop = std::min(static_cast<int>(rows_.size()), over + kKept / 10);
+    if (drop > 0) {
+      beginRemoveRows({}, 0, drop - 1);
+      rows_.erase(rows_.begin(), rows_.begin() + drop);
+      endRemoveRows();
+    }
+  }
+  const int from = static_cast<int>(rows_.size());
+  beginInsertRows({}, from, from + static_cast<int>(rows.size()) - 1);
+  rows_.insert(rows_.end(), rows.begin(), rows.end());
+  endInsertRows();
+}
+
+void LogModel::clear() {
+  beginResetModel();
+  rows_.clear();
+  endResetModel();
+}
+
+void LogModel::retranslate() { Q_EMIT headerDataChanged(Qt::Horizontal, 0, kColumns - 1); }
+
+int LogModel::rowCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : static_cast<int>(rows_.size());
+}
+int LogModel::columnCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : kColumns;
+}
+
+QVariant LogModel::data(const QModelIndex& index, int role) const {
+  if (!index.isValid() || index.row() >= static_cast<int>(rows_.size())) return {};
+  const LogRow& row = rows_[static_cast<std::size_t>(index.row())];
+  switch (role) {
+    case Qt::DisplayRole:
+      switch (index.column()) {
+        case kTime:
+          return row.wallNs > 0
+                     ? QDateTime::fromMSecsSinceEpoch(row.wallNs / 1'000'000).toString("HH:mm:ss.zzz")
+                     : QString();
+        case kWhere:
+          if (row.rank < 0) return row.node;
+          return tr("%1 · rank %2").arg(row.node).arg(row.rank);
+        case kText: return row.text;
+        default: return {};
+      }
+    case Qt::ForegroundRole:
+      if (index.column() != kText) return Theme::instance().color("muted");
+      if (row.level == 3) return Theme::instance().color("bad");
+      if (row.level == 2) return Theme::instance().color("warning");
+      return {};
+    case Qt::ToolTipRole: return index.column() == kText ? row.text : QString();
+    case kRankRole: return row.rank;
+    case kLevelRole: return row.level;
+    default: return {};
+  }
+}
+
+QVariant LogModel::headerData(int section, Qt::Orientation orientation, int role) const {
+  if (orientation != Qt::Horizontal) return {};
+  if (role == Qt::TextAlignmentRole) return int(Qt::AlignLeft | Qt::AlignVCenter);
+  if (role != Qt::DisplayRole) return {};
+  switch (section) {
+    case kTime: return tr("Time");
+    case kWhere: return tr("Where");
+    case kText: return tr("Line");
+    default: return {};
+  }
+}
+
+void LogFilter::setText(const QString& text) {
+  text_ = text;
+  invalidateFilter();
+}
+void LogFilter::setRank(int rank) {
+  rank_ = rank;
+  invalidateFilter();
+}
+void LogFilter::setLowestLevel(int level) {
+  level_ = level;
+  invalidateFilter();
+}
+
+bool LogFilter::filterAcceptsRow(int row, const QModelIndex& parent) const {
+  const QAbstractItemModel* lines = sourceModel();
+  const QModelIndex at = lines->index(row, LogModel::kText, parent);
+  if (rank_ != -2 && at.data(LogModel::kRankRole).toInt() != rank_) return false;
+  if (at.data(LogModel::kLevelRole).toInt() < level_) return false;
+  return text_.isEmpty() || at.data().toString().contains(text_, Qt::CaseInsensitive);
+}
+
+}  // namespace lockstep::ui

@@ -1,0 +1,98 @@
+#include "ui/models/navigator_model.h"
+
+#include <QFont>
+
+namespace lockstep::ui {
+
+void NavigatorModel::setEntries(Group group, QVector<NavigatorEntry> entries) {
+  if (entries == entries_[group]) return;
+  const QModelIndex heading = index(group, 0);
+  const int before = static_cast<int>(entries_[group].size());
+  const int after = static_cast<int>(entries.size());
+  const int common = std::min(before, after);
+  if (after < before) {
+    beginRemoveRows(heading, after, before - 1);
+    entries_[group].resize(after);
+    endRemoveRows();
+  }
+  for (int i = 0; i < common; ++i) entries_[group][i] = entries[i];
+  if (after > before) {
+    beginInsertRows(heading, before, after - 1);
+    entries_[group] = std::move(entries);
+    endInsertRows();
+  }
+  if (common > 0) Q_EMIT dataChanged(index(0, 0, heading), index(common - 1, 0, heading));
+  Q_EMIT dataChanged(heading, heading);
+}
+
+QModelIndex NavigatorModel::indexOf(Group group, const QString& key) const {
+  for (int i = 0; i < entries_[group].size(); ++i) {
+    if (entries_[group][i].key == key) return index(i, 0, index(group, 0));
+  }
+  return {};
+}
+
+void NavigatorModel::retranslate() {
+  Q_EMIT dataChanged(index(0, 0), index(kGroups - 1, 0));
+}
+
+QModelIndex NavigatorModel::index(int row, int column, const QModelIndex& parent) const {
+  if (column != 0 || row < 0) return {};
+  if (!parent.isValid()) return row < kGroups ? createIndex(row, 0, quintptr(0)) : QModelIndex();
+  if (parent.internalId() != 0 || row >= entries_[parent.row()].size()) return {};
+  return createIndex(row, 0, static_cast<quintptr>(parent.row() + 1));
+}
+
+QModelIndex NavigatorModel::parent(const QModelIndex& index) const {
+  if (!index.isValid() || index.internalId() == 0) return {};
+  return createIndex(static_cast<int>(index.internalId()) - 1, 0, quintptr(0));
+}
+
+int NavigatorModel::rowCount(const QModelIndex& parent) const {
+  if (!parent.isValid()) return kGroups;
+  return parent.internalId() == 0 ? static_cast<int>(entries_[parent.row()].size()) : 0;
+}
+int NavigatorModel::columnCount(const QModelIndex&) const { return 1; }
+
+QVariant NavigatorModel::data(const QModelIndex& index, int role) const {
+  if (!index.isValid()) return {};
+  const Theme& theme = Theme::instance();
+  if (index.internalId() == 0) {
+    const int count = static_cast<int>(entries_[index.row()].size());
+    switch (role) {
+      case Qt::DisplayRole:
+        switch (index.row()) {
+          case kClusters: return tr("Clusters");
+          case kModels: return tr("Models");
+          default: return tr("Runs");
+        }
+      case kDetailRole: return count > 0 ? QString::number(count) : QString();
+      case kGroupRole: return index.row();
+      case kKeyRole: return QString();
+      case Qt::FontRole: {
+        QFont font;
+        font.setWeight(QFont::DemiBold);
+        return font;
+      }
+      default: return {};
+    }
+  }
+  const int group = static_cast<int>(index.internalId()) - 1;
+  const NavigatorEntry& entry = entries_[group][index.row()];
+  switch (role) {
+    case Qt::DisplayRole: return entry.title;
+    case Qt::ToolTipRole:
+      return entry.stateText.isEmpty() ? entry.key : QString("%1\n%2").arg(entry.stateText, entry.key);
+    case Qt::AccessibleDescriptionRole: return entry.stateText;
+    case kDetailRole: return entry.detail;
+    case kKeyRole: return entry.key;
+    case kGroupRole: return group;
+    case Qt::DecorationRole: {
+      const Tone tone = entry.hasState ? entry.tone : Tone::kNeutral;
+      return theme.icon(group == kClusters ? "cluster" : group == kModels ? "model" : "run", tone);
+    }
+    default: return {};
+  }
+}
+
+}  // namespace lockstep::ui

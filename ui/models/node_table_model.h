@@ -1,0 +1,63 @@
+// NodeTableModel: the nodes of a cluster with their state and load, live. Rows are cheap to replace:
+// sample() changes one row and emits once a frame for the rows touched.
+#pragma once
+
+#include <QAbstractTableModel>
+#include <QSet>
+#include <QVector>
+
+#include "app/cluster/cluster_session.h"
+#include "ui/theme/theme.h"
+
+namespace lockstep::ui {
+
+struct NodeRow {
+  QString name;
+  QString target;        // "user@host:port", or "this machine"
+  app::NodePhase phase = app::NodePhase::kIdle;
+  bool asking = false;   // waits for a person's answer
+  QString detail;        // of the phase: what is being done, or what failed
+  int ranks = 1;
+  int cores = 0;
+  QString cpuName, version, roles, os, kernel, workdir, addresses;
+  bool sampled = false;
+  double cpu = 0;        // busy fraction
+  double memoryUsed = 0, memoryTotal = 0;
+  double networkIn = 0, networkOut = 0, diskRead = 0, diskWrite = 0, diskFree = 0;
+};
+
+QString nodePhaseText(app::NodePhase phase);
+Tone nodePhaseTone(app::NodePhase phase);
+
+class NodeTableModel : public QAbstractTableModel {
+  Q_OBJECT
+
+ public:
+  enum Column { kName, kState, kCpu, kMemory, kNetwork, kDisk, kRanks, kTarget, kAgent, kColumns };
+  // For BarDelegate: a fraction 0…1, or invalid.
+  static constexpr int kFractionRole = Qt::UserRole + 1;
+  static constexpr int kToneRole = Qt::UserRole + 2;
+
+  using QAbstractTableModel::QAbstractTableModel;
+
+  void setRows(QVector<NodeRow> rows);
+  // Replaces the row of that name, keeping its samples; false where there is none.
+  bool update(const NodeRow& row);
+  const QVector<NodeRow>& rows() const { return rows_; }
+  int find(const QString& name) const;
+  NodeRow* row(const QString& name);
+  void touched(const QString& name);   // told with the next flush()
+  void flush();
+  void retranslate();
+
+  int rowCount(const QModelIndex& parent = {}) const override;
+  int columnCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+
+ private:
+  QVector<NodeRow> rows_;
+  QSet<int> touched_;
+};
+
+}  // namespace lockstep::ui

@@ -1,0 +1,26 @@
+// PlacementModel: what exactly will run: a row a rank: where, how many samples, memory, time.
+#pragma once
+
+#include <QAbstractTableModel>
+#include <vector>
+
+#include "app/runs/preview.h"
+
+namespace lockstep::ui {
+
+class PlacementModel : public QAbstractTableModel {
+  Q_OBJECT
+ public:
+  enum Column { kRank, kNode, kDevice, kThreads, kSamples, kParameters, kOptimizer, kGradients, kActivations, kTotal, kColumns };
+  using QAbstractTableModel::QAbstractTableModel;
+  void setRanks(std::vector<app::RankPreview> ranks);
+  int rowCount(const QModelIndex& parent = {}) const override;
+  int columnCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+
+ private:
+  std::vector<app::RankPreview> ranks_;
+};
+
+}  // namespace lockstep::ui

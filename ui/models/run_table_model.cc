@@ -1,0 +1,146 @@
+#include "ui/models/run_table_model.h"
+
+#include <cmath>
+
+#include "ui/studio/run_document.h"
+#include "ui/theme/format.h"
+
+namespace lockstep::ui {
+
+void RunTableModel::setRuns(std::vector<app::RunRow> runs) {
+  const bool sameRuns = runs.size() == runs_.size() &&
+                        std::equal(runs.begin(), runs.end(), runs_.begin(),
+                                   [](const auto& a, const auto& b) { return a.run == b.run; });
+  if (sameRuns) {
+    runs_ = std::move(runs);
+    if (!runs_.empty()) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
+    return;
+  }
+  beginResetModel();
+  runs_ = std::move(runs);
+  endResetModel();
+}
+
+QStringList RunTableModel::ticked() const {
+  QStringList out;
+  for (const auto& run : runs_) {
+    const QString id = QString::fromStdString(run.run);
+    if (ticked_.contains(id)) out << id;
+  }
+  return out;
+}
+
+int RunTableModel::find(const QString& run) const {
+  for (int i = 0; i < rowCount(); ++i) {
+    if (runs_[static_cast<std::size_t>(i)].run == run.toStdString()) return i;
+  }
+  return -1;
+}
+
+void RunTableModel::retranslate() {
+  Q_EMIT headerDataChanged(Qt::Horizontal, 0, kColumns - 1);
+  if (!runs_.empty()) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
+}
+
+int RunTableModel::rowCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : static_cast<int>(runs_.size());
+}
+int RunTableModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : kColumns; }
+
+QVariant RunTableModel::data(const QModelIndex& index, int role) const {
+  if (!index.isValid() || index.row() >= rowCount()) return {};
+  const app::RunRow& run = runs_[static_cast<std::size_t>(index.row())];
+  const QString dash(QChar(0x2014));
+  switch (role) {
+    case Qt::DisplayRole:
+      switch (index.column()) {
+        case kName: return QString::fromStdString(run.name);
+        case kState: return runPhaseText(run.phase);
+        case kCreated: return formatWhen(run.createdNs);
+        case kStrategy: return QString::fromStdString(run.strategy);
+        case kCluster: return QString::fromStdString(run.clusterName);
+        case kRanks: return run.world > 0 ? QString::number(run.world) : dash;
+        case kSteps: return run.figures.steps > 0 ? formatCount(run.figures.steps) : dash;
+        case kLoss: return run.figures.steps > 0 ? formatNumber(run.figures.trainLoss) : dash;
+        case kAccuracy: return run.figures.epochs > 0 ? formatPercent(run.figures.evalAccuracy, 2) : dash;
+        case kThroughput:
+          return run.figures.samplesPerSecond > 0 ? tr("%1/s").arg(formatCount(std::llround(run.figures.samplesPerSecond))) : dash;
+        case kStepTime: return run.measuredStepSeconds > 0 ? formatSeconds(run.measuredStepSeconds) : dash;
+        case kNotes: return QString::fromStdString(run.notes);
+        default: return {};
+      }
+    case Qt::EditRole: return index.column() == kNotes ? QString::fromStdString(run.notes) : QVariant();
+    case Qt::CheckStateRole:
+      if (index.column() != kName) return {};
+      return int(ticked_.contains(QString::fromStdString(run.run)) ? Qt::Checked : Qt::Unchecked);
+    case Qt::ToolTipRole:
+      if (index.column() == kState && !run.error.empty()) return QString::fromStdString(run.error);
+      if (index.column() == kName) return QString::fromStdString(run.run);
+      if (index.column() == kStepTime && run.predictedStepSeconds > 0) {
+        return tr("predicted %1").arg(formatSeconds(run.predictedStepSeconds));
+      }
+      return {};
+    case Qt::TextAlignmentRole:
+      if (index.column() >= kRanks && index.column() <= kStepTime) return int(Qt::AlignRight | Qt::AlignVCenter);
+      return {};
+    case kToneRole: return int(runPhaseTone(run.phase));
+    case kRunRole: return QString::fromStdString(run.run);
+    default: return {};
+  }
+}
+
+bool RunTableModel::setData(const QModelIndex& index, const QVariant& value, int role) {
+  if (!index.isValid() || index.row() >= rowCount()) return false;
+  app::RunRow& run = runs_[static_cast<std::size_t>(index.row())];
+  const QString id = QString::fromStdString(run.run);
+  if (role == Qt::CheckStateRole && index.column() == kName) {
+    if (value.toInt() == Qt::Checked) {
+      ticked_ << id;
+    } else {
+      ticked_.remove(id);
+    }
+    Q_EMIT dataChanged(index, index);
+    Q_EMIT tickedChanged();
+    return true;
+  }
+  if (role == Qt::EditRole && index.column() == kNotes) {
+    run.notes = value.toString().toStdString();
+    Q_EMIT dataChanged(index, index);
+    Q_EMIT notesEdited(id, value.toString());
+    return true;
+  }
+  return false;
+}
+
+QVariant RunTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
+  if (orientation != Qt::Horizontal) return {};
+  if (role == Qt::TextAlignmentRole) {
+    return int((section >= kRanks && section <= kStepTime ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
+  }
+  if (role != Qt::DisplayRole) return {};
+  switch (section) {
+    case kName: return tr("Run");
+    case kState: return tr("State");
+    case kCreated: return tr("Created");
+    case kStrategy: return tr("Strategy");
+    case kCluster: return tr("Cluster");
+    case kRanks: return tr("Ranks");
+    case kSteps: return tr("Steps");
+    case kLoss: return tr("Loss");
+    case kAccuracy: return tr("Accuracy");
+    case kThroughput: return tr("Samples");
+    case kStepTime: return tr("Step time");
+    case kNotes: return tr("Notes");
+    default: return {};
+  }
+}
+
+Qt::ItemFlags RunTableModel::flags(const QModelIndex& index) const {
+  if (!index.isValid()) return Qt::NoItemFlags;
+  Qt::ItemFlags flags = Qt::ItemIsEnabled | Qt::ItemIsSelectable;
+  if (index.column() == kName) flags |= Qt::ItemIsUserCheckable;
+  if (index.column() == kNotes) flags |= Qt::ItemIsEditable;
+  return flags;
+}
+
+}  // namespace lockstep::ui

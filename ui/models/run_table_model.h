@@ -1,0 +1,44 @@
+// RunTableModel: the runs of the history as a table, newest first; a run may be ticked for overlay.
+#pragma once
+
+#include <QAbstractTableModel>
+#include <QSet>
+#include <vector>
+
+#include "app/history/history.h"
+
+namespace lockstep::ui {
+
+class RunTableModel : public QAbstractTableModel {
+  Q_OBJECT
+ public:
+  enum Column { kName, kState, kCreated, kStrategy, kCluster, kRanks, kSteps, kLoss, kAccuracy, kThroughput,
+                kStepTime, kNotes, kColumns };
+  static constexpr int kToneRole = Qt::UserRole + 1;
+  static constexpr int kRunRole = Qt::UserRole + 2;
+
+  using QAbstractTableModel::QAbstractTableModel;
+
+  void setRuns(std::vector<app::RunRow> runs);
+  const std::vector<app::RunRow>& runs() const { return runs_; }
+  QStringList ticked() const;            // ids, in the order of the table
+  int find(const QString& run) const;
+  void retranslate();
+
+  int rowCount(const QModelIndex& parent = {}) const override;
+  int columnCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  bool setData(const QModelIndex& index, const QVariant& value, int role) override;
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+  Qt::ItemFlags flags(const QModelIndex& index) const override;
+
+ Q_SIGNALS:
+  void tickedChanged();
+  void notesEdited(const QString& run, const QString& notes);
+
+ private:
+  std::vector<app::RunRow> runs_;
+  QSet<QString> ticked_;
+};
+
+}  // namespace lockstep::ui

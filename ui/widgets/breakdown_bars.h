@@ -1,0 +1,45 @@
+// BreakdownBars: where the time of a step went, one stacked bar a rank, the predicted one beside
+// the measured, and the same as a table.
+#pragma once
+
+#include <QWidget>
+#include <array>
+#include <vector>
+
+namespace lockstep::ui {
+
+inline constexpr int kPhaseCount = 6;   // data, forward, backward, waiting, transfer, optimizer
+QString phaseName(int phase);
+
+struct BreakdownBar {
+  QString name;                          // "rank 0"
+  std::array<double, kPhaseCount> measured{};   // seconds a step
+  std::array<double, kPhaseCount> predicted{};
+  bool hasMeasured = false, hasPredicted = false;
+  bool flagged = false;                  // the straggler
+};
+
+class BreakdownBars : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit BreakdownBars(const QString& objectName, QWidget* parent = nullptr);
+
+  void setBars(std::vector<BreakdownBar> bars);
+  const std::vector<BreakdownBar>& bars() const { return bars_; }
+  QSize sizeHint() const override;
+  QSize minimumSizeHint() const override { return {260, 90}; }
+
+ protected:
+  void paintEvent(QPaintEvent*) override;
+  bool event(QEvent* event) override;
+
+ private:
+  struct Piece { QRectF rect; int bar; int phase; bool measured; };
+  std::vector<Piece> pieces() const;
+  double longest() const;
+
+  std::vector<BreakdownBar> bars_;
+};
+
+}  // namespace lockstep::ui

@@ -1,0 +1,103 @@
+#include "ui/widgets/delegates.h"
+
+#include <QApplication>
+#include <QPainter>
+#include <algorithm>
+
+#include "ui/theme/theme.h"
+
+namespace lockstep::ui {
+namespace {
+
+constexpr int kCellPad = 11;  // where the style puts the text of other cells
+
+void drawBackground(QPainter* painter, const QStyleOptionViewItem& option) {
+  const QWidget* widget = option.widget;
+  QStyle* style = widget ? widget->style() : QApplication::style();
+  style->drawPrimitive(QStyle::PE_PanelItemViewItem, &option, painter, widget);
+}
+
+QColor textColor(const QStyleOptionViewItem& option) {
+  return option.palette.color(option.state & QStyle::State_Selected ? QPalette::HighlightedText
+                                                                    : QPalette::Text);
+}
+
+}  // namespace
+
+void BarDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,
+                        const QModelIndex& index) const {
+  QStyleOptionViewItem option = given;
+  initStyleOption(&option, index);
+  drawBackground(painter, option);
+  const QVariant fraction = index.data(role_);
+  const Theme& theme = Theme::instance();
+  const QRect cell = option.rect.adjusted(kCellPad, 0, -kCellPad, 0);
+  painter->save();
+  painter->setRenderHint(QPainter::Antialiasing);
+  if (fraction.isValid()) {
+    const double value = std::clamp(fraction.toDouble(), 0.0, 1.0);
+    const QRectF track(cell.x(), cell.bottom() - 5, cell.width(), 3);
+    painter->setPen(Qt::NoPen);
+    painter->setBrush(theme.color("divider"));
+    painter->drawRoundedRect(track, 1.5, 1.5);
+    painter->setBrush(value > 0.95 ? theme.color("warning") : theme.color("accent"));
+    painter->drawRoundedRect(QRectF(track.x(), track.y(), std::max(3.0, track.width() * value), 3), 1.5, 1.5);
+  }
+  painter->setPen(textColor(option));
+  painter->drawText(fraction.isValid() ? cell.adjusted(0, 0, 0, -5) : cell,
+                    Qt::AlignVCenter | Qt::AlignLeft,
+                    option.fontMetrics.elidedText(option.text, Qt::ElideRight, cell.width()));
+  painter->restore();
+}
+
+void ToneDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,
+                         const QModelIndex& index) const {
+  QStyleOptionViewItem option = given;
+  initStyleOption(&option, index);
+  drawBackground(painter, option);
+  const QRect cell = option.rect.adjusted(kCellPad, 0, -kSpaceXs, 0);
+  painter->save();
+  painter->setRenderHint(QPainter::Antialiasing);
+  painter->setPen(Qt::NoPen);
+  painter->setBrush(Theme::instance().tone(static_cast<Tone>(index.data(role_).toInt())));
+  painter->drawEllipse(QPointF(cell.x() + 4, cell.center().y() + 0.5), 4, 4);
+  painter->setPen(textColor(option));
+  painter->drawText(cell.adjusted(15, 0, 0, 0), Qt::AlignVCenter | Qt::AlignLeft,
+                    option.fontMetrics.elidedText(option.text, Qt::ElideRight, cell.width() - 15));
+  painter->restore();
+}
+
+QSize ToneDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const {
+  return QStyledItemDelegate::sizeHint(option, index) + QSize(20, 0);
+}
+
+void DetailDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,
+                           const QModelIndex& index) const {
+  QStyleOptionViewItem option = given;
+  initStyleOption(&option, index);
+  const QString detail = index.data(role_).toString();
+  const QFont small = Theme::instance().small();
+  const QFontMetrics metrics(small);
+  const int titleWidth = option.fontMetrics.horizontalAdvance(option.text) +
+                         (option.icon.isNull() ? 0 : option.decorationSize.width() + 8) + 12;
+  const int room = option.rect.width() - titleWidth;
+  const QString shown = room > 40 ? metrics.elidedText(detail, Qt::ElideRight, room) : QString();
+  QStyle* style = option.widget ? option.widget->style() : QApplication::style();
+  style->drawControl(QStyle::CE_ItemViewItem, &option, painter, option.widget);
+  if (shown.isEmpty()) return;
+  painter->save();
+  painter->setFont(small);
+  painter->setPen(option.state & QStyle::State_Selected
+                      ? option.palette.color(QPalette::HighlightedText)
+                      : Theme::instance().color("muted"));
+  painter->drawText(option.rect.adjusted(0, 0, -kSpaceS, 0), Qt::AlignVCenter | Qt::AlignRight, shown);
+  painter->restore();
+}
+
+QSize DetailDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const {
+  QSize size = QStyledItemDelegate::sizeHint(option, index);
+  size.setHeight(std::max(size.height(), 26));
+  return size;
+}
+
+}  // namespace lockstep::ui

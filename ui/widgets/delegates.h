@@ -1,0 +1,46 @@
+// Delegates of tables: a load bar behind a number, a dot before a state, grey details after a title.
+#pragma once
+
+#include <QStyledItemDelegate>
+
+namespace lockstep::ui {
+
+// Paints `fractionRole` (0…1) as a bar behind the text.
+class BarDelegate : public QStyledItemDelegate {
+  Q_OBJECT
+ public:
+  BarDelegate(int fractionRole, QObject* parent) : QStyledItemDelegate(parent), role_(fractionRole) {}
+  void paint(QPainter* painter, const QStyleOptionViewItem& option,
+             const QModelIndex& index) const override;
+
+ private:
+  int role_;
+};
+
+// Paints a dot in the tone of `toneRole` before the text.
+class ToneDelegate : public QStyledItemDelegate {
+  Q_OBJECT
+ public:
+  ToneDelegate(int toneRole, QObject* parent) : QStyledItemDelegate(parent), role_(toneRole) {}
+  void paint(QPainter* painter, const QStyleOptionViewItem& option,
+             const QModelIndex& index) const override;
+  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;
+
+ private:
+  int role_;
+};
+
+// Paints `detailRole` in grey at the right end.
+class DetailDelegate : public QStyledItemDelegate {
+  Q_OBJECT
+ public:
+  DetailDelegate(int detailRole, QObject* parent) : QStyledItemDelegate(parent), role_(detailRole) {}
+  void paint(QPainter* painter, const QStyleOptionViewItem& option,
+             const QModelIndex& index) const override;
+  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;
+
+ private:
+  int role_;
+};
+
+}  // namespace lockstep::ui

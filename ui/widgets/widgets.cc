@@ -1,0 +1,272 @@
+#include "ui/widgets/widgets.h"
+
+#include <QApplication>
+#include <QClipboard>
+#include <QEvent>
+#include <QHBoxLayout>
+#include <QStyle>
+#include <QToolButton>
+#include <QVBoxLayout>
+
+#include "ui/theme/error_text.h"
+
+namespace lockstep::ui {
+
+QPushButton* makeButton(const QString& objectName, const char* icon, QWidget* parent,
+                        const char* role) {
+  auto* button = new QPushButton(parent);
+  button->setObjectName(objectName);
+  button->setAutoDefault(false);
+  if (role) button->setProperty("role", role);
+  const bool primary = role && qstrcmp(role, "primary") == 0;
+  if (icon) button->setIcon(Theme::instance().icon(icon, primary ? Tone::kOnAccent : Tone::kNeutral));
+  return button;
+}
+
+QToolButton* makeToolButton(const QString& objectName, const char* icon, QWidget* parent) {
+  auto* button = new QToolButton(parent);
+  button->setObjectName(objectName);
+  button->setIcon(Theme::instance().icon(icon));
+  button->setAutoRaise(true);
+  button->setFocusPolicy(Qt::TabFocus);
+  return button;
+}
+
+QLabel* makeLabel(const QString& objectName, QWidget* parent, const char* role) {
+  auto* label = new QLabel(parent);
+  label->setObjectName(objectName);
+  if (role) label->setProperty("role", role);
+  return label;
+}
+
+void setTexts(QAbstractButton* button, const QString& text, const QString& toolTip) {
+  if (!qobject_cast<QToolButton*>(button)) button->setText(text);
+  QString plain = text;
+  plain.remove('&');
+  button->setAccessibleName(plain);
+  button->setToolTip(toolTip.isEmpty() && qobject_cast<QToolButton*>(button) ? plain : toolTip);
+}
+
+Card::Card(const QString& objectName, QWidget* parent) : QFrame(parent) {
+  setObjectName(objectName);
+  setProperty("role", "card");
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(kSpaceL, kSpaceM, kSpaceL, kSpaceM);
+  layout->setSpacing(kSpaceS);
+  head_ = new QHBoxLayout;
+  head_->setSpacing(kSpaceS);
+  title_ = makeLabel(objectName + "Title", this, "section");
+  title_->hide();
+  head_->addWidget(title_);
+  head_->addStretch(1);
+  layout->addLayout(head_);
+  body_ = new QVBoxLayout;
+  body_->setSpacing(kSpaceS);
+  layout->addLayout(body_, 1);
+}
+
+void Card::setTitle(const QString& title) {
+  title_->setText(title);
+  title_->setVisible(!title.isEmpty());
+  setAccessibleName(title);
+}
+
+Figure::Figure(const QString& objectName, QWidget* parent) : QWidget(parent) {
+  setObjectName(objectName);
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->setSpacing(0);
+  name_ = makeLabel(objectName + "Name", this, "muted");
+  value_ = makeLabel(objectName + "Value", this);
+  value_->setText(QString(QChar(0x2014)));
+  value_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  detail_ = makeLabel(objectName + "Detail", this, "muted");
+  detail_->hide();
+  layout->addWidget(name_);
+  layout->addWidget(value_);
+  layout->addWidget(detail_);
+  layout->addStretch(1);
+  connect(&Theme::instance(), &Theme::changed, this, &Figure::restyle);
+  restyle();
+}
+
+void Figure::restyle() {
+  name_->setFont(Theme::instance().small());
+  value_->setFont(Theme::instance().figure());
+  detail_->setFont(Theme::instance().small());
+}
+void Figure::setName(const QString& name) {
+  name_->setText(name);
+  setAccessibleName(name);
+}
+void Figure::setValue(const QString& value, const QString& detail) {
+  value_->setText(value);
+  setAccessibleDescription(value);
+  detail_->setText(detail);
+  detail_->setVisible(!detail.isEmpty());
+}
+
+MessagePanel::MessagePanel(QWidget* parent) : QFrame(parent) {
+  setObjectName("messagePanel");
+  auto* layout = new QHBoxLayout(this);
+  layout->setContentsMargins(kSpaceM, kSpaceS + 2, kSpaceS, kSpaceS + 2);
+  layout->setSpacing(kSpaceM);
+  icon_ = makeLabel("messageIcon", this);
+  layout->addWidget(icon_, 0, Qt::AlignTop);
+  auto* texts = new QVBoxLayout;
+  texts->setSpacing(2);
+  what_ = makeLabel("messageWhat", this, "section");
+  why_ = makeLabel("messageWhy", this);
+  next_ = makeLabel("messageNext", this);
+  for (QLabel* label : {what_, why_, next_}) {
+    label->setWordWrap(true);
+    label->setTextFormat(Qt::PlainText);
+    label->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    texts->addWidget(label);
+  }
+  layout->addLayout(texts, 1);
+  action_ = makeButton("messageAction", nullptr, this);
+  copy_ = makeButton("messageCopy", "copy", this);
+  close_ = makeToolButton("messageClose", "close", this);
+  layout->addWidget(action_, 0, Qt::AlignTop);
+  layout->addWidget(copy_, 0, Qt::AlignTop);
+  layout->addWidget(close_, 0, Qt::AlignTop);
+  connect(action_, &QPushButton::clicked, this, &MessagePanel::actionTriggered);
+  connect(copy_, &QPushButton::clicked, this,
+          [this] { QApplication::clipboard()->setText(details_); });
+  connect(close_, &QToolButton::clicked, this, &MessagePanel::clear);
+  retranslate();
+  action_->hide();
+  hide();
+}
+
+void MessagePanel::retranslate() {
+  lockstep::ui::setTexts(copy_, tr("Copy details"));
+  lockstep::ui::setTexts(close_, tr("Close message"));
+  setAccessibleName(tr("Message"));
+  if (action_->text().isEmpty()) action_->setAccessibleName(tr("Action"));
+}
+void MessagePanel::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::LanguageChange) retranslate();
+  QFrame::changeEvent(event);
+}
+
+void MessagePanel::showTexts(Tone tone, const QString& what, const QString& why,
+                             const QString& next) {
+  tone_ = tone;
+  const char* name = tone == Tone::kBad       ? "bad"
+                     : tone == Tone::kWarning ? "warning"
+                     : tone == Tone::kGood    ? "good"
+                                              : "neutral";
+  const char* icon = tone == Tone::kBad       ? "error"
+                     : tone == Tone::kWarning ? "warning"
+                     : tone == Tone::kGood    ? "ok"
+                                              : "info";
+  setProperty("tone", name);
+  style()->unpolish(this);
+  style()->polish(this);
+  icon_->setPixmap(Theme::instance()
+                       .icon(icon, tone == Tone::kNeutral ? Tone::kActive : tone)
+                       .pixmap(QSize(18, 18), devicePixelRatioF()));
+  what_->setText(what);
+  why_->setText(why);
+  why_->setVisible(!why.isEmpty());
+  next_->setText(next);
+  next_->setVisible(!next.isEmpty());
+  setAccessibleDescription(what);
+  show();
+}
+
+void MessagePanel::showError(const Error& error) {
+  const ErrorText text = describeError(error);
+  details_ = QString::fromStdString(error.text());
+  copy_->show();
+  showTexts(error.code == Code::kCancelled ? Tone::kWarning : Tone::kBad, text.what, text.why,
+            text.next);
+}
+
+void MessagePanel::showNote(Tone tone, const QString& what, const QString& why,
+                            const QString& next) {
+  details_ = QStringList{what, why, next}.join('\n').trimmed();
+  copy_->setVisible(tone == Tone::kBad);
+  showTexts(tone, what, why, next);
+}
+
+void MessagePanel::setAction(const QString& text) {
+  lockstep::ui::setTexts(action_, text);
+  if (text.isEmpty()) action_->setAccessibleName(tr("Action"));
+  action_->setVisible(!text.isEmpty());
+}
+
+void MessagePanel::clear() {
+  details_.clear();
+  what_->clear();
+  setAction({});
+  hide();
+}
+
+EmptyState::EmptyState(const QString& objectName, const char* icon, QWidget* parent)
+    : QWidget(parent), iconName_(icon) {
+  setObjectName(objectName);
+  auto* layout = new QVBoxLayout(this);
+  layout->setSpacing(kSpaceS);
+  layout->addStretch(2);
+  icon_ = makeLabel(objectName + "Icon", this);
+  icon_->setAlignment(Qt::AlignCenter);
+  title_ = makeLabel(objectName + "Title", this, "section");
+  title_->setAlignment(Qt::AlignCenter);
+  text_ = makeLabel(objectName + "Text", this, "muted");
+  text_->setAlignment(Qt::AlignCenter);
+  text_->setWordWrap(true);
+  button_ = makeButton(objectName + "Button", nullptr, this);
+  button_->hide();
+  layout->addWidget(icon_);
+  layout->addWidget(title_);
+  layout->addWidget(text_);
+  layout->addWidget(button_, 0, Qt::AlignCenter);
+  layout->addStretch(3);
+  connect(&Theme::instance(), &Theme::changed, this, &EmptyState::restyle);
+  restyle();
+}
+
+void EmptyState::restyle() {
+  icon_->setPixmap(Theme::instance()
+                       .icon(iconName_.toLatin1().constData())
+                       .pixmap(QSize(32, 32), devicePixelRatioF()));
+}
+
+void EmptyState::setTexts(const QString& title, const QString& text, const QString& button) {
+  title_->setText(title);
+  setAccessibleName(title);
+  text_->setText(text);
+  lockstep::ui::setTexts(button_, button);
+  if (button.isEmpty()) button_->setAccessibleName(title);
+  button_->setVisible(!button.isEmpty());
+}
+
+StateBadge::StateBadge(const QString& objectName, QWidget* parent) : QLabel(parent) {
+  setObjectName(objectName);
+  setTextFormat(Qt::PlainText);
+  connect(&Theme::instance(), &Theme::changed, this, &StateBadge::restyle);
+}
+
+void StateBadge::setState(const QString& text, Tone tone) {
+  tone_ = tone;
+  setText(text);
+  setAccessibleName(text);
+  setVisible(!text.isEmpty());
+  restyle();
+}
+
+void StateBadge::restyle() {
+  const Theme& theme = Theme::instance();
+  const QColor back = tone_ == Tone::kGood      ? theme.color("goodSoft")
+                      : tone_ == Tone::kWarning ? theme.color("warningSoft")
+                      : tone_ == Tone::kBad     ? theme.color("badSoft")
+                      : tone_ == Tone::kActive  ? theme.color("accentSoft")
+                                                : theme.color("hover");
+  setStyleSheet(QString("QLabel { background: %1; color: %2; border-radius: 9px; padding: 2px 9px; }")
+                    .arg(back.name(), theme.tone(tone_).name()));
+}
+
+}  // namespace lockstep::ui

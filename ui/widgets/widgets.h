@@ -1,0 +1,121 @@
+// Small parts every page is made of: page header, card, labelled figure, message panel, empty state.
+#pragma once
+
+#include <QFrame>
+#include <QLabel>
+#include <QPushButton>
+#include <QWidget>
+
+#include "engine/base/status.h"
+#include "ui/theme/theme.h"
+
+class QBoxLayout;
+class QHBoxLayout;
+class QToolButton;
+class QVBoxLayout;
+
+namespace lockstep::ui {
+
+// A push button with icon that keeps its icon when the theme changes.
+QPushButton* makeButton(const QString& objectName, const char* icon, QWidget* parent,
+                        const char* role = nullptr);
+QToolButton* makeToolButton(const QString& objectName, const char* icon, QWidget* parent);
+QLabel* makeLabel(const QString& objectName, QWidget* parent, const char* role = nullptr);
+// Text and accessible name in one.
+void setTexts(QAbstractButton* button, const QString& text, const QString& toolTip = {});
+
+// A rounded frame with a heading.
+class Card : public QFrame {
+  Q_OBJECT
+ public:
+  explicit Card(const QString& objectName, QWidget* parent = nullptr);
+  void setTitle(const QString& title);
+  QVBoxLayout* body() const { return body_; }
+  QHBoxLayout* head() const { return head_; }
+
+ private:
+  QLabel* title_ = nullptr;
+  QHBoxLayout* head_ = nullptr;
+  QVBoxLayout* body_ = nullptr;
+};
+
+// A number with its name under it.
+class Figure : public QWidget {
+  Q_OBJECT
+ public:
+  explicit Figure(const QString& objectName, QWidget* parent = nullptr);
+  void setName(const QString& name);
+  void setValue(const QString& value, const QString& detail = {});
+  QString value() const { return value_->text(); }
+
+ private:
+  void restyle();
+  QLabel* name_ = nullptr;
+  QLabel* value_ = nullptr;
+  QLabel* detail_ = nullptr;
+};
+
+// What failed, why, what to do, and the details to copy. Shown inside a page; never modal.
+class MessagePanel : public QFrame {
+  Q_OBJECT
+ public:
+  explicit MessagePanel(QWidget* parent = nullptr);
+  void showError(const Error& error);
+  void showNote(Tone tone, const QString& what, const QString& why = {}, const QString& next = {});
+  // A button beside the text for what to do next; none for "".
+  void setAction(const QString& text);
+  void clear();
+  QString what() const { return what_->text(); }
+  QString details() const { return details_; }
+
+ Q_SIGNALS:
+  void actionTriggered();
+
+ protected:
+  void changeEvent(QEvent* event) override;
+
+ private:
+  void retranslate();
+  void showTexts(Tone tone, const QString& what, const QString& why, const QString& next);
+
+  QLabel* icon_ = nullptr;
+  QLabel* what_ = nullptr;
+  QLabel* why_ = nullptr;
+  QLabel* next_ = nullptr;
+  QPushButton* action_ = nullptr;
+  QPushButton* copy_ = nullptr;
+  QToolButton* close_ = nullptr;
+  QString details_;
+  Tone tone_ = Tone::kNeutral;
+};
+
+// Centred icon, sentence and one button, where a page has nothing to show yet.
+class EmptyState : public QWidget {
+  Q_OBJECT
+ public:
+  EmptyState(const QString& objectName, const char* icon, QWidget* parent = nullptr);
+  void setTexts(const QString& title, const QString& text, const QString& button = {});
+  QPushButton* button() const { return button_; }
+
+ private:
+  void restyle();
+  QString iconName_;
+  QLabel* icon_ = nullptr;
+  QLabel* title_ = nullptr;
+  QLabel* text_ = nullptr;
+  QPushButton* button_ = nullptr;
+};
+
+// Coloured dot and word: "running", "connected".
+class StateBadge : public QLabel {
+  Q_OBJECT
+ public:
+  explicit StateBadge(const QString& objectName, QWidget* parent = nullptr);
+  void setState(const QString& text, Tone tone);
+
+ private:
+  void restyle();
+  Tone tone_ = Tone::kNeutral;
+};
+
+}  // namespace lockstep::ui

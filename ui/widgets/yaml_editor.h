@@ -1,0 +1,60 @@
+// YamlEditor: spec text with line numbers, highlighting and error marks. It never edits by itself:
+// its own undo is off, and every change by hand is told as edited(), to be put on the document's
+// undo stack; setText() shows the document's text, keeping cursor and scroll position.
+#pragma once
+
+#include <QPlainTextEdit>
+#include <QSyntaxHighlighter>
+#include <QVector>
+
+namespace lockstep::ui {
+
+struct TextMark {
+  int line = 0;     // from 1
+  int column = 0;   // from 1; 0 the whole line
+  QString text;
+};
+
+class YamlHighlighter : public QSyntaxHighlighter {
+  Q_OBJECT
+ public:
+  explicit YamlHighlighter(QTextDocument* document);
+
+ protected:
+  void highlightBlock(const QString& text) override;
+};
+
+class YamlEditor : public QPlainTextEdit {
+  Q_OBJECT
+
+ public:
+  explicit YamlEditor(const QString& objectName, QWidget* parent = nullptr);
+
+  void setText(const QString& text);
+  void setMarks(const QVector<TextMark>& marks);
+  const QVector<TextMark>& marks() const { return marks_; }
+  void goTo(int line, int column);
+  int marginWidth() const;
+  void paintMargin(QPaintEvent* event);
+
+ Q_SIGNALS:
+  void edited(const QString& text);   // by hand
+  void undoWanted();
+  void redoWanted();
+
+ protected:
+  void resizeEvent(QResizeEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+  bool event(QEvent* event) override;
+
+ private:
+  void restyle();
+  void showMarks();
+
+  QWidget* margin_ = nullptr;
+  YamlHighlighter* highlighter_ = nullptr;
+  QVector<TextMark> marks_;
+  bool setting_ = false;
+};
+
+}  // namespace lockstep::ui
