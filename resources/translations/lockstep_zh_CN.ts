@@ -1,0 +1,2485 @@
+<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE TS>
+<TS version="2.1" language="zh_CN" sourcelanguage="en">
+    <context>
+        <name>lockstep::ui::AboutDialog</name>
+        <message>
+            <source>Lockstep %1</source>
+            <translation>Lockstep %1</translation>
+        </message>
+        <message>
+            <source>A studio for training neural networks on a cluster.</source>
+            <translation>在集群上训练神经网络的工作室。</translation>
+        </message>
+        <message>
+            <source>Icon of Lockstep</source>
+            <translation>Lockstep 图标</translation>
+        </message>
+        <message>
+            <source>Licences</source>
+            <translation>许可证</translation>
+        </message>
+        <message>
+            <source>The sources of Lockstep are licensed under the Apache License 2.0.
+
+This program links QCustomPlot and is distributed under the GNU General Public License, version 3. Agent and engine do not link it.
+
+It uses:
+  Qt 6 — LGPLv3
+  QCustomPlot — GPLv3
+  gRPC — Apache-2.0
+  Protocol Buffers — BSD-3-Clause
+  libssh — LGPLv2.1
+  SQLite — public domain
+  yaml-cpp, fmt — MIT
+  OpenSSL — Apache-2.0</source>
+            <translation>Lockstep 的源代码采用 Apache 许可证 2.0。
+
+本程序链接 QCustomPlot，按 GNU 通用公共许可证第 3 版分发。代理和引擎不链接它。
+
+使用的库：
+  Qt 6 — LGPLv3
+  QCustomPlot — GPLv3
+  gRPC — Apache-2.0
+  Protocol Buffers — BSD-3-Clause
+  libssh — LGPLv2.1
+  SQLite — 公有领域
+  yaml-cpp、fmt — MIT
+  OpenSSL — Apache-2.0</translation>
+        </message>
+        <message>
+            <source>Close</source>
+            <translation>关闭</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::AddHostDialog</name>
+        <message>
+            <source>Choose a host, or leave it empty for this machine and give the node a name.</source>
+            <translation>请选择主机；留空表示本机，并为节点命名。</translation>
+        </message>
+        <message>
+            <source>A node's name has letters, digits, '-', '_' and '.'.</source>
+            <translation>节点名称只能包含字母、数字、“-”、“_”和“.”。</translation>
+        </message>
+        <message>
+            <source>The cluster has a node %1 already.</source>
+            <translation>集群中已有节点 %1。</translation>
+        </message>
+        <message>
+            <source>Add a host</source>
+            <translation>添加主机</translation>
+        </message>
+        <message>
+            <source>The names of your SSH configuration are offered; jump hosts, users and keys it sets are used as they are.</source>
+            <translation>可选择 SSH 配置中的主机名；其中的跳板机、用户和密钥照常生效。</translation>
+        </message>
+        <message>
+            <source>Host</source>
+            <translation>主机</translation>
+        </message>
+        <message>
+            <source>Node name</source>
+            <translation>节点名称</translation>
+        </message>
+        <message>
+            <source>Address for peers</source>
+            <translation>供其他节点访问的地址</translation>
+        </message>
+        <message>
+            <source>User</source>
+            <translation>用户</translation>
+        </message>
+        <message>
+            <source>Port</source>
+            <translation>端口</translation>
+        </message>
+        <message>
+            <source>Key file</source>
+            <translation>密钥文件</translation>
+        </message>
+        <message>
+            <source>Work folder</source>
+            <translation>工作目录</translation>
+        </message>
+        <message>
+            <source>Ranks</source>
+            <translation>进程数</translation>
+        </message>
+        <message>
+            <source>host or user@host; empty: this machine</source>
+            <translation>主机或 用户@主机；留空：本机</translation>
+        </message>
+        <message>
+            <source>as peers reach it; empty: chosen</source>
+            <translation>其他节点访问它的地址；留空：自动选择</translation>
+        </message>
+        <message>
+            <source>as SSH is configured</source>
+            <translation>按 SSH 配置</translation>
+        </message>
+        <message>
+            <source>Add host</source>
+            <translation>添加主机</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::AlertModel</name>
+        <message>
+            <source>Time</source>
+            <translation>时间</translation>
+        </message>
+        <message>
+            <source>Where</source>
+            <translation>位置</translation>
+        </message>
+        <message>
+            <source>What</source>
+            <translation>内容</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::BreakdownBars</name>
+        <message>
+            <source>measured %1
+</source>
+            <translation>实测 %1
+</translation>
+        </message>
+        <message>
+            <source>predicted %1
+</source>
+            <translation>预测 %1
+</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::BreakdownModel</name>
+        <message>
+            <source>measured</source>
+            <translation>实测</translation>
+        </message>
+        <message>
+            <source>predicted</source>
+            <translation>预测</translation>
+        </message>
+        <message>
+            <source>Rank</source>
+            <translation>进程</translation>
+        </message>
+        <message>
+            <source>Time</source>
+            <translation>时间</translation>
+        </message>
+        <message>
+            <source>sum</source>
+            <translation>合计</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::ClusterPage</name>
+        <message>
+            <source>Add host</source>
+            <translation>添加主机</translation>
+        </message>
+        <message>
+            <source>Remove host</source>
+            <translation>移除主机</translation>
+        </message>
+        <message>
+            <source>this machine</source>
+            <translation>本机</translation>
+        </message>
+        <message>
+            <source>%1 of %2 connected</source>
+            <translation>已连接 %1/%2</translation>
+        </message>
+        <message>
+            <source>Cluster</source>
+            <translation>集群</translation>
+        </message>
+        <message>
+            <source>Nodes</source>
+            <translation>节点</translation>
+        </message>
+        <message>
+            <source>Connected</source>
+            <translation>已连接</translation>
+        </message>
+        <message>
+            <source>Ranks</source>
+            <translation>进程数</translation>
+        </message>
+        <message>
+            <source>File</source>
+            <translation>文件</translation>
+        </message>
+        <message>
+            <source>State</source>
+            <translation>状态</translation>
+        </message>
+        <message>
+            <source>Detail</source>
+            <translation>详情</translation>
+        </message>
+        <message>
+            <source>Reached by</source>
+            <translation>访问方式</translation>
+        </message>
+        <message>
+            <source>Roles</source>
+            <translation>角色</translation>
+        </message>
+        <message>
+            <source>Machine</source>
+            <translation>机器</translation>
+        </message>
+        <message>
+            <source>Processor</source>
+            <translation>处理器</translation>
+        </message>
+        <message>
+            <source>Cores</source>
+            <translation>核心数</translation>
+        </message>
+        <message>
+            <source>Memory</source>
+            <translation>内存</translation>
+        </message>
+        <message>
+            <source>Free disk</source>
+            <translation>可用磁盘</translation>
+        </message>
+        <message>
+            <source>System</source>
+            <translation>系统</translation>
+        </message>
+        <message>
+            <source>Kernel</source>
+            <translation>内核</translation>
+        </message>
+        <message>
+            <source>Addresses</source>
+            <translation>地址</translation>
+        </message>
+        <message>
+            <source>Work folder</source>
+            <translation>工作目录</translation>
+        </message>
+        <message>
+            <source>Agent</source>
+            <translation>代理</translation>
+        </message>
+        <message>
+            <source>Connect</source>
+            <translation>连接</translation>
+        </message>
+        <message>
+            <source>Connect every node; the agent is deployed where it is missing</source>
+            <translation>连接所有节点；缺少代理的节点会自动部署</translation>
+        </message>
+        <message>
+            <source>Disconnect</source>
+            <translation>断开</translation>
+        </message>
+        <message>
+            <source>End the connections; runs go on</source>
+            <translation>断开连接；运行继续进行</translation>
+        </message>
+        <message>
+            <source>Remove</source>
+            <translation>移除</translation>
+        </message>
+        <message>
+            <source>Take the chosen host out of the cluster</source>
+            <translation>将所选主机移出集群</translation>
+        </message>
+        <message>
+            <source>Launch here…</source>
+            <translation>在此启动…</translation>
+        </message>
+        <message>
+            <source>Load</source>
+            <translation>负载</translation>
+        </message>
+        <message>
+            <source>No hosts yet</source>
+            <translation>还没有主机</translation>
+        </message>
+        <message>
+            <source>Add the machines that shall train together. Hosts of your SSH configuration are offered.</source>
+            <translation>添加要一起训练的机器。可从 SSH 配置中选择主机。</translation>
+        </message>
+        <message>
+            <source>Nothing yet: connect the nodes.</source>
+            <translation>暂无数据：请先连接节点。</translation>
+        </message>
+        <message>
+            <source>CPU</source>
+            <translation>CPU</translation>
+        </message>
+        <message>
+            <source>Network</source>
+            <translation>网络</translation>
+        </message>
+        <message>
+            <source>Cluster %1</source>
+            <translation>集群 %1</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::CommandPalette</name>
+        <message>
+            <source>Command palette</source>
+            <translation>命令面板</translation>
+        </message>
+        <message>
+            <source>Type a command</source>
+            <translation>输入命令</translation>
+        </message>
+        <message>
+            <source>Command to look for</source>
+            <translation>要查找的命令</translation>
+        </message>
+        <message>
+            <source>Commands found</source>
+            <translation>找到的命令</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::Errors</name>
+        <message>
+            <source>Done</source>
+            <translation>完成</translation>
+        </message>
+        <message>
+            <source>The input is wrong</source>
+            <translation>输入有误</translation>
+        </message>
+        <message>
+            <source>Not found</source>
+            <translation>未找到</translation>
+        </message>
+        <message>
+            <source>There already</source>
+            <translation>已存在</translation>
+        </message>
+        <message>
+            <source>A prerequisite is missing</source>
+            <translation>缺少先决条件</translation>
+        </message>
+        <message>
+            <source>Not permitted</source>
+            <translation>没有权限</translation>
+        </message>
+        <message>
+            <source>Not reachable</source>
+            <translation>无法访问</translation>
+        </message>
+        <message>
+            <source>No answer in time</source>
+            <translation>未及时响应</translation>
+        </message>
+        <message>
+            <source>Out of space or memory</source>
+            <translation>空间或内存不足</translation>
+        </message>
+        <message>
+            <source>What was read is damaged</source>
+            <translation>读取的内容已损坏</translation>
+        </message>
+        <message>
+            <source>Another part of the group failed</source>
+            <translation>组内其他成员失败</translation>
+        </message>
+        <message>
+            <source>Stopped on request</source>
+            <translation>已按请求停止</translation>
+        </message>
+        <message>
+            <source>A defect of Lockstep</source>
+            <translation>Lockstep 的缺陷</translation>
+        </message>
+        <message>
+            <source>node %1</source>
+            <translation>节点 %1</translation>
+        </message>
+        <message>
+            <source>rank %1</source>
+            <translation>进程 %1</translation>
+        </message>
+        <message>
+            <source>step %1</source>
+            <translation>第 %1 步</translation>
+        </message>
+        <message>
+            <source>%1: %2</source>
+            <translation>%1：%2</translation>
+        </message>
+        <message>
+            <source>What to do: %1</source>
+            <translation>处理办法：%1</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::Field</name>
+        <message>
+            <source>Activation</source>
+            <translation>激活函数</translation>
+        </message>
+        <message>
+            <source>Address</source>
+            <translation>地址</translation>
+        </message>
+        <message>
+            <source>Backend</source>
+            <translation>后端</translation>
+        </message>
+        <message>
+            <source>Batch</source>
+            <translation>批量</translation>
+        </message>
+        <message>
+            <source>Beta1</source>
+            <translation>Beta1</translation>
+        </message>
+        <message>
+            <source>Beta2</source>
+            <translation>Beta2</translation>
+        </message>
+        <message>
+            <source>Bucket bytes</source>
+            <translation>梯度桶字节数</translation>
+        </message>
+        <message>
+            <source>Classes</source>
+            <translation>类别数</translation>
+        </message>
+        <message>
+            <source>Comm</source>
+            <translation>通信方式</translation>
+        </message>
+        <message>
+            <source>Disabled</source>
+            <translation>停用</translation>
+        </message>
+        <message>
+            <source>Epochs</source>
+            <translation>轮数</translation>
+        </message>
+        <message>
+            <source>Epsilon</source>
+            <translation>Epsilon</translation>
+        </message>
+        <message>
+            <source>Evaluate batch</source>
+            <translation>评估批量</translation>
+        </message>
+        <message>
+            <source>Filters</source>
+            <translation>滤波器数</translation>
+        </message>
+        <message>
+            <source>Format</source>
+            <translation>格式</translation>
+        </message>
+        <message>
+            <source>Function</source>
+            <translation>函数</translation>
+        </message>
+        <message>
+            <source>Host</source>
+            <translation>主机</translation>
+        </message>
+        <message>
+            <source>Identity file</source>
+            <translation>密钥文件</translation>
+        </message>
+        <message>
+            <source>Images</source>
+            <translation>图像</translation>
+        </message>
+        <message>
+            <source>Images sha256</source>
+            <translation>图像 SHA-256</translation>
+        </message>
+        <message>
+            <source>Interface</source>
+            <translation>网络接口</translation>
+        </message>
+        <message>
+            <source>Keep</source>
+            <translation>保留数</translation>
+        </message>
+        <message>
+            <source>Kernel</source>
+            <translation>卷积核</translation>
+        </message>
+        <message>
+            <source>Kind</source>
+            <translation>类型</translation>
+        </message>
+        <message>
+            <source>Labels</source>
+            <translation>标签</translation>
+        </message>
+        <message>
+            <source>Labels sha256</source>
+            <translation>标签 SHA-256</translation>
+        </message>
+        <message>
+            <source>Learning rate</source>
+            <translation>学习率</translation>
+        </message>
+        <message>
+            <source>Loss</source>
+            <translation>损失</translation>
+        </message>
+        <message>
+            <source>Max steps</source>
+            <translation>最大步数</translation>
+        </message>
+        <message>
+            <source>Momentum</source>
+            <translation>动量</translation>
+        </message>
+        <message>
+            <source>Name</source>
+            <translation>名称</translation>
+        </message>
+        <message>
+            <source>No bias</source>
+            <translation>无偏置</translation>
+        </message>
+        <message>
+            <source>No shuffle</source>
+            <translation>不打乱</translation>
+        </message>
+        <message>
+            <source>Padding</source>
+            <translation>填充</translation>
+        </message>
+        <message>
+            <source>Port</source>
+            <translation>端口</translation>
+        </message>
+        <message>
+            <source>Precision</source>
+            <translation>精度</translation>
+        </message>
+        <message>
+            <source>Proxy jump</source>
+            <translation>跳板机</translation>
+        </message>
+        <message>
+            <source>Scale</source>
+            <translation>缩放</translation>
+        </message>
+        <message>
+            <source>Seed</source>
+            <translation>随机种子</translation>
+        </message>
+        <message>
+            <source>Size</source>
+            <translation>大小</translation>
+        </message>
+        <message>
+            <source>Stride</source>
+            <translation>步幅</translation>
+        </message>
+        <message>
+            <source>Units</source>
+            <translation>单元数</translation>
+        </message>
+        <message>
+            <source>User</source>
+            <translation>用户</translation>
+        </message>
+        <message>
+            <source>Version</source>
+            <translation>版本</translation>
+        </message>
+        <message>
+            <source>Weight decay</source>
+            <translation>权重衰减</translation>
+        </message>
+        <message>
+            <source>Workdir</source>
+            <translation>工作目录</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::FieldDelegate</name>
+        <message>
+            <source>default</source>
+            <translation>默认</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::FieldHelp</name>
+        <message>
+            <source>What this cluster is called</source>
+            <translation>集群的名称</translation>
+        </message>
+        <message>
+            <source>The machines, in the order of their ranks; the first coordinates</source>
+            <translation>各台机器，按进程顺序；第一台负责协调</translation>
+        </message>
+        <message>
+            <source>How ranks exchange data; empty: chosen</source>
+            <translation>进程间交换数据的方式；留空：自动选择</translation>
+        </message>
+        <message>
+            <source>What is known of links before they are measured</source>
+            <translation>测量之前已知的链路信息</translation>
+        </message>
+        <message>
+            <source>Unique name of the node</source>
+            <translation>节点的唯一名称</translation>
+        </message>
+        <message>
+            <source>How to reach it; absent: this machine</source>
+            <translation>访问方式；未写：本机</translation>
+        </message>
+        <message>
+            <source>Address at which the other nodes reach this one</source>
+            <translation>其他节点访问本节点的地址</translation>
+        </message>
+        <message>
+            <source>Network interface instead of an address</source>
+            <translation>以网络接口代替地址</translation>
+        </message>
+        <message>
+            <source>Folder for everything on the node; empty: ~/.lockstep</source>
+            <translation>节点上存放所有内容的目录；留空：~/.lockstep</translation>
+        </message>
+        <message>
+            <source>What the node does</source>
+            <translation>节点的职责</translation>
+        </message>
+        <message>
+            <source>Devices to train on; none: one cpu</source>
+            <translation>训练所用设备；未写：一个 CPU</translation>
+        </message>
+        <message>
+            <source>Data path of the run spec: path on this node</source>
+            <translation>运行规格中的数据路径：本节点上的路径</translation>
+        </message>
+        <message>
+            <source>A Host of ~/.ssh/config, or a name or address</source>
+            <translation>~/.ssh/config 中的 Host，或名称、地址</translation>
+        </message>
+        <message>
+            <source>User name; empty: as ~/.ssh/config says</source>
+            <translation>用户名；留空：按 ~/.ssh/config</translation>
+        </message>
+        <message>
+            <source>Port; 0: as ~/.ssh/config says</source>
+            <translation>端口；0：按 ~/.ssh/config</translation>
+        </message>
+        <message>
+            <source>Private key; empty: as ~/.ssh/config says</source>
+            <translation>私钥；留空：按 ~/.ssh/config</translation>
+        </message>
+        <message>
+            <source>Host to jump through</source>
+            <translation>跳板主机</translation>
+        </message>
+        <message>
+            <source>Kind of device</source>
+            <translation>设备类型</translation>
+        </message>
+        <message>
+            <source>Ranks of this kind on the node</source>
+            <translation>节点上此类进程数</translation>
+        </message>
+        <message>
+            <source>Compute threads a rank; 0: 1</source>
+            <translation>每进程计算线程数；0：1</translation>
+        </message>
+        <message>
+            <source>What this model is called</source>
+            <translation>模型的名称</translation>
+        </message>
+        <message>
+            <source>Shape of one sample</source>
+            <translation>单个样本的形状</translation>
+        </message>
+        <message>
+            <source>Layers; each takes the one before it unless it names its inputs</source>
+            <translation>各层；未指定输入时接前一层</translation>
+        </message>
+        <message>
+            <source>What training makes small</source>
+            <translation>训练要减小的量</translation>
+        </message>
+        <message>
+            <source>Number of labels</source>
+            <translation>标签数</translation>
+        </message>
+        <message>
+            <source>Height, width, channels</source>
+            <translation>高、宽、通道</translation>
+        </message>
+        <message>
+            <source>Factor on the input; 0: 1/255 for bytes</source>
+            <translation>输入的系数；0：字节数据为 1/255</translation>
+        </message>
+        <message>
+            <source>Unique name; empty: kind and number</source>
+            <translation>唯一名称；留空：类型加序号</translation>
+        </message>
+        <message>
+            <source>Names of layers; empty: the layer before</source>
+            <translation>层的名称；留空：前一层</translation>
+        </message>
+        <message>
+            <source>Number of outputs</source>
+            <translation>输出个数</translation>
+        </message>
+        <message>
+            <source>Function on the outputs; empty: none</source>
+            <translation>作用于输出的函数；留空：无</translation>
+        </message>
+        <message>
+            <source>Without a bias</source>
+            <translation>不使用偏置</translation>
+        </message>
+        <message>
+            <source>Number of output channels</source>
+            <translation>输出通道数</translation>
+        </message>
+        <message>
+            <source>Side of the window</source>
+            <translation>窗口边长</translation>
+        </message>
+        <message>
+            <source>Step of the window; 0: 1</source>
+            <translation>窗口步幅；0：1</translation>
+        </message>
+        <message>
+            <source>valid: no padding; same: keeps the size</source>
+            <translation>valid：不填充；same：保持大小</translation>
+        </message>
+        <message>
+            <source>Step of the window; 0: its size</source>
+            <translation>窗口步幅；0：等于窗口大小</translation>
+        </message>
+        <message>
+            <source>The function</source>
+            <translation>函数</translation>
+        </message>
+        <message>
+            <source>Format of the files</source>
+            <translation>文件格式</translation>
+        </message>
+        <message>
+            <source>Files to train on</source>
+            <translation>训练文件</translation>
+        </message>
+        <message>
+            <source>Files to evaluate on after each epoch</source>
+            <translation>每轮之后评估所用的文件</translation>
+        </message>
+        <message>
+            <source>Path, absolute or relative to this file</source>
+            <translation>路径，绝对或相对于此文件</translation>
+        </message>
+        <message>
+            <source>Expected SHA-256 of the file; empty: not checked</source>
+            <translation>文件应有的 SHA-256；留空：不检查</translation>
+        </message>
+        <message>
+            <source>Samples a step, over all ranks</source>
+            <translation>每步样本数（所有进程合计）</translation>
+        </message>
+        <message>
+            <source>Times through the data</source>
+            <translation>遍历数据的次数</translation>
+        </message>
+        <message>
+            <source>Steps at most; 0: no limit</source>
+            <translation>最多步数；0：不限</translation>
+        </message>
+        <message>
+            <source>Of initial weights and the order of samples</source>
+            <translation>用于初始权重和样本顺序</translation>
+        </message>
+        <message>
+            <source>Number format of the computation</source>
+            <translation>计算的数值格式</translation>
+        </message>
+        <message>
+            <source>Take the samples in the order of the files</source>
+            <translation>按文件中的顺序取样本</translation>
+        </message>
+        <message>
+            <source>What computes; empty: onednn</source>
+            <translation>计算后端；留空：onednn</translation>
+        </message>
+        <message>
+            <source>Samples an evaluation step; 0: chosen</source>
+            <translation>评估每步样本数；0：自动选择</translation>
+        </message>
+        <message>
+            <source>How weights follow gradients</source>
+            <translation>权重随梯度更新的方式</translation>
+        </message>
+        <message>
+            <source>Size of a step</source>
+            <translation>步长</translation>
+        </message>
+        <message>
+            <source>Of SGD</source>
+            <translation>用于 SGD</translation>
+        </message>
+        <message>
+            <source>Pull of weights towards 0</source>
+            <translation>把权重拉向 0 的强度</translation>
+        </message>
+        <message>
+            <source>Of Adam; 0: 0.9</source>
+            <translation>用于 Adam；0：0.9</translation>
+        </message>
+        <message>
+            <source>Of Adam; 0: 0.999</source>
+            <translation>用于 Adam；0：0.999</translation>
+        </message>
+        <message>
+            <source>Of Adam; 0: 1e-8</source>
+            <translation>用于 Adam；0：1e-8</translation>
+        </message>
+        <message>
+            <source>Learning rate over time</source>
+            <translation>学习率随时间的变化</translation>
+        </message>
+        <message>
+            <source>Write no checkpoints</source>
+            <translation>不写检查点</translation>
+        </message>
+        <message>
+            <source>Checkpoints kept; 0: 2</source>
+            <translation>保留的检查点数；0：2</translation>
+        </message>
+        <message>
+            <source>How the work is distributed</source>
+            <translation>工作的分布方式</translation>
+        </message>
+        <message>
+            <source>Bytes of gradients sent together; 0: chosen</source>
+            <translation>一起发送的梯度字节数；0：自动选择</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::FieldModel</name>
+        <message>
+            <source>yes</source>
+            <translation>是</translation>
+        </message>
+        <message>
+            <source>no</source>
+            <translation>否</translation>
+        </message>
+        <message>
+            <source>default</source>
+            <translation>默认</translation>
+        </message>
+        <message>
+            <source>Change %1</source>
+            <translation>修改%1</translation>
+        </message>
+        <message>
+            <source>Field</source>
+            <translation>字段</translation>
+        </message>
+        <message>
+            <source>Value</source>
+            <translation>值</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::HistoryPage</name>
+        <message>
+            <source>Delete this run?</source>
+            <translation>删除此运行？</translation>
+        </message>
+        <message>
+            <source>Its curves, logs and documents are removed from this computer.</source>
+            <translation>它的曲线、日志和文档将从本机删除。</translation>
+        </message>
+        <message>
+            <source>Delete</source>
+            <translation>删除</translation>
+        </message>
+        <message>
+            <source>Export as CSV</source>
+            <translation>导出为 CSV</translation>
+        </message>
+        <message>
+            <source>CSV (*.csv)</source>
+            <translation>CSV (*.csv)</translation>
+        </message>
+        <message>
+            <source>Exporting %1</source>
+            <translation>正在导出 %1</translation>
+        </message>
+        <message>
+            <source>Exported to %1</source>
+            <translation>已导出到 %1</translation>
+        </message>
+        <message>
+            <source>History</source>
+            <translation>历史</translation>
+        </message>
+        <message>
+            <source>Runs</source>
+            <translation>运行</translation>
+        </message>
+        <message>
+            <source>Run</source>
+            <translation>运行</translation>
+        </message>
+        <message>
+            <source>State</source>
+            <translation>状态</translation>
+        </message>
+        <message>
+            <source>Error</source>
+            <translation>错误</translation>
+        </message>
+        <message>
+            <source>Started</source>
+            <translation>开始时间</translation>
+        </message>
+        <message>
+            <source>Finished</source>
+            <translation>结束时间</translation>
+        </message>
+        <message>
+            <source>Strategy</source>
+            <translation>策略</translation>
+        </message>
+        <message>
+            <source>Communicator</source>
+            <translation>通信方式</translation>
+        </message>
+        <message>
+            <source>Predicted step</source>
+            <translation>预测步时</translation>
+        </message>
+        <message>
+            <source>Measured step</source>
+            <translation>实测步时</translation>
+        </message>
+        <message>
+            <source>Evaluation loss</source>
+            <translation>评估损失</translation>
+        </message>
+        <message>
+            <source>Plan</source>
+            <translation>计划</translation>
+        </message>
+        <message>
+            <source>Weights</source>
+            <translation>权重</translation>
+        </message>
+        <message>
+            <source>Model file</source>
+            <translation>模型文件</translation>
+        </message>
+        <message>
+            <source>Notes</source>
+            <translation>备注</translation>
+        </message>
+        <message>
+            <source>Find by name, notes, strategy or cluster</source>
+            <translation>按名称、备注、策略或集群查找</translation>
+        </message>
+        <message>
+            <source>Find runs</source>
+            <translation>查找运行</translation>
+        </message>
+        <message>
+            <source>Open</source>
+            <translation>打开</translation>
+        </message>
+        <message>
+            <source>Export CSV…</source>
+            <translation>导出 CSV…</translation>
+        </message>
+        <message>
+            <source>Delete…</source>
+            <translation>删除…</translation>
+        </message>
+        <message>
+            <source>Compare the ticked runs</source>
+            <translation>比较勾选的运行</translation>
+        </message>
+        <message>
+            <source>No runs yet</source>
+            <translation>还没有运行</translation>
+        </message>
+        <message>
+            <source>Every run is kept here with its spec, plan, figures and curves.</source>
+            <translation>每次运行都会连同其规格、计划、指标和曲线保存在这里。</translation>
+        </message>
+        <message>
+            <source>Loss</source>
+            <translation>损失</translation>
+        </message>
+        <message>
+            <source>Accuracy</source>
+            <translation>准确率</translation>
+        </message>
+        <message>
+            <source>Throughput</source>
+            <translation>吞吐量</translation>
+        </message>
+        <message>
+            <source>Evaluation loss by epoch</source>
+            <translation>各轮评估损失</translation>
+        </message>
+        <message>
+            <source>Evaluation accuracy by epoch</source>
+            <translation>各轮评估准确率</translation>
+        </message>
+        <message>
+            <source>Curve</source>
+            <translation>曲线</translation>
+        </message>
+        <message>
+            <source>Curves</source>
+            <translation>曲线</translation>
+        </message>
+        <message>
+            <source>step</source>
+            <translation>步</translation>
+        </message>
+        <message>
+            <source>Tick runs in the table to lay their curves over each other.</source>
+            <translation>在表格中勾选运行，即可叠加显示它们的曲线。</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::HostKeyDialog</name>
+        <message>
+            <source>Is this host %1?</source>
+            <translation>这是主机 %1 吗？</translation>
+        </message>
+        <message>
+            <source>Its %1 key is not known yet. Compare the fingerprint with the one its administrator gives you.</source>
+            <translation>它的 %1 密钥尚未登记。请与管理员提供的指纹核对。</translation>
+        </message>
+        <message>
+            <source>Fingerprint of the host key</source>
+            <translation>主机密钥指纹</translation>
+        </message>
+        <message>
+            <source>When trusted, the key is written to %1.</source>
+            <translation>信任后，密钥将写入 %1。</translation>
+        </message>
+        <message>
+            <source>Trust this key</source>
+            <translation>信任此密钥</translation>
+        </message>
+        <message>
+            <source>Do not connect</source>
+            <translation>不连接</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::LaunchDialog</name>
+        <message>
+            <source>Measuring the nodes</source>
+            <translation>正在测量节点</translation>
+        </message>
+        <message>
+            <source>%1/s</source>
+            <translation>%1/秒</translation>
+        </message>
+        <message>
+            <source>samples</source>
+            <translation>样本</translation>
+        </message>
+        <message>
+            <source>at most, a rank</source>
+            <translation>每进程上限</translation>
+        </message>
+        <message>
+            <source>a rank and step</source>
+            <translation>每进程每步</translation>
+        </message>
+        <message>
+            <source>Predicted from costs measured on these nodes.</source>
+            <translation>根据在这些节点上实测的开销预测。</translation>
+        </message>
+        <message>
+            <source>Predicted from built-in costs; the nodes are measured once they are connected.</source>
+            <translation>根据内置开销预测；节点连接后会进行测量。</translation>
+        </message>
+        <message>
+            <source>rank %1</source>
+            <translation>进程 %1</translation>
+        </message>
+        <message>
+            <source>Starting</source>
+            <translation>正在开始</translation>
+        </message>
+        <message>
+            <source>Launching</source>
+            <translation>正在启动</translation>
+        </message>
+        <message>
+            <source>Cancelling</source>
+            <translation>正在取消</translation>
+        </message>
+        <message>
+            <source>Launch %1</source>
+            <translation>启动 %1</translation>
+        </message>
+        <message>
+            <source>Cluster</source>
+            <translation>集群</translation>
+        </message>
+        <message>
+            <source>Local nodes</source>
+            <translation>本机节点数</translation>
+        </message>
+        <message>
+            <source>Strategy</source>
+            <translation>策略</translation>
+        </message>
+        <message>
+            <source>Global batch</source>
+            <translation>全局批量</translation>
+        </message>
+        <message>
+            <source>Epochs</source>
+            <translation>轮数</translation>
+        </message>
+        <message>
+            <source>Communicator</source>
+            <translation>通信方式</translation>
+        </message>
+        <message>
+            <source>Command</source>
+            <translation>命令</translation>
+        </message>
+        <message>
+            <source>This machine</source>
+            <translation>本机</translation>
+        </message>
+        <message>
+            <source>chosen from the cluster</source>
+            <translation>由集群决定</translation>
+        </message>
+        <message>
+            <source>Measure the nodes first</source>
+            <translation>先测量节点</translation>
+        </message>
+        <message>
+            <source>Step time</source>
+            <translation>步时</translation>
+        </message>
+        <message>
+            <source>Throughput</source>
+            <translation>吞吐量</translation>
+        </message>
+        <message>
+            <source>Memory</source>
+            <translation>内存</translation>
+        </message>
+        <message>
+            <source>Traffic</source>
+            <translation>通信量</translation>
+        </message>
+        <message>
+            <source>Ranks</source>
+            <translation>进程数</translation>
+        </message>
+        <message>
+            <source>What will run</source>
+            <translation>将要运行的内容</translation>
+        </message>
+        <message>
+            <source>Plan</source>
+            <translation>计划</translation>
+        </message>
+        <message>
+            <source>Prediction</source>
+            <translation>预测</translation>
+        </message>
+        <message>
+            <source>Predicted step time of each rank</source>
+            <translation>各进程的预测步时</translation>
+        </message>
+        <message>
+            <source>Text of the plan</source>
+            <translation>计划文本</translation>
+        </message>
+        <message>
+            <source>Progress</source>
+            <translation>进度</translation>
+        </message>
+        <message>
+            <source>Copy</source>
+            <translation>复制</translation>
+        </message>
+        <message>
+            <source>Copy the command</source>
+            <translation>复制命令</translation>
+        </message>
+        <message>
+            <source>Launch</source>
+            <translation>启动</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::LayerTableModel</name>
+        <message>
+            <source>layer %1</source>
+            <translation>层 %1</translation>
+        </message>
+        <message>
+            <source>Layer</source>
+            <translation>层</translation>
+        </message>
+        <message>
+            <source>Kind</source>
+            <translation>类型</translation>
+        </message>
+        <message>
+            <source>Output</source>
+            <translation>输出</translation>
+        </message>
+        <message>
+            <source>Parameters</source>
+            <translation>参数</translation>
+        </message>
+        <message>
+            <source>Forward</source>
+            <translation>前向</translation>
+        </message>
+        <message>
+            <source>Activations</source>
+            <translation>激活</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::LogModel</name>
+        <message>
+            <source>%1 · rank %2</source>
+            <translation>%1 · 进程 %2</translation>
+        </message>
+        <message>
+            <source>Time</source>
+            <translation>时间</translation>
+        </message>
+        <message>
+            <source>Where</source>
+            <translation>位置</translation>
+        </message>
+        <message>
+            <source>Line</source>
+            <translation>日志行</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::MainWindow</name>
+        <message>
+            <source>%1 (and %2 more)</source>
+            <translation>%1（另有 %2 项）</translation>
+        </message>
+        <message>
+            <source>Unsaved text was recovered.</source>
+            <translation>已恢复未保存的文本。</translation>
+        </message>
+        <message>
+            <source>Undo brings back the text as it was saved.</source>
+            <translation>撤销即可回到保存时的文本。</translation>
+        </message>
+        <message>
+            <source>The run %1.</source>
+            <translation>运行状态：%1。</translation>
+        </message>
+        <message>
+            <source>Open a run spec first.</source>
+            <translation>请先打开一个运行规格。</translation>
+        </message>
+        <message>
+            <source>What is launched is a run spec: a model with its training and strategy.</source>
+            <translation>启动的对象是运行规格：模型及其训练与策略。</translation>
+        </message>
+        <message>
+            <source>There is no example %1.</source>
+            <translation>没有名为 %1 的示例。</translation>
+        </message>
+        <message>
+            <source>The folder of examples was not found beside the program.</source>
+            <translation>在程序旁边没有找到示例目录。</translation>
+        </message>
+        <message>
+            <source>%1 has unsaved changes.</source>
+            <translation>%1 有未保存的更改。</translation>
+        </message>
+        <message>
+            <source>Save it first, or close it without saving.</source>
+            <translation>请先保存，或不保存直接关闭。</translation>
+        </message>
+        <message>
+            <source>Close without saving</source>
+            <translation>不保存关闭</translation>
+        </message>
+        <message>
+            <source>%1 – Lockstep</source>
+            <translation>%1 – Lockstep</translation>
+        </message>
+        <message>
+            <source>Lockstep</source>
+            <translation>Lockstep</translation>
+        </message>
+        <message>
+            <source>Nothing yet</source>
+            <translation>暂无</translation>
+        </message>
+        <message>
+            <source>Open</source>
+            <translation>打开</translation>
+        </message>
+        <message>
+            <source>Specs (*.yaml *.yml);;All files (*)</source>
+            <translation>规格 (*.yaml *.yml);;所有文件 (*)</translation>
+        </message>
+        <message>
+            <source>Import a hostfile or TF_CONFIG</source>
+            <translation>导入 hostfile 或 TF_CONFIG</translation>
+        </message>
+        <message>
+            <source>All files (*)</source>
+            <translation>所有文件 (*)</translation>
+        </message>
+        <message>
+            <source>Save as</source>
+            <translation>另存为</translation>
+        </message>
+        <message>
+            <source>Specs (*.yaml)</source>
+            <translation>规格 (*.yaml)</translation>
+        </message>
+        <message>
+            <source>&amp;New cluster</source>
+            <translation>新建集群(&amp;N)</translation>
+        </message>
+        <message>
+            <source>&amp;Open…</source>
+            <translation>打开(&amp;O)…</translation>
+        </message>
+        <message>
+            <source>&amp;Import hostfile or TF_CONFIG…</source>
+            <translation>导入 hostfile 或 TF_CONFIG(&amp;I)…</translation>
+        </message>
+        <message>
+            <source>&amp;Save</source>
+            <translation>保存(&amp;S)</translation>
+        </message>
+        <message>
+            <source>Save &amp;as…</source>
+            <translation>另存为(&amp;A)…</translation>
+        </message>
+        <message>
+            <source>&amp;Close tab</source>
+            <translation>关闭标签页(&amp;C)</translation>
+        </message>
+        <message>
+            <source>&amp;Quit</source>
+            <translation>退出(&amp;Q)</translation>
+        </message>
+        <message>
+            <source>&amp;Undo</source>
+            <translation>撤销(&amp;U)</translation>
+        </message>
+        <message>
+            <source>&amp;Redo</source>
+            <translation>重做(&amp;R)</translation>
+        </message>
+        <message>
+            <source>Restore &amp;default layout</source>
+            <translation>恢复默认布局(&amp;D)</translation>
+        </message>
+        <message>
+            <source>Dar&amp;k theme</source>
+            <translation>深色主题(&amp;K)</translation>
+        </message>
+        <message>
+            <source>&amp;Connect nodes</source>
+            <translation>连接节点(&amp;C)</translation>
+        </message>
+        <message>
+            <source>&amp;Disconnect nodes</source>
+            <translation>断开节点(&amp;D)</translation>
+        </message>
+        <message>
+            <source>&amp;Add host…</source>
+            <translation>添加主机(&amp;A)…</translation>
+        </message>
+        <message>
+            <source>&amp;Launch…</source>
+            <translation>启动(&amp;L)…</translation>
+        </message>
+        <message>
+            <source>&amp;Stop run</source>
+            <translation>停止运行(&amp;S)</translation>
+        </message>
+        <message>
+            <source>&amp;Kill run</source>
+            <translation>终止运行(&amp;K)</translation>
+        </message>
+        <message>
+            <source>&amp;History</source>
+            <translation>历史(&amp;H)</translation>
+        </message>
+        <message>
+            <source>&amp;Welcome</source>
+            <translation>欢迎页(&amp;W)</translation>
+        </message>
+        <message>
+            <source>Run the &amp;example on this machine</source>
+            <translation>在本机运行示例(&amp;E)</translation>
+        </message>
+        <message>
+            <source>Command &amp;palette…</source>
+            <translation>命令面板(&amp;P)…</translation>
+        </message>
+        <message>
+            <source>Next &amp;tab</source>
+            <translation>下一个标签页(&amp;T)</translation>
+        </message>
+        <message>
+            <source>&amp;About Lockstep</source>
+            <translation>关于 Lockstep(&amp;A)</translation>
+        </message>
+        <message>
+            <source>&amp;File</source>
+            <translation>文件(&amp;F)</translation>
+        </message>
+        <message>
+            <source>&amp;Edit</source>
+            <translation>编辑(&amp;E)</translation>
+        </message>
+        <message>
+            <source>&amp;View</source>
+            <translation>视图(&amp;V)</translation>
+        </message>
+        <message>
+            <source>&amp;Cluster</source>
+            <translation>集群(&amp;C)</translation>
+        </message>
+        <message>
+            <source>&amp;Run</source>
+            <translation>运行(&amp;R)</translation>
+        </message>
+        <message>
+            <source>&amp;Help</source>
+            <translation>帮助(&amp;H)</translation>
+        </message>
+        <message>
+            <source>Open &amp;recent</source>
+            <translation>最近打开(&amp;R)</translation>
+        </message>
+        <message>
+            <source>&amp;Language</source>
+            <translation>语言(&amp;L)</translation>
+        </message>
+        <message>
+            <source>Navigator</source>
+            <translation>导航</translation>
+        </message>
+        <message>
+            <source>Inspector</source>
+            <translation>检查器</translation>
+        </message>
+        <message>
+            <source>Messages</source>
+            <translation>消息</translation>
+        </message>
+        <message>
+            <source>Tools</source>
+            <translation>工具</translation>
+        </message>
+        <message>
+            <source>Documents</source>
+            <translation>文档</translation>
+        </message>
+        <message>
+            <source>Progress</source>
+            <translation>进度</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+        <message>
+            <source>Status</source>
+            <translation>状态</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::MessagePanel</name>
+        <message>
+            <source>Copy details</source>
+            <translation>复制详情</translation>
+        </message>
+        <message>
+            <source>Close message</source>
+            <translation>关闭消息</translation>
+        </message>
+        <message>
+            <source>Message</source>
+            <translation>消息</translation>
+        </message>
+        <message>
+            <source>Action</source>
+            <translation>操作</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::ModelPage</name>
+        <message>
+            <source>Dense</source>
+            <translation>全连接</translation>
+        </message>
+        <message>
+            <source>Convolution 2-D</source>
+            <translation>二维卷积</translation>
+        </message>
+        <message>
+            <source>Max pooling 2-D</source>
+            <translation>二维最大池化</translation>
+        </message>
+        <message>
+            <source>Flatten</source>
+            <translation>展平</translation>
+        </message>
+        <message>
+            <source>Activation</source>
+            <translation>激活函数</translation>
+        </message>
+        <message>
+            <source>Add (residual)</source>
+            <translation>相加（残差）</translation>
+        </message>
+        <message>
+            <source>Add layer</source>
+            <translation>添加层</translation>
+        </message>
+        <message>
+            <source>Remove layer</source>
+            <translation>移除层</translation>
+        </message>
+        <message>
+            <source>Move layer</source>
+            <translation>移动层</translation>
+        </message>
+        <message>
+            <source>Input</source>
+            <translation>输入</translation>
+        </message>
+        <message>
+            <source>Optimizer</source>
+            <translation>优化器</translation>
+        </message>
+        <message>
+            <source>Checkpoints</source>
+            <translation>检查点</translation>
+        </message>
+        <message>
+            <source>Training data</source>
+            <translation>训练数据</translation>
+        </message>
+        <message>
+            <source>Evaluation data</source>
+            <translation>评估数据</translation>
+        </message>
+        <message>
+            <source>Run spec</source>
+            <translation>运行规格</translation>
+        </message>
+        <message>
+            <source>Strategy</source>
+            <translation>策略</translation>
+        </message>
+        <message>
+            <source>Global batch</source>
+            <translation>全局批量</translation>
+        </message>
+        <message>
+            <source>Epochs</source>
+            <translation>轮数</translation>
+        </message>
+        <message>
+            <source>Learning rate</source>
+            <translation>学习率</translation>
+        </message>
+        <message>
+            <source>Precision</source>
+            <translation>精度</translation>
+        </message>
+        <message>
+            <source>Layers</source>
+            <translation>层</translation>
+        </message>
+        <message>
+            <source>File</source>
+            <translation>文件</translation>
+        </message>
+        <message>
+            <source>Launch…</source>
+            <translation>启动…</translation>
+        </message>
+        <message>
+            <source>Choose where and how it runs, see what it will cost, start it</source>
+            <translation>选择运行的位置与方式，查看预计开销，然后启动</translation>
+        </message>
+        <message>
+            <source>Parameters</source>
+            <translation>参数</translation>
+        </message>
+        <message>
+            <source>Forward pass, one sample</source>
+            <translation>前向计算（单样本）</translation>
+        </message>
+        <message>
+            <source>Activations, one sample</source>
+            <translation>激活内存（单样本）</translation>
+        </message>
+        <message>
+            <source>Settings</source>
+            <translation>设置</translation>
+        </message>
+        <message>
+            <source>Move layer up</source>
+            <translation>上移该层</translation>
+        </message>
+        <message>
+            <source>Move layer down</source>
+            <translation>下移该层</translation>
+        </message>
+        <message>
+            <source>Layer</source>
+            <translation>层</translation>
+        </message>
+        <message>
+            <source>Model</source>
+            <translation>模型</translation>
+        </message>
+        <message>
+            <source>Training</source>
+            <translation>训练</translation>
+        </message>
+        <message>
+            <source>Data</source>
+            <translation>数据</translation>
+        </message>
+        <message>
+            <source>Part of the spec</source>
+            <translation>规格的部分</translation>
+        </message>
+        <message>
+            <source>Fields</source>
+            <translation>字段</translation>
+        </message>
+        <message>
+            <source>Model %1</source>
+            <translation>模型 %1</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::NavigatorModel</name>
+        <message>
+            <source>Clusters</source>
+            <translation>集群</translation>
+        </message>
+        <message>
+            <source>Models</source>
+            <translation>模型</translation>
+        </message>
+        <message>
+            <source>Runs</source>
+            <translation>运行</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::NodePhase</name>
+        <message>
+            <source>not connected</source>
+            <translation>未连接</translation>
+        </message>
+        <message>
+            <source>connecting</source>
+            <translation>连接中</translation>
+        </message>
+        <message>
+            <source>deploying</source>
+            <translation>部署中</translation>
+        </message>
+        <message>
+            <source>starting the agent</source>
+            <translation>启动代理中</translation>
+        </message>
+        <message>
+            <source>connected</source>
+            <translation>已连接</translation>
+        </message>
+        <message>
+            <source>reconnecting</source>
+            <translation>重新连接中</translation>
+        </message>
+        <message>
+            <source>failed</source>
+            <translation>失败</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::NodeTableModel</name>
+        <message>
+            <source>waiting for your answer</source>
+            <translation>等待您的答复</translation>
+        </message>
+        <message>
+            <source>%1 of %2</source>
+            <translation>%1 / %2</translation>
+        </message>
+        <message>
+            <source>%1 free</source>
+            <translation>可用 %1</translation>
+        </message>
+        <message numerus="yes">
+            <source>%1, %n core(s)</source>
+            <translation>
+                <numerusform>%1，%n 个核心</numerusform>
+            </translation>
+        </message>
+        <message>
+            <source>reads %1, writes %2</source>
+            <translation>读 %1，写 %2</translation>
+        </message>
+        <message>
+            <source>Node</source>
+            <translation>节点</translation>
+        </message>
+        <message>
+            <source>State</source>
+            <translation>状态</translation>
+        </message>
+        <message>
+            <source>CPU</source>
+            <translation>CPU</translation>
+        </message>
+        <message>
+            <source>Memory</source>
+            <translation>内存</translation>
+        </message>
+        <message>
+            <source>Network</source>
+            <translation>网络</translation>
+        </message>
+        <message>
+            <source>Disk</source>
+            <translation>磁盘</translation>
+        </message>
+        <message>
+            <source>Ranks</source>
+            <translation>进程数</translation>
+        </message>
+        <message>
+            <source>Reached by</source>
+            <translation>访问方式</translation>
+        </message>
+        <message>
+            <source>Agent</source>
+            <translation>代理</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::Phase</name>
+        <message>
+            <source>data</source>
+            <translation>数据</translation>
+        </message>
+        <message>
+            <source>forward</source>
+            <translation>前向</translation>
+        </message>
+        <message>
+            <source>backward</source>
+            <translation>反向</translation>
+        </message>
+        <message>
+            <source>waiting</source>
+            <translation>等待</translation>
+        </message>
+        <message>
+            <source>transfer</source>
+            <translation>传输</translation>
+        </message>
+        <message>
+            <source>optimizer</source>
+            <translation>优化器</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::PlacementModel</name>
+        <message>
+            <source>Rank</source>
+            <translation>进程</translation>
+        </message>
+        <message>
+            <source>Node</source>
+            <translation>节点</translation>
+        </message>
+        <message>
+            <source>Device</source>
+            <translation>设备</translation>
+        </message>
+        <message>
+            <source>Threads</source>
+            <translation>线程</translation>
+        </message>
+        <message>
+            <source>Samples</source>
+            <translation>样本</translation>
+        </message>
+        <message>
+            <source>Parameters</source>
+            <translation>参数</translation>
+        </message>
+        <message>
+            <source>Optimizer</source>
+            <translation>优化器</translation>
+        </message>
+        <message>
+            <source>Gradients</source>
+            <translation>梯度</translation>
+        </message>
+        <message>
+            <source>Activations</source>
+            <translation>激活</translation>
+        </message>
+        <message>
+            <source>Memory</source>
+            <translation>内存</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::PlotView</name>
+        <message>
+            <source>%1 (%2)</source>
+            <translation>%1（%2）</translation>
+        </message>
+        <message>
+            <source>Data of %1</source>
+            <translation>%1的数据</translation>
+        </message>
+        <message>
+            <source>not a number</source>
+            <translation>非数值</translation>
+        </message>
+        <message>
+            <source>Show all data</source>
+            <translation>显示全部数据</translation>
+        </message>
+        <message>
+            <source>Logarithmic y axis</source>
+            <translation>对数 y 轴</translation>
+        </message>
+        <message>
+            <source>Show the data as a table</source>
+            <translation>以表格显示数据</translation>
+        </message>
+        <message>
+            <source>Legend</source>
+            <translation>图例</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::RunPage</name>
+        <message>
+            <source>not reachable now; the run goes on</source>
+            <translation>暂时无法访问；运行继续进行</translation>
+        </message>
+        <message>
+            <source>training</source>
+            <translation>训练</translation>
+        </message>
+        <message>
+            <source>samples per second</source>
+            <translation>每秒样本数</translation>
+        </message>
+        <message>
+            <source>in</source>
+            <translation>入</translation>
+        </message>
+        <message>
+            <source>out</source>
+            <translation>出</translation>
+        </message>
+        <message>
+            <source>loopback</source>
+            <translation>回环</translation>
+        </message>
+        <message>
+            <source>read</source>
+            <translation>读</translation>
+        </message>
+        <message>
+            <source>written</source>
+            <translation>写</translation>
+        </message>
+        <message>
+            <source>reading</source>
+            <translation>读取中</translation>
+        </message>
+        <message>
+            <source>All ranks</source>
+            <translation>所有进程</translation>
+        </message>
+        <message>
+            <source>Supervisors</source>
+            <translation>监督进程</translation>
+        </message>
+        <message>
+            <source>rank %1</source>
+            <translation>进程 %1</translation>
+        </message>
+        <message>
+            <source>Run %1</source>
+            <translation>运行 %1</translation>
+        </message>
+        <message>
+            <source>of %1 · epoch %2</source>
+            <translation>共 %1 · 第 %2 轮</translation>
+        </message>
+        <message>
+            <source>epoch %1</source>
+            <translation>第 %1 轮</translation>
+        </message>
+        <message>
+            <source>evaluated %1</source>
+            <translation>评估 %1</translation>
+        </message>
+        <message>
+            <source>evaluated, epoch %1</source>
+            <translation>评估，第 %1 轮</translation>
+        </message>
+        <message>
+            <source>%1/s</source>
+            <translation>%1/秒</translation>
+        </message>
+        <message>
+            <source>samples</source>
+            <translation>样本</translation>
+        </message>
+        <message>
+            <source>predicted %1</source>
+            <translation>预测 %1</translation>
+        </message>
+        <message>
+            <source>about %1 left</source>
+            <translation>约剩 %1</translation>
+        </message>
+        <message>
+            <source>elapsed</source>
+            <translation>已用时</translation>
+        </message>
+        <message>
+            <source>evaluation</source>
+            <translation>评估</translation>
+        </message>
+        <message>
+            <source>With one rank there is nobody to wait for.</source>
+            <translation>只有一个进程，无需等待。</translation>
+        </message>
+        <message>
+            <source>Rank %1 on %2 works %3 times as long as the median rank.</source>
+            <translation>%2 上的进程 %1 的工作时间是中位进程的 %3 倍。</translation>
+        </message>
+        <message>
+            <source>Since step %1, mostly in %2.</source>
+            <translation>自第 %1 步起，主要在%2阶段。</translation>
+        </message>
+        <message>
+            <source>Without this rank a step would take %1 instead of %2.</source>
+            <translation>没有这个进程，每步只需 %1，而不是 %2。</translation>
+        </message>
+        <message>
+            <source>Run</source>
+            <translation>运行</translation>
+        </message>
+        <message>
+            <source>State</source>
+            <translation>状态</translation>
+        </message>
+        <message>
+            <source>Started</source>
+            <translation>开始时间</translation>
+        </message>
+        <message>
+            <source>Finished</source>
+            <translation>结束时间</translation>
+        </message>
+        <message>
+            <source>Error</source>
+            <translation>错误</translation>
+        </message>
+        <message>
+            <source>What runs</source>
+            <translation>运行内容</translation>
+        </message>
+        <message>
+            <source>Model</source>
+            <translation>模型</translation>
+        </message>
+        <message>
+            <source>Strategy</source>
+            <translation>策略</translation>
+        </message>
+        <message>
+            <source>Cluster</source>
+            <translation>集群</translation>
+        </message>
+        <message>
+            <source>Ranks</source>
+            <translation>进程数</translation>
+        </message>
+        <message>
+            <source>Communicator</source>
+            <translation>通信方式</translation>
+        </message>
+        <message>
+            <source>Resumed from</source>
+            <translation>恢复自</translation>
+        </message>
+        <message>
+            <source>Identity</source>
+            <translation>标识</translation>
+        </message>
+        <message>
+            <source>Plan</source>
+            <translation>计划</translation>
+        </message>
+        <message>
+            <source>Agent</source>
+            <translation>代理</translation>
+        </message>
+        <message>
+            <source>Weights</source>
+            <translation>权重</translation>
+        </message>
+        <message>
+            <source>Model file</source>
+            <translation>模型文件</translation>
+        </message>
+        <message>
+            <source>Stop</source>
+            <translation>停止</translation>
+        </message>
+        <message>
+            <source>Finish the step, write a checkpoint, leave</source>
+            <translation>完成当前步，写入检查点，然后退出</translation>
+        </message>
+        <message>
+            <source>Kill</source>
+            <translation>终止</translation>
+        </message>
+        <message>
+            <source>End every worker at once, without a checkpoint</source>
+            <translation>立即结束所有工作进程，不写检查点</translation>
+        </message>
+        <message>
+            <source>Step</source>
+            <translation>步</translation>
+        </message>
+        <message>
+            <source>Loss</source>
+            <translation>损失</translation>
+        </message>
+        <message>
+            <source>Accuracy</source>
+            <translation>准确率</translation>
+        </message>
+        <message>
+            <source>Throughput</source>
+            <translation>吞吐量</translation>
+        </message>
+        <message>
+            <source>Step time</source>
+            <translation>步时</translation>
+        </message>
+        <message>
+            <source>Time</source>
+            <translation>时间</translation>
+        </message>
+        <message>
+            <source>Progress</source>
+            <translation>进度</translation>
+        </message>
+        <message>
+            <source>Overview</source>
+            <translation>概览</translation>
+        </message>
+        <message>
+            <source>Nodes</source>
+            <translation>节点</translation>
+        </message>
+        <message>
+            <source>Logs</source>
+            <translation>日志</translation>
+        </message>
+        <message>
+            <source>Parts of the run</source>
+            <translation>运行的各部分</translation>
+        </message>
+        <message>
+            <source>Smoothing</source>
+            <translation>平滑</translation>
+        </message>
+        <message>
+            <source>Pause the plots; data go on arriving</source>
+            <translation>暂停绘图；数据继续接收</translation>
+        </message>
+        <message>
+            <source>Logarithmic x axis</source>
+            <translation>对数 x 轴</translation>
+        </message>
+        <message>
+            <source>Show all data</source>
+            <translation>显示全部数据</translation>
+        </message>
+        <message>
+            <source>No data yet.</source>
+            <translation>暂无数据。</translation>
+        </message>
+        <message>
+            <source>step</source>
+            <translation>步</translation>
+        </message>
+        <message>
+            <source>samples/s</source>
+            <translation>样本/秒</translation>
+        </message>
+        <message>
+            <source>CPU</source>
+            <translation>CPU</translation>
+        </message>
+        <message>
+            <source>time</source>
+            <translation>时间</translation>
+        </message>
+        <message>
+            <source>Memory</source>
+            <translation>内存</translation>
+        </message>
+        <message>
+            <source>Network</source>
+            <translation>网络</translation>
+        </message>
+        <message>
+            <source>per second</source>
+            <translation>每秒</translation>
+        </message>
+        <message>
+            <source>Disk</source>
+            <translation>磁盘</translation>
+        </message>
+        <message>
+            <source>Step time: measured above, predicted below</source>
+            <translation>步时：上为实测，下为预测</translation>
+        </message>
+        <message>
+            <source>Where the time of a step goes appears with the first steps.</source>
+            <translation>运行最初几步后，这里会显示每步时间的去向。</translation>
+        </message>
+        <message>
+            <source>Step time of each rank</source>
+            <translation>各进程步时</translation>
+        </message>
+        <message>
+            <source>Step time of each rank, as a table</source>
+            <translation>各进程步时（表格）</translation>
+        </message>
+        <message>
+            <source>Show the data as a table</source>
+            <translation>以表格显示数据</translation>
+        </message>
+        <message>
+            <source>Slowest rank</source>
+            <translation>最慢进程</translation>
+        </message>
+        <message>
+            <source>Find in the logs</source>
+            <translation>在日志中查找</translation>
+        </message>
+        <message>
+            <source>Rank</source>
+            <translation>进程</translation>
+        </message>
+        <message>
+            <source>Level</source>
+            <translation>级别</translation>
+        </message>
+        <message>
+            <source>All lines</source>
+            <translation>所有行</translation>
+        </message>
+        <message>
+            <source>Warnings and errors</source>
+            <translation>警告和错误</translation>
+        </message>
+        <message>
+            <source>Errors</source>
+            <translation>错误</translation>
+        </message>
+        <message>
+            <source>Log lines</source>
+            <translation>日志行</translation>
+        </message>
+        <message>
+            <source>No rank holds the others up: the work of every rank is close to the median.</source>
+            <translation>没有进程拖慢其他进程：各进程的工作时间都接近中位数。</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::RunPhase</name>
+        <message>
+            <source>unknown</source>
+            <translation>未知</translation>
+        </message>
+        <message>
+            <source>launching</source>
+            <translation>启动中</translation>
+        </message>
+        <message>
+            <source>prepared</source>
+            <translation>已就绪</translation>
+        </message>
+        <message>
+            <source>running</source>
+            <translation>运行中</translation>
+        </message>
+        <message>
+            <source>stopping</source>
+            <translation>停止中</translation>
+        </message>
+        <message>
+            <source>succeeded</source>
+            <translation>成功</translation>
+        </message>
+        <message>
+            <source>failed</source>
+            <translation>失败</translation>
+        </message>
+        <message>
+            <source>stopped</source>
+            <translation>已停止</translation>
+        </message>
+        <message>
+            <source>expired</source>
+            <translation>已过期</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::RunTableModel</name>
+        <message>
+            <source>%1/s</source>
+            <translation>%1/秒</translation>
+        </message>
+        <message>
+            <source>predicted %1</source>
+            <translation>预测 %1</translation>
+        </message>
+        <message>
+            <source>Run</source>
+            <translation>运行</translation>
+        </message>
+        <message>
+            <source>State</source>
+            <translation>状态</translation>
+        </message>
+        <message>
+            <source>Created</source>
+            <translation>创建时间</translation>
+        </message>
+        <message>
+            <source>Strategy</source>
+            <translation>策略</translation>
+        </message>
+        <message>
+            <source>Cluster</source>
+            <translation>集群</translation>
+        </message>
+        <message>
+            <source>Ranks</source>
+            <translation>进程数</translation>
+        </message>
+        <message>
+            <source>Steps</source>
+            <translation>步数</translation>
+        </message>
+        <message>
+            <source>Loss</source>
+            <translation>损失</translation>
+        </message>
+        <message>
+            <source>Accuracy</source>
+            <translation>准确率</translation>
+        </message>
+        <message>
+            <source>Samples</source>
+            <translation>样本</translation>
+        </message>
+        <message>
+            <source>Step time</source>
+            <translation>步时</translation>
+        </message>
+        <message>
+            <source>Notes</source>
+            <translation>备注</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::SecretDialog</name>
+        <message>
+            <source>Passphrase of a key</source>
+            <translation>密钥口令</translation>
+        </message>
+        <message>
+            <source>%1 is locked. It opens %2.</source>
+            <translation>%1 已加密，用于登录 %2。</translation>
+        </message>
+        <message>
+            <source>Password</source>
+            <translation>密码</translation>
+        </message>
+        <message>
+            <source>%1 asks for a password.</source>
+            <translation>%1 需要密码。</translation>
+        </message>
+        <message>
+            <source>%1 asks</source>
+            <translation>%1 询问</translation>
+        </message>
+        <message>
+            <source>Secret</source>
+            <translation>口令</translation>
+        </message>
+        <message>
+            <source>That was not accepted. Try again.</source>
+            <translation>未被接受，请重试。</translation>
+        </message>
+        <message>
+            <source>Unlock</source>
+            <translation>解锁</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::SpecDocument</name>
+        <message>
+            <source>Recover unsaved text</source>
+            <translation>恢复未保存的文本</translation>
+        </message>
+        <message>
+            <source>Typing</source>
+            <translation>输入</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::SpecPage</name>
+        <message>
+            <source>%1. Expected: %2</source>
+            <translation>%1。应为：%2</translation>
+        </message>
+        <message>
+            <source>Line %1: %2</source>
+            <translation>第 %1 行：%2</translation>
+        </message>
+        <message>
+            <source>Spec text</source>
+            <translation>规格文本</translation>
+        </message>
+        <message>
+            <source>does not parse: the form is read-only</source>
+            <translation>无法解析：表单只读</translation>
+        </message>
+        <message>
+            <source>Problems in the spec</source>
+            <translation>规格中的问题</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::WelcomePage</name>
+        <message>
+            <source>Lockstep</source>
+            <translation>Lockstep</translation>
+        </message>
+        <message>
+            <source>Plan a training run, predict it, run exactly what was planned, and see the measured beside the predicted.</source>
+            <translation>规划一次训练，预测它，严格按计划运行，并将实测与预测并列查看。</translation>
+        </message>
+        <message>
+            <source>Start</source>
+            <translation>开始</translation>
+        </message>
+        <message>
+            <source>Run on this machine</source>
+            <translation>在本机运行</translation>
+        </message>
+        <message>
+            <source>Train the Fashion-MNIST example on three local nodes.</source>
+            <translation>用三个本机节点训练 Fashion-MNIST 示例。</translation>
+        </message>
+        <message>
+            <source>New cluster</source>
+            <translation>新建集群</translation>
+        </message>
+        <message>
+            <source>Add hosts from your SSH configuration and deploy the agent to them.</source>
+            <translation>从 SSH 配置添加主机，并向其部署代理。</translation>
+        </message>
+        <message>
+            <source>Open a file</source>
+            <translation>打开文件</translation>
+        </message>
+        <message>
+            <source>A cluster or a run spec in YAML. Files can also be dropped on the window.</source>
+            <translation>YAML 格式的集群或运行规格。也可将文件拖入窗口。</translation>
+        </message>
+        <message>
+            <source>Examples</source>
+            <translation>示例</translation>
+        </message>
+        <message>
+            <source>Recent files</source>
+            <translation>最近的文件</translation>
+        </message>
+        <message>
+            <source>What you open appears here.</source>
+            <translation>打开过的文件会显示在这里。</translation>
+        </message>
+        <message>
+            <source>Welcome</source>
+            <translation>欢迎</translation>
+        </message>
+    </context>
+</TS>

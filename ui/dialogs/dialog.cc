@@ -1,0 +1,71 @@
+#include "ui/dialogs/dialog.h"
+
+#include <QEvent>
+#include <QHBoxLayout>
+#include <QLabel>
+
+#include "ui/widgets/widgets.h"
+
+namespace lockstep::ui {
+
+Dialog::Dialog(const QString& objectName, QWidget* parent) : QDialog(parent) {
+  setObjectName(objectName);
+  setModal(true);
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(kSpaceXl, kSpaceL, kSpaceXl, kSpaceL);
+  layout->setSpacing(kSpaceM);
+  title_ = makeLabel(objectName + "Heading", this);
+  title_->setFont(Theme::instance().figure());
+  text_ = makeLabel(objectName + "Text", this, "muted");
+  text_->setWordWrap(true);
+  text_->setTextFormat(Qt::PlainText);
+  content_ = new QVBoxLayout;
+  content_->setSpacing(kSpaceS);
+  reject_ = makeButton(objectName + "Reject", nullptr, this);
+  accept_ = makeButton(objectName + "Accept", nullptr, this, "primary");
+  accept_->setDefault(true);
+  auto* buttons = new QHBoxLayout;
+  buttons->addStretch(1);
+  buttons->addWidget(reject_);
+  buttons->addWidget(accept_);
+  layout->addWidget(title_);
+  layout->addWidget(text_);
+  layout->addLayout(content_, 1);
+  layout->addSpacing(kSpaceXs);
+  layout->addLayout(buttons);
+  connect(reject_, &QPushButton::clicked, this, &QDialog::reject);
+  connect(accept_, &QPushButton::clicked, this, &QDialog::accept);
+}
+
+void Dialog::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::LanguageChange) retranslate();
+  QDialog::changeEvent(event);
+}
+
+void Dialog::showEvent(QShowEvent* event) {
+  QWidget* last = nullptr;
+  for (QWidget* at = nextInFocusChain(); at != this; at = at->nextInFocusChain()) {
+    if (at != reject_ && at != accept_ && at->window() == this && at->focusPolicy() & Qt::TabFocus) last = at;
+  }
+  if (last) {
+    setTabOrder(last, reject_);
+    setTabOrder(reject_, accept_);
+  }
+  QDialog::showEvent(event);
+}
+
+void Dialog::setHeading(const QString& title, const QString& text) {
+  setWindowTitle(title);
+  setAccessibleName(title);
+  title_->setText(title);
+  text_->setText(text);
+  text_->setVisible(!text.isEmpty());
+}
+
+void Dialog::setButtons(const QString& accept, const QString& reject) {
+  setTexts(accept_, accept);
+  setTexts(reject_, reject);
+  reject_->setVisible(!reject.isEmpty());
+}
+
+}  // namespace lockstep::ui

@@ -1,0 +1,36 @@
+// Dialog: base of the studio's dialogs: opened, never executed; heading, content, two buttons.
+#pragma once
+
+#include <QDialog>
+
+class QLabel;
+class QPushButton;
+class QVBoxLayout;
+
+namespace lockstep::ui {
+
+class Dialog : public QDialog {
+  Q_OBJECT
+
+ public:
+  Dialog(const QString& objectName, QWidget* parent);
+
+ protected:
+  virtual void retranslate() = 0;   // called by the constructor of the leaf class, then on change
+  void changeEvent(QEvent* event) override;
+  void showEvent(QShowEvent* event) override;   // puts the buttons last in the tab order
+  void setHeading(const QString& title, const QString& text);
+  QVBoxLayout* content() const { return content_; }
+  QPushButton* acceptButton() const { return accept_; }
+  QPushButton* rejectButton() const { return reject_; }
+  void setButtons(const QString& accept, const QString& reject);
+
+ private:
+  QLabel* title_ = nullptr;
+  QLabel* text_ = nullptr;
+  QVBoxLayout* content_ = nullptr;
+  QPushButton* accept_ = nullptr;
+  QPushButton* reject_ = nullptr;
+};
+
+}  // namespace lockstep::ui

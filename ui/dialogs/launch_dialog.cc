@@ -1,0 +1,497 @@
+#include "ui/dialogs/launch_dialog.h"
+
+#include <QApplication>
+#include <QCheckBox>
+#include <QClipboard>
+#include <QComboBox>
+#include <QFormLayout>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QLineEdit>
+#include <QPlainTextEdit>
+#include <QFileInfo>
+#include <QProgressBar>
+#include <QRegularExpression>
+#include <QScrollArea>
+#include <QSpinBox>
+#include <QTabWidget>
+#include <QTableView>
+#include <algorithm>
+
+#include "app/specs/spec_text.h"
+#include "ui/models/placement_model.h"
+#include "ui/studio/workspace.h"
+#include "ui/theme/error_text.h"
+#include "ui/theme/format.h"
+#include "ui/widgets/breakdown_bars.h"
+#include "ui/widgets/tables.h"
+#include "ui/widgets/widgets.h"
+#include "ui/window/background.h"
+
+namespace lockstep::ui {
+namespace {
+
+constexpr int kDefaultNodes = 3;
+
+// One word of a shell command.
+QString shellWord(const QString& text) {
+  static const QRegularExpression plain("^[A-Za-z0-9_./=:@%+,-]+$");
+  if (plain.match(text).hasMatch()) return text;
+  QString out = text;
+  return '\'' + out.replace('\'', "'\\''") + '\'';
+}
+
+std::int64_t wireBytes(const plan::Plan& plan) {
+  const plan::Program* step = plan.find("step");
+  if (!step || step->bodies.empty()) return 0;
+  std::int64_t bytes = 0;
+  for (const auto& one : step->bodies[0].steps) {
+    if (one.kind == plan::StepKind::kCollective) bytes += one.bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+struct LaunchDialog::Inputs {
+  std::string specYaml, specFile, clusterYaml, clusterFile, comm, localFolder;
+  std::vector<std::string> sets;
+  std::vector<app::HostFacts> hosts;
+  int localNodes = 0;   // 0: the cluster's text
+  bool measure = true;
+};
+
+LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTarget> targets,
+                           Workspace& workspace, QWidget* parent)
+    : Dialog("launchDialog", parent),
+      specYaml_(std::move(specYaml)),
+      specFile_(std::move(specFile)),
+      targets_(std::move(targets)),
+      workspace_(workspace) {
+  resize(1200, 700);
+  message_ = new MessagePanel(this);
+  content()->addWidget(message_);
+  auto* columns = new QHBoxLayout;
+  columns->setSpacing(kSpaceXl);
+  auto* form = new QFormLayout;
+  form->setHorizontalSpacing(kSpaceM);
+  form->setVerticalSpacing(kSpaceS);
+  form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
+  const auto spec = app::SpecText::parse(specYaml_.toStdString(), specFile_.toStdString(), app::SpecKind::kRun);
+  target_ = new QComboBox(this);
+  target_->setObjectName("launchCluster");
+  nodes_ = new QSpinBox(this);
+  nodes_->setObjectName("launchNodes");
+  nodes_->setRange(1, 64);
+  nodes_->setValue(kDefaultNodes);
+  strategy_ = new QComboBox(this);
+  strategy_->setObjectName("launchStrategy");
+  for (const auto& field : app::SpecText::fields(app::SpecKind::kRun, "strategy")) {
+    if (field.name != "kind") continue;
+    for (const auto& choice : field.choices) {
+      if (!choice.empty()) strategy_->addItem(QString::fromStdString(choice), QString::fromStdString(choice));
+    }
+  }
+  if (strategy_->count() == 0) {
+    for (const char* kind : {"multi-worker-mirrored", "mirrored"}) strategy_->addItem(kind, kind);
+  }
+  strategy_->setCurrentIndex(std::max(0, strategy_->findData(QString::fromStdString(spec.value("strategy.kind").value_or("")))));
+  batch_ = new QSpinBox(this);
+  batch_->setObjectName("launchBatch");
+  batch_->setRange(1, 1'000'000);
+  batch_->setValue(std::max(1, std::atoi(spec.value("training.batch").value_or("64").c_str())));
+  epochs_ = new QSpinBox(this);
+  epochs_->setObjectName("launchEpochs");
+  epochs_->setRange(0, 1'000'000);
+  epochs_->setValue(std::atoi(spec.value("training.epochs").value_or("1").c_str()));
+  comm_ = new QComboBox(this);
+  comm_->setObjectName("launchComm");
+  comm_->addItem({}, QString());
+  comm_->addItem("gloo", "gloo");
+  comm_->addItem("shm", "shm");
+  measure_ = new QCheckBox(this);
+  measure_->setObjectName("launchMeasure");
+  measure_->setChecked(true);
+  for (QWidget* field : {static_cast<QWidget*>(target_), static_cast<QWidget*>(nodes_),
+                         static_cast<QWidget*>(strategy_), static_cast<QWidget*>(batch_),
+                         static_cast<QWidget*>(epochs_), static_cast<QWidget*>(comm_)}) {
+    field->setMinimumWidth(190);
+    auto* label = makeLabel(field->objectName() + "Label", this);
+    label->setBuddy(field);
+    labels_ << label;
+    form->addRow(label, field);
+  }
+  form->addRow(QString(), measure_);
+  columns->addLayout(form);
+
+  auto* right = new QVBoxLayout;
+  right->setSpacing(kSpaceM);
+  auto* figures = new QHBoxLayout;
+  figures->setSpacing(kSpaceL);
+  stepTime_ = new Figure("launchStepTime", this);
+  throughput_ = new Figure("launchThroughput", this);
+  memory_ = new Figure("launchMemory", this);
+  wire_ = new Figure("launchWire", this);
+  ranks_ = new Figure("launchRanks", this);
+  for (Figure* figure : {stepTime_, throughput_, memory_, wire_, ranks_}) figures->addWidget(figure, 1);
+  right->addLayout(figures);
+  source_ = makeLabel("launchSource", this, "muted");
+  source_->setWordWrap(true);
+  right->addWidget(source_);
+  tabs_ = new QTabWidget(this);
+  tabs_->setObjectName("launchTabs");
+  tabs_->setDocumentMode(true);
+  placementModel_ = new PlacementModel(this);
+  placement_ = new QTableView(this);
+  placement_->setObjectName("placementTable");
+  placement_->setModel(placementModel_);
+  dressTable(placement_);
+  setColumns(placement_, {46, 70, 64, 62, 66, 84, 80, 80, 86, 70});
+  bars_ = new BreakdownBars("launchBars", this);
+  auto* scroll = new QScrollArea(this);
+  scroll->setObjectName("launchBarsScroll");
+  scroll->setWidget(bars_);
+  scroll->setWidgetResizable(true);
+  scroll->setFocusPolicy(Qt::NoFocus);
+  plan_ = new QPlainTextEdit(this);
+  plan_->setObjectName("planText");
+  plan_->setReadOnly(true);
+  plan_->setLineWrapMode(QPlainTextEdit::NoWrap);
+  plan_->setFont(Theme::instance().monospace());
+  plan_->setFrameShape(QFrame::NoFrame);
+  remarks_ = makeLabel("launchRemarks", this, "muted");
+  remarks_->setWordWrap(true);
+  auto* placementPage = new QWidget(this);
+  auto* placementLayout = new QVBoxLayout(placementPage);
+  placementLayout->setContentsMargins(0, kSpaceS, 0, 0);
+  placementLayout->addWidget(placement_, 1);
+  placementLayout->addWidget(remarks_);
+  auto* barsPage = new QWidget(this);
+  auto* barsLayout = new QVBoxLayout(barsPage);
+  barsLayout->setContentsMargins(0, kSpaceS, 0, 0);
+  barsLayout->addWidget(scroll);
+  tabs_->addTab(placementPage, {});
+  tabs_->addTab(barsPage, {});
+  tabs_->addTab(plan_, {});
+  right->addWidget(tabs_, 1);
+  columns->addLayout(right, 1);
+  content()->addLayout(columns, 1);
+
+  auto* commandRow = new QHBoxLayout;
+  auto* commandLabel = makeLabel("launchCommandLabel", this, "muted");
+  labels_ << commandLabel;
+  command_ = new QLineEdit(this);
+  command_->setObjectName("launchCommand");
+  command_->setReadOnly(true);
+  command_->setFont(Theme::instance().monospace());
+  commandLabel->setBuddy(command_);
+  copy_ = makeButton("copyCommandButton", "copy", this);
+  commandRow->addWidget(commandLabel);
+  commandRow->addWidget(command_, 1);
+  commandRow->addWidget(copy_);
+  content()->addLayout(commandRow);
+  auto* busyRow = new QHBoxLayout;
+  busy_ = new QProgressBar(this);
+  busy_->setObjectName("launchProgress");
+  busy_->setRange(0, 0);
+  busy_->setTextVisible(false);
+  busy_->setFixedWidth(140);
+  busyText_ = makeLabel("launchProgressText", this, "muted");
+  busyRow->addWidget(busy_);
+  busyRow->addWidget(busyText_, 1);
+  content()->addLayout(busyRow);
+
+  for (const LaunchTarget& target : targets_) {
+    target_->addItem(Theme::instance().icon("cluster"), target.title);
+  }
+  target_->addItem(Theme::instance().icon("home"), {});
+  connect(target_, &QComboBox::currentIndexChanged, this, [this] {
+    nodes_->setEnabled(local());
+    schedule();
+  });
+  for (QSpinBox* spin : {nodes_, batch_, epochs_}) {
+    connect(spin, &QSpinBox::valueChanged, this, &LaunchDialog::schedule);
+  }
+  for (QComboBox* combo : {strategy_, comm_}) {
+    connect(combo, &QComboBox::currentIndexChanged, this, &LaunchDialog::schedule);
+  }
+  connect(measure_, &QCheckBox::toggled, this, &LaunchDialog::schedule);
+  connect(copy_, &QPushButton::clicked, this, [this] { QApplication::clipboard()->setText(command()); });
+  delay_.setSingleShot(true);
+  delay_.setInterval(120);
+  connect(&delay_, &QTimer::timeout, this, &LaunchDialog::makePreview);
+  nodes_->setEnabled(local());
+  setBusy(false, {});
+  target_->setFocus();
+  retranslate();
+  schedule();
+}
+
+LaunchDialog::~LaunchDialog() {
+  launch_.reset();
+  measured_.reset();
+  if (job_) workspace_.jobs().finish(job_);
+}
+
+void LaunchDialog::chooseTarget(int index) { target_->setCurrentIndex(index); }
+bool LaunchDialog::local() const { return target_->currentIndex() >= targets_.size(); }
+
+QStringList LaunchDialog::sets() const {
+  const auto spec = app::SpecText::parse(specYaml_.toStdString(), specFile_.toStdString(), app::SpecKind::kRun);
+  QStringList out;
+  const auto add = [&](const char* path, const QString& value, const char* fallback) {
+    if (QString::fromStdString(spec.value(path).value_or(fallback)) != value) {
+      out << QString("%1=%2").arg(QLatin1String(path), value);
+    }
+  };
+  add("strategy.kind", strategy_->currentData().toString(), "");
+  add("training.batch", QString::number(batch_->value()), "");
+  add("training.epochs", QString::number(epochs_->value()), "");
+  return out;
+}
+
+QString LaunchDialog::command() const {
+  QStringList words{"lockstep", "run", shellWord(specFile_)};
+  if (local()) {
+    words << "--local" << QString::number(nodes_->value());
+  } else {
+    words << "--cluster" << shellWord(targets_[target_->currentIndex()].file);
+  }
+  for (const QString& set : sets()) words << "--set" << shellWord(set);
+  if (!comm_->currentData().toString().isEmpty()) words << "--comm" << comm_->currentData().toString();
+  if (!workspace_.sshConfig().isEmpty()) words << "--ssh-config" << shellWord(workspace_.sshConfig());
+  return words.join(' ');
+}
+
+void LaunchDialog::schedule() {
+  command_->setText(command());
+  command_->setCursorPosition(0);
+  preview_.reset();
+  request_.reset();
+  measured_.reset();
+  acceptButton()->setEnabled(false);
+  ++generation_;
+  delay_.start();
+}
+
+void LaunchDialog::makePreview() {
+  const int generation = generation_;
+  Inputs in;
+  in.specYaml = specYaml_.toStdString();
+  in.specFile = specFile_.toStdString();
+  for (const QString& set : sets()) in.sets.push_back(set.toStdString());
+  in.comm = comm_->currentData().toString().toStdString();
+  in.measure = measure_->isChecked();
+  in.localFolder = workspace_.home().root + "/local";
+  std::shared_ptr<LiveCluster> live;
+  if (local()) {
+    in.localNodes = nodes_->value();
+  } else {
+    const LaunchTarget& target = targets_[target_->currentIndex()];
+    in.clusterYaml = target.yaml();
+    in.clusterFile = target.file.toStdString();
+    live = target.live ? target.live() : nullptr;
+  }
+  if (live) {
+    for (int i = 0; i < live->session().size(); ++i) {
+      const auto& node = live->session().status(i);
+      if (node.phase != app::NodePhase::kConnected) continue;
+      in.hosts.push_back({node.name, node.inventory.bootId, node.inventory.cores});
+    }
+  }
+  struct Made {
+    std::optional<app::LaunchRequest> request;
+    Result<app::Preview> preview;
+  };
+  runInBackground(
+      this,
+      [in]() -> Made {
+        auto spec = app::completeRunSpec(in.specYaml, in.specFile, in.sets);
+        if (!spec) return {std::nullopt, spec.error()};
+        app::ClusterSpecFile cluster;
+        if (in.localNodes > 0) {
+          cluster = app::localCluster(in.localNodes, in.localFolder, in.comm);
+        } else {
+          auto read = app::completeClusterSpec(in.clusterYaml, in.clusterFile);
+          if (!read) return {std::nullopt, read.error()};
+          cluster = *read;
+        }
+        app::LaunchRequest request;
+        request.spec = spec->spec;
+        request.cluster = cluster.spec;
+        request.specYaml = in.specYaml;
+        request.clusterYaml = cluster.yaml;
+        request.comm = in.comm;
+        request.measure = in.measure;
+        auto preview = app::makePreview(request, in.hosts);
+        return {std::move(request), std::move(preview)};
+      },
+      [this, generation, live](Made made) {
+        if (generation != generation_ || launch_) return;
+        if (!made.preview) {
+          showError(made.preview.error());
+          return;
+        }
+        message_->clear();
+        request_ = std::move(made.request);
+        cluster_ = live;
+        preview_ = std::move(*made.preview);
+        show(*preview_);
+        acceptButton()->setEnabled(true);
+        if (!measure_->isChecked() || !live || !live->session().allConnected()) return;
+        setBusy(true, tr("Measuring the nodes"));
+        measured_ = std::make_unique<app::MeasuredPreview>(
+            *request_, live->session(), workspace_.home(), workspace_.inbox(),
+            [this, generation](Result<app::Preview> measured) {
+              if (launch_ || generation != generation_) return;
+              setBusy(false, {});
+              if (!measured) return;   // the built-in prediction stays
+              preview_ = std::move(*measured);
+              show(*preview_);
+            });
+      });
+}
+
+void LaunchDialog::showError(const Error& error) {
+  message_->showError(error);
+  placementModel_->setRanks({});
+  bars_->setBars({});
+  plan_->clear();
+  for (Figure* figure : {stepTime_, throughput_, memory_, wire_, ranks_}) {
+    figure->setValue(QString(QChar(0x2014)));
+  }
+  source_->clear();
+}
+
+void LaunchDialog::show(const app::Preview& preview) {
+  stepTime_->setValue(formatSeconds(preview.stepSeconds));
+  throughput_->setValue(tr("%1/s").arg(formatCount(std::llround(preview.samplesPerSecond))), tr("samples"));
+  std::int64_t most = 0;
+  for (const auto& rank : preview.ranks) most = std::max(most, rank.totalBytes());
+  memory_->setValue(formatBytes(static_cast<double>(most)), tr("at most, a rank"));
+  wire_->setValue(formatBytes(static_cast<double>(wireBytes(preview.plan))), tr("a rank and step"));
+  ranks_->setValue(QString::number(preview.ranks.size()), QString::fromStdString(preview.comm));
+  source_->setText(preview.measured ? tr("Predicted from costs measured on these nodes.")
+                                    : tr("Predicted from built-in costs; the nodes are measured once they are connected."));
+  placementModel_->setRanks(preview.ranks);
+  placement_->resizeColumnsToContents();
+  std::vector<BreakdownBar> bars;
+  for (const auto& rank : preview.ranks) {
+    BreakdownBar bar;
+    bar.name = tr("rank %1").arg(rank.rank);
+    bar.predicted = {rank.data, rank.forward, rank.backward, rank.waiting, rank.transfer, rank.optimizer};
+    bar.hasPredicted = true;
+    bars.push_back(std::move(bar));
+  }
+  bars_->setBars(std::move(bars));
+  plan_->setPlainText(QString::fromStdString(preview.planText));
+  QStringList remarks;
+  for (const auto& remark : preview.remarks) {
+    remarks << QString::fromUtf8("• ") + QString::fromStdString(remark);
+  }
+  remarks_->setText(remarks.join('\n'));
+  remarks_->setVisible(!remarks.isEmpty());
+}
+
+void LaunchDialog::setBusy(bool busy, const QString& text) {
+  busy_->setVisible(busy);
+  busyText_->setText(text);
+  busyText_->setVisible(busy);
+}
+
+void LaunchDialog::accept() {
+  if (!request_ || launch_) return;
+  measured_.reset();
+  message_->clear();
+  app::LaunchRequest request = *request_;
+  request.measure = measure_->isChecked();
+  std::shared_ptr<LiveCluster> cluster = cluster_;
+  if (!cluster) cluster = workspace_.makeCluster(request.cluster);
+  launchOn(std::move(request), std::move(cluster));
+}
+
+void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveCluster> cluster) {
+  acceptButton()->setEnabled(false);
+  for (QWidget* field : findChildren<QWidget*>()) {
+    if (field->objectName().startsWith("launch") && field->focusPolicy() != Qt::NoFocus &&
+        field != rejectButton() && field != acceptButton() && field != tabs_) {
+      field->setEnabled(false);
+    }
+  }
+  const auto enableAgain = [this] {
+    for (QWidget* field : findChildren<QWidget*>()) field->setEnabled(true);
+    nodes_->setEnabled(local());
+  };
+  setBusy(true, tr("Starting"));
+  job_ = workspace_.jobs().start(tr("Launching"), [this] { reject(); });
+  app::LaunchObserver observer;
+  observer.onProgress = [this](const std::string& text) {
+    busyText_->setText(QString::fromStdString(text));
+    workspace_.jobs().progress(job_, -1, QString::fromStdString(text));
+  };
+  observer.onDone = [this, cluster, enableAgain](Result<std::string> done) {
+    workspace_.jobs().finish(job_);
+    job_ = 0;
+    setBusy(false, {});
+    if (done) {
+      const QString run = QString::fromStdString(*done);
+      workspace_.keepForRun(run, cluster);
+      Q_EMIT launched(run);
+      Q_EMIT workspace_.historyChanged();
+      QDialog::accept();
+      return;
+    }
+    enableAgain();
+    message_->showError(done.error());
+    // The launch object is in the middle of this call: it goes with the next turn of the loop.
+    QTimer::singleShot(0, this, [this] {
+      launch_.reset();
+      acceptButton()->setEnabled(request_.has_value());
+    });
+  };
+  cluster_ = cluster;
+  launch_ = std::make_unique<app::Launch>(std::move(request), cluster->session(), workspace_.home(),
+                                          workspace_.inbox(), std::move(observer));
+}
+
+void LaunchDialog::reject() {
+  if (launch_) {
+    launch_->cancel();
+    busyText_->setText(tr("Cancelling"));
+    return;
+  }
+  QDialog::reject();
+}
+
+void LaunchDialog::retranslate() {
+  setHeading(tr("Launch %1").arg(QFileInfo(specFile_).completeBaseName()), {});
+  const QStringList names{tr("Cluster"), tr("Local nodes"), tr("Strategy"), tr("Global batch"), tr("Epochs"),
+                          tr("Communicator"), tr("Command")};
+  QWidget* const fields[] = {target_, nodes_, strategy_, batch_, epochs_, comm_, command_};
+  for (int i = 0; i < labels_.size(); ++i) {
+    labels_[i]->setText(names[i]);
+    fields[i]->setAccessibleName(names[i]);
+  }
+  target_->setItemText(target_->count() - 1, tr("This machine"));
+  comm_->setItemText(0, tr("chosen from the cluster"));
+  measure_->setText(tr("Measure the nodes first"));
+  measure_->setAccessibleName(measure_->text());
+  stepTime_->setName(tr("Step time"));
+  throughput_->setName(tr("Throughput"));
+  memory_->setName(tr("Memory"));
+  wire_->setName(tr("Traffic"));
+  ranks_->setName(tr("Ranks"));
+  tabs_->setTabText(0, tr("What will run"));
+  tabs_->setTabText(1, tr("Step time"));
+  tabs_->setTabText(2, tr("Plan"));
+  tabs_->setAccessibleName(tr("Prediction"));
+  placement_->setAccessibleName(tr("What will run"));
+  bars_->setAccessibleName(tr("Predicted step time of each rank"));
+  plan_->setAccessibleName(tr("Text of the plan"));
+  busy_->setAccessibleName(tr("Progress"));
+  setTexts(copy_, tr("Copy"), tr("Copy the command"));
+  setButtons(tr("Launch"), tr("Cancel"));
+  if (preview_) show(*preview_);
+}
+
+}  // namespace lockstep::ui

@@ -1,0 +1,378 @@
+#include "ui/pages/cluster_page.h"
+
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QSplitter>
+#include <QStackedLayout>
+#include <QTableView>
+
+#include "ui/dialogs/add_host_dialog.h"
+#include "ui/dialogs/host_list.h"
+#include "ui/models/node_table_model.h"
+#include "ui/plots/frame_clock.h"
+#include "ui/plots/plot_group.h"
+#include "ui/plots/plot_view.h"
+#include "ui/studio/workspace.h"
+#include "ui/theme/error_text.h"
+#include "ui/theme/format.h"
+#include "ui/widgets/delegates.h"
+#include "ui/widgets/tables.h"
+#include "ui/widgets/widgets.h"
+
+namespace lockstep::ui {
+
+ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& workspace, QWidget* parent)
+    : SpecPage("clusterPage", "cluster:", std::move(document), parent), workspace_(workspace) {
+  clock_.start();
+  auto* head = new QHBoxLayout;
+  head->setSpacing(kSpaceS);
+  heading_ = makeLabel("clusterHeading", this);
+  heading_->setFont(Theme::instance().title());
+  badge_ = new StateBadge("clusterState", this);
+  connect_ = makeButton("connectButton", "connect", this, "primary");
+  disconnect_ = makeButton("disconnectButton", "disconnect", this);
+  add_ = makeButton("addHostButton", "add", this);
+  remove_ = makeButton("removeHostButton", "delete", this);
+  launch_ = makeButton("clusterLaunchButton", "play", this);
+  head->addWidget(heading_);
+  head->addWidget(badge_);
+  head->addStretch(1);
+  for (QPushButton* button : {add_, remove_, disconnect_, connect_, launch_}) head->addWidget(button);
+  body()->addLayout(head);
+
+  nodeCard_ = new Card("nodeCard", this);
+  nodes_ = new NodeTableModel(this);
+  auto* holder = new QWidget(this);
+  stack_ = new QStackedLayout(holder);
+  table_ = new QTableView(this);
+  table_->setObjectName("nodeTable");
+  table_->setModel(nodes_);
+  dressTable(table_);
+  table_->setItemDelegateForColumn(NodeTableModel::kState, new ToneDelegate(NodeTableModel::kToneRole, table_));
+  for (int column : {NodeTableModel::kCpu, NodeTableModel::kMemory}) {
+    table_->setItemDelegateForColumn(column, new BarDelegate(NodeTableModel::kFractionRole, table_));
+  }
+  setColumns(table_, {90, 150, 70, 150, 180, 90, 60, 170, 110});
+  empty_ = new EmptyState("clusterEmpty", "node", this);
+  stack_->addWidget(table_);
+  stack_->addWidget(empty_);
+  nodeCard_->body()->addWidget(holder);
+
+  loadCard_ = new Card("loadCard", this);
+  group_ = new PlotGroup(this);
+  auto* plots = new QHBoxLayout;
+  plots->setSpacing(kSpaceL);
+  cpuPlot_ = new PlotView("clusterCpuPlot", this);
+  cpuPlot_->setPercent(true);
+  memoryPlot_ = new PlotView("clusterMemoryPlot", this);
+  memoryPlot_->setBytes(true);
+  memoryPlot_->setFromZero(true);
+  networkPlot_ = new PlotView("clusterNetworkPlot", this);
+  networkPlot_->setBytes(true);
+  networkPlot_->setFromZero(true);
+  for (PlotView* plot : {cpuPlot_, memoryPlot_, networkPlot_}) {
+    plot->setXAxis(PlotView::XAxis::kTime);
+    group_->add(plot);
+    plots->addWidget(plot, 1);
+  }
+  loadCard_->body()->addLayout(plots, 1);
+
+  auto* left = new QSplitter(Qt::Vertical, this);
+  left->setObjectName("clusterLeftSplitter");
+  left->addWidget(nodeCard_);
+  left->addWidget(loadCard_);
+  left->setStretchFactor(0, 3);
+  left->setStretchFactor(1, 2);
+  left->setChildrenCollapsible(false);
+  auto* splitter = new QSplitter(Qt::Horizontal, this);
+  splitter->setObjectName("clusterSplitter");
+  splitter->addWidget(left);
+  splitter->addWidget(textSide());
+  splitter->setStretchFactor(0, 5);
+  splitter->setStretchFactor(1, 2);
+  splitter->setSizes({760, 300});
+  body()->addWidget(splitter, 1);
+
+  connect(connect_, &QPushButton::clicked, this, &ClusterPage::connectAll);
+  connect(disconnect_, &QPushButton::clicked, this, &ClusterPage::disconnectAll);
+  connect(add_, &QPushButton::clicked, this, &ClusterPage::addHost);
+  connect(empty_->button(), &QPushButton::clicked, this, &ClusterPage::addHost);
+  connect(remove_, &QPushButton::clicked, this, &ClusterPage::removeSelected);
+  connect(launch_, &QPushButton::clicked, this, &ClusterPage::launchWanted);
+  connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] {
+    refreshState();
+    Q_EMIT inspectorChanged();
+  });
+  connect(table_, &QTableView::doubleClicked, this, [this](const QModelIndex& index) {
+    if (auto cluster = live()) {
+      const int node = cluster->session().find(nodes_->rows()[index.row()].name.toStdString());
+      if (node >= 0) cluster->session().connect(node);
+    }
+  });
+  connect(&FrameClock::instance(), &FrameClock::paint, this, [this] { nodes_->flush(); });
+  retranslate();
+}
+
+ClusterPage::~ClusterPage() {
+  if (live_) live_->disconnect(this);
+}
+
+std::string ClusterPage::comparable() const { return document()->spec().text(); }
+
+std::shared_ptr<LiveCluster> ClusterPage::live() {
+  const app::SpecText& spec = document()->spec();
+  if (live_ && liveText_ == spec.text()) return live_;
+  auto complete = app::completeClusterSpec(spec.text(), document()->path().toStdString());
+  if (!complete) {
+    message()->showError(complete.error());
+    return nullptr;
+  }
+  if (live_) live_->disconnect(this);
+  live_ = workspace_.makeCluster(complete->spec);
+  liveText_ = spec.text();
+  connect(live_.get(), &LiveCluster::nodeChanged, this, &ClusterPage::takeStatus);
+  connect(live_.get(), &LiveCluster::loadChanged, this, &ClusterPage::takeLoad);
+  rebuildRows();
+  return live_;
+}
+
+int ClusterPage::connectedCount() const {
+  int count = 0;
+  for (const auto& row : nodes_->rows()) count += row.phase == app::NodePhase::kConnected;
+  return count;
+}
+
+void ClusterPage::connectAll() {
+  message()->clear();
+  if (auto cluster = live()) cluster->session().connect();
+}
+
+void ClusterPage::disconnectAll() {
+  if (live_) live_->session().disconnect();
+}
+
+void ClusterPage::addHost() {
+  QStringList taken;
+  for (const auto& row : nodes_->rows()) taken << row.name;
+  auto* dialog = new AddHostDialog(sshConfigHosts(workspace_.sshConfig()), taken, this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QDialog::accepted, this, [this, dialog] { showStatus(addNode(dialog->nodeYaml())); });
+  dialog->open();
+}
+
+Status ClusterPage::addNode(const QString& yaml) {
+  return document()->insertItem("nodes", document()->spec().count("nodes"), yaml, tr("Add host"));
+}
+
+void ClusterPage::removeSelected() {
+  const QModelIndexList chosen = table_->selectionModel()->selectedRows();
+  if (chosen.isEmpty()) return;
+  showStatus(document()->removeItem("nodes", chosen.first().row(), tr("Remove host")));
+}
+
+void ClusterPage::documentChanged() {
+  SpecPage::documentChanged();
+  const app::SpecText& spec = document()->spec();
+  if (!nodes_ || !spec.readable()) return;
+  // A session stands for one text: with another, nodes that were connected are connected anew.
+  if (live_ && spec.ok() && liveText_ != spec.text()) {
+    const bool wasConnected = live_->anyConnected();
+    live_->disconnect(this);
+    live_.reset();
+    if (wasConnected) {
+      if (auto cluster = live()) cluster->session().connect();
+    }
+  }
+  rebuildRows();
+}
+
+void ClusterPage::rebuildRows() {
+  const app::SpecText& spec = document()->spec();
+  QVector<NodeRow> rows;
+  const int count = spec.count("nodes");
+  for (int i = 0; i < count; ++i) {
+    const std::string path = "nodes[" + std::to_string(i) + "]";
+    NodeRow row;
+    row.name = QString::fromStdString(spec.value(path + ".name").value_or(""));
+    const auto host = spec.value(path + ".ssh.host");
+    if (host) {
+      const auto user = spec.value(path + ".ssh.user");
+      row.target = user ? QString::fromStdString(*user + "@" + *host) : QString::fromStdString(*host);
+    } else {
+      row.target = tr("this machine");
+    }
+    int ranks = 0;
+    const int devices = spec.count(path + ".devices");
+    for (int d = 0; d < devices; ++d) {
+      const auto each = spec.value(path + ".devices[" + std::to_string(d) + "].count");
+      ranks += each ? std::max(1, atoi(each->c_str())) : 1;
+    }
+    row.ranks = std::max(1, ranks);
+    rows << row;
+  }
+  nodes_->setRows(rows);
+  if (live_ && liveText_ == spec.text()) {
+    for (int i = 0; i < live_->session().size(); ++i) {
+      takeStatus(i);
+      if (live_->session().status(i).load.receivedNs != 0) takeLoad(i);
+    }
+  }
+  stack_->setCurrentWidget(count == 0 ? static_cast<QWidget*>(empty_) : table_);
+  refreshState();
+}
+
+void ClusterPage::takeStatus(int node) {
+  const app::NodeStatus& status = live_->session().status(node);
+  const QString name = QString::fromStdString(status.name);
+  NodeRow* row = nodes_->row(name);
+  if (!row) return;
+  const app::NodePhase before = row->phase;
+  row->phase = status.phase;
+  row->ranks = status.ranks;
+  if (!status.local) row->target = QString::fromStdString(status.target);
+  row->detail = status.error ? QString::fromStdString(status.error->text())
+                             : QString::fromStdString(status.detail);
+  row->asking = false;
+  for (const auto& question : live_->session().questions()) {
+    if (question.node == status.name) row->asking = true;
+  }
+  const auto& inventory = status.inventory;
+  const auto join = [](const std::vector<std::string>& list) {
+    QStringList out;
+    for (const auto& one : list) out << QString::fromStdString(one);
+    return out.join(", ");
+  };
+  row->version = QString::fromStdString(inventory.agentVersion);
+  row->cores = inventory.cores;
+  row->cpuName = QString::fromStdString(inventory.cpu);
+  row->os = QString::fromStdString(inventory.os);
+  row->kernel = QString::fromStdString(inventory.kernel);
+  row->workdir = QString::fromStdString(inventory.workdir);
+  row->addresses = join(inventory.addresses);
+  row->roles = join(status.roles);
+  if (status.phase != app::NodePhase::kConnected) row->sampled = false;
+  if (status.phase == app::NodePhase::kFailed && before != status.phase && status.error) {
+    Error error = *status.error;
+    if (error.node.empty()) error.node = status.name;
+    message()->showError(error);
+    Q_EMIT alert(int(Tone::kBad), name, describeError(error).what);
+  }
+  nodes_->touched(name);
+  refreshState();
+  Q_EMIT inspectorChanged();
+}
+
+void ClusterPage::takeLoad(int node) {
+  const app::NodeStatus& status = live_->session().status(node);
+  const QString name = QString::fromStdString(status.name);
+  NodeRow* row = nodes_->row(name);
+  if (!row) return;
+  const app::NodeLoad& load = status.load;
+  row->sampled = true;
+  row->cpu = load.cpu;
+  row->memoryUsed = load.memoryUsed;
+  row->memoryTotal = load.memoryTotal;
+  row->networkIn = load.networkIn;
+  row->networkOut = load.networkOut;
+  row->diskRead = load.diskRead;
+  row->diskWrite = load.diskWrite;
+  row->diskFree = load.diskFree;
+  nodes_->touched(name);
+  NodeSeries& series = series_[name];
+  if (!series.cpu) {
+    const int color = static_cast<int>(series_.size()) - 1;
+    series = {std::make_shared<Series>(name, color), std::make_shared<Series>(name, color),
+              std::make_shared<Series>(name, color)};
+    cpuPlot_->addSeries(series.cpu);
+    memoryPlot_->addSeries(series.memory);
+    networkPlot_->addSeries(series.network);
+  }
+  const double now = static_cast<double>(clock_.elapsed()) / 1000;
+  series.cpu->append(now, load.cpu);
+  series.memory->append(now, load.memoryUsed);
+  series.network->append(now, load.networkIn + load.networkOut + load.loopback);
+  group_->dataChanged();
+}
+
+void ClusterPage::refreshState() {
+  const int total = static_cast<int>(nodes_->rows().size());
+  const int connected = connectedCount();
+  bool busy = false, failed = false;
+  for (const auto& row : nodes_->rows()) {
+    failed = failed || row.phase == app::NodePhase::kFailed;
+    busy = busy || row.asking || nodePhaseTone(row.phase) == Tone::kActive;
+  }
+  const Tone tone = failed ? Tone::kBad : busy ? Tone::kActive
+                    : connected == total && total > 0 ? Tone::kGood
+                    : connected > 0 ? Tone::kWarning : Tone::kNeutral;
+  badge_->setState(total == 0 ? QString() : tr("%1 of %2 connected").arg(connected).arg(total), tone);
+  connect_->setEnabled(total > 0 && connected < total && document()->spec().ok());
+  disconnect_->setEnabled(live_ && (connected > 0 || busy));
+  remove_->setEnabled(table_->selectionModel()->hasSelection() && document()->spec().readable());
+  launch_->setEnabled(total > 0);
+  Q_EMIT stateChanged();
+}
+
+QVector<InspectorRow> ClusterPage::inspectorRows() const {
+  QVector<InspectorRow> out;
+  const QModelIndexList chosen = table_->selectionModel()->selectedRows();
+  if (chosen.isEmpty()) {
+    int ranks = 0;
+    for (const auto& row : nodes_->rows()) ranks += row.ranks;
+    out << InspectorRow{tr("Cluster"), {}, true};
+    out << InspectorRow{tr("Nodes"), QString::number(nodes_->rows().size())};
+    out << InspectorRow{tr("Connected"), QString::number(connectedCount())};
+    out << InspectorRow{tr("Ranks"), QString::number(ranks)};
+    out << InspectorRow{tr("File"), document()->path()};
+    return out;
+  }
+  const NodeRow& row = nodes_->rows()[chosen.first().row()];
+  out << InspectorRow{row.name, {}, true};
+  const auto add = [&](const QString& name, const QString& value) {
+    if (!value.isEmpty()) out << InspectorRow{name, value};
+  };
+  add(tr("State"), nodePhaseText(row.phase));
+  add(tr("Detail"), row.detail);
+  add(tr("Reached by"), row.target);
+  add(tr("Roles"), row.roles);
+  add(tr("Ranks"), QString::number(row.ranks));
+  if (row.cores > 0) {
+    out << InspectorRow{tr("Machine"), {}, true};
+    add(tr("Processor"), row.cpuName);
+    add(tr("Cores"), QString::number(row.cores));
+    if (row.sampled) add(tr("Memory"), formatBytes(row.memoryTotal));
+    if (row.sampled) add(tr("Free disk"), formatBytes(row.diskFree));
+    add(tr("System"), row.os);
+    add(tr("Kernel"), row.kernel);
+    add(tr("Addresses"), row.addresses);
+    add(tr("Work folder"), row.workdir);
+    add(tr("Agent"), row.version);
+  }
+  return out;
+}
+
+void ClusterPage::retranslate() {
+  SpecPage::retranslate();
+  const QString name = QString::fromStdString(document()->spec().value("name").value_or(""));
+  heading_->setText(name.isEmpty() ? document()->name() : name);
+  setTexts(connect_, tr("Connect"), tr("Connect every node; the agent is deployed where it is missing"));
+  setTexts(disconnect_, tr("Disconnect"), tr("End the connections; runs go on"));
+  setTexts(add_, tr("Add host"));
+  setTexts(remove_, tr("Remove"), tr("Take the chosen host out of the cluster"));
+  setTexts(launch_, tr("Launch here…"));
+  nodeCard_->setTitle(tr("Nodes"));
+  loadCard_->setTitle(tr("Load"));
+  empty_->setTexts(tr("No hosts yet"), tr("Add the machines that shall train together. Hosts of your SSH "
+                                          "configuration are offered."), tr("Add host"));
+  table_->setAccessibleName(tr("Nodes"));
+  nodes_->retranslate();
+  const QString empty = tr("Nothing yet: connect the nodes.");
+  cpuPlot_->setTexts(tr("CPU"), {}, {}, empty);
+  memoryPlot_->setTexts(tr("Memory"), {}, {}, empty);
+  networkPlot_->setTexts(tr("Network"), {}, {}, empty);
+  setAccessibleName(tr("Cluster %1").arg(heading_->text()));
+  rebuildRows();
+}
+
+}  // namespace lockstep::ui

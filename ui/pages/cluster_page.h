@@ -1,0 +1,89 @@
+// ClusterPage: the nodes of a cluster as they are now, their load, and the cluster's text.
+#pragma once
+
+#include <QElapsedTimer>
+#include <QHash>
+#include <memory>
+
+#include "ui/pages/spec_page.h"
+#include "ui/studio/live_cluster.h"
+
+class QLabel;
+class QPushButton;
+class QStackedLayout;
+class QTableView;
+
+namespace lockstep::ui {
+
+class Card;
+class EmptyState;
+class NodeTableModel;
+class PlotGroup;
+class PlotView;
+class Series;
+class StateBadge;
+class Workspace;
+struct NodeRow;
+
+class ClusterPage : public SpecPage {
+  Q_OBJECT
+
+ public:
+  ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& workspace, QWidget* parent = nullptr);
+  ~ClusterPage() override;
+
+  const char* iconName() const override { return "cluster"; }
+  QVector<InspectorRow> inspectorRows() const override;
+  NodeTableModel* nodes() const { return nodes_; }
+  // The session of the text as it stands; null where the text is not a cluster.
+  std::shared_ptr<LiveCluster> live();
+  std::shared_ptr<LiveCluster> liveIfAny() const { return live_; }
+  int connectedCount() const;
+
+  void connectAll();
+  void disconnectAll();
+  void addHost();                                   // asks
+  Status addNode(const QString& yaml);
+  void removeSelected();
+
+ Q_SIGNALS:
+  void launchWanted();
+  void stateChanged();
+
+ protected:
+  void retranslate() override;
+  void documentChanged() override;
+
+ private:
+  void rebuildRows();
+  void takeStatus(int node);
+  void takeLoad(int node);
+  void refreshState();
+  std::string comparable() const;                   // of the text: what a session depends on
+
+  Workspace& workspace_;
+  std::shared_ptr<LiveCluster> live_;
+  std::string liveText_;                            // the text live_ was made of
+  NodeTableModel* nodes_ = nullptr;
+  QLabel* heading_ = nullptr;
+  StateBadge* badge_ = nullptr;
+  QPushButton* connect_ = nullptr;
+  QPushButton* disconnect_ = nullptr;
+  QPushButton* add_ = nullptr;
+  QPushButton* remove_ = nullptr;
+  QPushButton* launch_ = nullptr;
+  Card* nodeCard_ = nullptr;
+  Card* loadCard_ = nullptr;
+  QTableView* table_ = nullptr;
+  EmptyState* empty_ = nullptr;
+  QStackedLayout* stack_ = nullptr;
+  PlotGroup* group_ = nullptr;
+  PlotView* cpuPlot_ = nullptr;
+  PlotView* memoryPlot_ = nullptr;
+  PlotView* networkPlot_ = nullptr;
+  struct NodeSeries { std::shared_ptr<Series> cpu, memory, network; };
+  QHash<QString, NodeSeries> series_;
+  QElapsedTimer clock_;
+};
+
+}  // namespace lockstep::ui

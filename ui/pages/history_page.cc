@@ -1,0 +1,323 @@
+#include "ui/pages/history_page.h"
+
+#include <QComboBox>
+#include <QFileDialog>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QLineEdit>
+#include <QPushButton>
+#include <QSplitter>
+#include <QStackedLayout>
+#include <QTableView>
+
+#include "ui/models/run_table_model.h"
+#include "ui/plots/plot_group.h"
+#include "ui/plots/plot_view.h"
+#include "ui/studio/run_document.h"
+#include "ui/studio/workspace.h"
+#include "ui/theme/format.h"
+#include "ui/widgets/delegates.h"
+#include "ui/widgets/tables.h"
+#include "ui/widgets/widgets.h"
+#include "ui/window/background.h"
+
+namespace lockstep::ui {
+namespace {
+
+// Opens the history, does one thing, and hands the status on; played off the GUI thread.
+template <typename Work>
+auto withHistory(const std::string& folder, Work work) -> decltype(work(std::declval<app::History&>())) {
+  auto history = app::History::open(folder);
+  if (!history) return history.error();
+  return work(**history);
+}
+
+}  // namespace
+
+HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
+    : Page("historyPage", "history", parent), workspace_(workspace) {
+  auto* head = new QHBoxLayout;
+  head->setSpacing(kSpaceS);
+  heading_ = makeLabel("historyHeading", this);
+  heading_->setFont(Theme::instance().title());
+  search_ = new QLineEdit(this);
+  search_->setObjectName("historySearch");
+  search_->setClearButtonEnabled(true);
+  search_->setMaximumWidth(320);
+  open_ = makeButton("openRunButton", "open", this, "primary");
+  export_ = makeButton("exportCsvButton", "export", this);
+  delete_ = makeButton("deleteRunButton", "delete", this, "danger");
+  head->addWidget(heading_);
+  head->addSpacing(kSpaceL);
+  head->addWidget(search_, 1);
+  head->addStretch(1);
+  for (QPushButton* button : {delete_, export_, open_}) head->addWidget(button);
+  body()->addLayout(head);
+
+  runs_ = new RunTableModel(this);
+  tableCard_ = new Card("runsCard", this);
+  auto* holder = new QWidget(this);
+  stack_ = new QStackedLayout(holder);
+  table_ = new QTableView(this);
+  table_->setObjectName("runTable");
+  table_->setModel(runs_);
+  dressTable(table_);
+  table_->setItemDelegateForColumn(RunTableModel::kState, new ToneDelegate(RunTableModel::kToneRole, table_));
+  table_->setEditTriggers(QAbstractItemView::DoubleClicked | QAbstractItemView::EditKeyPressed);
+  setColumns(table_, {150, 100, 140, 150, 80, 55, 70, 75, 80, 80, 80, 120});
+  empty_ = new EmptyState("historyEmpty", "history", this);
+  stack_->addWidget(table_);
+  stack_->addWidget(empty_);
+  tableCard_->body()->addWidget(holder, 1);
+
+  plotCard_ = new Card("overlayCard", this);
+  group_ = new PlotGroup(this);
+  plot_ = new PlotView("overlayPlot", this);
+  group_->add(plot_);
+  curve_ = new QComboBox(this);
+  curve_->setObjectName("overlayCurve");
+  plotCard_->head()->addWidget(curve_);
+  plotCard_->body()->addWidget(plot_, 1);
+  auto* splitter = new QSplitter(Qt::Vertical, this);
+  splitter->setObjectName("historySplitter");
+  splitter->addWidget(tableCard_);
+  splitter->addWidget(plotCard_);
+  splitter->setChildrenCollapsible(false);
+  splitter->setSizes({360, 320});
+  body()->addWidget(splitter, 1);
+
+  searchDelay_.setSingleShot(true);
+  searchDelay_.setInterval(150);
+  connect(&searchDelay_, &QTimer::timeout, this, &HistoryPage::reload);
+  connect(search_, &QLineEdit::textChanged, this, [this] { searchDelay_.start(); });
+  connect(&workspace_, &Workspace::historyChanged, this, &HistoryPage::reload);
+  connect(runs_, &RunTableModel::tickedChanged, this, &HistoryPage::refreshOverlay);
+  connect(runs_, &RunTableModel::notesEdited, this, [this](const QString& run, const QString& notes) {
+    runInBackground(
+        this,
+        [folder = workspace_.home().historyFolder(), run, notes] {
+          return withHistory(folder, [&](app::History& history) -> Status {
+            return history.setNotes(run.toStdString(), notes.toStdString());
+          });
+        },
+        [this](Status status) {
+          if (!status.ok()) message()->showError(status.error());
+        });
+  });
+  connect(curve_, &QComboBox::currentIndexChanged, this, &HistoryPage::refreshOverlay);
+  connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] {
+    deleteAsked_ = false;
+    refreshButtons();
+    Q_EMIT inspectorChanged();
+  });
+  connect(table_, &QTableView::doubleClicked, this, [this](const QModelIndex& index) {
+    if (index.column() != RunTableModel::kNotes) Q_EMIT openRun(index.data(RunTableModel::kRunRole).toString());
+  });
+  connect(open_, &QPushButton::clicked, this, [this] { Q_EMIT openRun(selectedRun()); });
+  connect(export_, &QPushButton::clicked, this, &HistoryPage::askExport);
+  connect(delete_, &QPushButton::clicked, this, [this] {
+    deleteAsked_ = true;
+    message()->showNote(Tone::kWarning, tr("Delete this run?"),
+                        tr("Its curves, logs and documents are removed from this computer."));
+    message()->setAction(tr("Delete"));
+  });
+  connect(message(), &MessagePanel::actionTriggered, this, [this] {
+    if (deleteAsked_) removeSelected();
+  });
+  retranslate();
+  reload();
+}
+
+void HistoryPage::showEvent(QShowEvent* event) {
+  Page::showEvent(event);
+  reload();
+}
+
+QString HistoryPage::selectedRun() const {
+  const QModelIndexList chosen = table_->selectionModel()->selectedRows();
+  return chosen.isEmpty() ? QString() : chosen.first().data(RunTableModel::kRunRole).toString();
+}
+
+void HistoryPage::selectRun(const QString& run) {
+  const int row = runs_->find(run);
+  if (row >= 0) table_->selectRow(row);
+}
+
+void HistoryPage::reload() {
+  const int generation = ++generation_;
+  runInBackground(
+      this,
+      [folder = workspace_.home().historyFolder(), text = search_->text().toStdString()] {
+        return withHistory(folder, [&](app::History& history) -> Result<std::vector<app::RunRow>> {
+          return history.list(text);
+        });
+      },
+      [this, generation](Result<std::vector<app::RunRow>> rows) {
+        if (generation != generation_) return;
+        if (!rows) {
+          message()->showError(rows.error());
+          return;
+        }
+        const QString chosen = selectedRun();
+        runs_->setRuns(std::move(*rows));
+        selectRun(chosen);
+        const bool none = runs_->rowCount() == 0 && search_->text().isEmpty();
+        stack_->setCurrentWidget(none ? static_cast<QWidget*>(empty_) : table_);
+        refreshButtons();
+        Q_EMIT inspectorChanged();
+      });
+}
+
+void HistoryPage::refreshButtons() {
+  const QString run = selectedRun();
+  const int row = runs_->find(run);
+  open_->setEnabled(row >= 0);
+  export_->setEnabled(row >= 0);
+  delete_->setEnabled(row >= 0 && app::isFinal(runs_->runs()[static_cast<std::size_t>(row)].phase));
+}
+
+void HistoryPage::askExport() {
+  auto* dialog = new QFileDialog(this, tr("Export as CSV"), QString(), tr("CSV (*.csv)"));
+  dialog->setObjectName("exportCsvDialog");
+  dialog->setAcceptMode(QFileDialog::AcceptSave);
+  dialog->setDefaultSuffix("csv");
+  dialog->selectFile(selectedRun() + ".csv");
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QFileDialog::fileSelected, this, &HistoryPage::exportTo);
+  dialog->open();
+}
+
+void HistoryPage::exportTo(const QString& path) {
+  const QString run = selectedRun();
+  if (run.isEmpty()) return;
+  const auto job = workspace_.jobs().start(tr("Exporting %1").arg(path));
+  runInBackground(
+      this,
+      [folder = workspace_.home().historyFolder(), run, path] {
+        return withHistory(folder, [&](app::History& history) -> Status {
+          return history.exportCsv(run.toStdString(), path.toStdString());
+        });
+      },
+      [this, job, path](Status status) {
+        workspace_.jobs().finish(job);
+        if (!status.ok()) {
+          message()->showError(status.error());
+        } else {
+          message()->showNote(Tone::kGood, tr("Exported to %1").arg(path));
+        }
+      });
+}
+
+void HistoryPage::removeSelected() {
+  const QString run = selectedRun();
+  deleteAsked_ = false;
+  message()->clear();
+  if (run.isEmpty()) return;
+  runInBackground(
+      this,
+      [folder = workspace_.home().historyFolder(), run] {
+        return withHistory(folder, [&](app::History& history) -> Status { return history.remove(run.toStdString()); });
+      },
+      [this](Status status) {
+        if (!status.ok()) message()->showError(status.error());
+        Q_EMIT workspace_.historyChanged();
+      });
+}
+
+void HistoryPage::refreshOverlay() {
+  const int generation = ++overlayGeneration_;
+  const QStringList chosen = runs_->ticked();
+  const std::string curve = curve_->currentData().toString().toStdString();
+  struct Curve { QString name; std::vector<app::Point> points; };
+  std::vector<std::pair<std::string, QString>> wanted;
+  for (const QString& run : chosen) {
+    const auto& row = runs_->runs()[static_cast<std::size_t>(runs_->find(run))];
+    wanted.emplace_back(row.run, QString("%1 · %2").arg(QString::fromStdString(row.name), run.right(6)));
+  }
+  runInBackground(
+      this,
+      [folder = workspace_.home().historyFolder(), wanted, curve]() -> std::vector<Curve> {
+        std::vector<Curve> out;
+        auto history = app::History::open(folder);
+        if (!history) return out;
+        for (const auto& [run, name] : wanted) {
+          auto store = (*history)->openRun(run);
+          if (!store) continue;
+          auto points = (*store)->readAll(curve);
+          out.push_back({name, points ? std::move(*points) : std::vector<app::Point>()});
+        }
+        return out;
+      },
+      [this, generation, curve](std::vector<Curve> curves) {
+        if (generation != overlayGeneration_) return;
+        plot_->clearSeries();
+        int color = 0;
+        for (const Curve& one : curves) {
+          auto line = std::make_shared<Series>(one.name, color++, !curve.starts_with("epoch/"));
+          line->dots = curve.starts_with("epoch/");
+          for (const auto& point : one.points) line->append(point.x, point.y);
+          line->setSmoothing(0.9);
+          plot_->addSeries(line);
+        }
+        plot_->setPercent(curve == "accuracy" || curve == "epoch/eval_accuracy");
+        group_->follow();
+      });
+}
+
+QVector<InspectorRow> HistoryPage::inspectorRows() const {
+  QVector<InspectorRow> out;
+  const int at = runs_->find(selectedRun());
+  if (at < 0) {
+    out << InspectorRow{tr("History"), {}, true} << InspectorRow{tr("Runs"), QString::number(runs_->rowCount())};
+    return out;
+  }
+  const app::RunRow& row = runs_->runs()[static_cast<std::size_t>(at)];
+  const auto add = [&](const QString& name, const QString& value) {
+    if (!value.isEmpty()) out << InspectorRow{name, value};
+  };
+  out << InspectorRow{QString::fromStdString(row.name), {}, true};
+  add(tr("Run"), QString::fromStdString(row.run));
+  add(tr("State"), runPhaseText(row.phase));
+  add(tr("Error"), QString::fromStdString(row.error));
+  add(tr("Started"), formatWhen(row.startedNs));
+  add(tr("Finished"), formatWhen(row.finishedNs));
+  add(tr("Strategy"), QString::fromStdString(row.strategy));
+  add(tr("Communicator"), QString::fromStdString(row.comm));
+  add(tr("Predicted step"), row.predictedStepSeconds > 0 ? formatSeconds(row.predictedStepSeconds) : QString());
+  add(tr("Measured step"), row.measuredStepSeconds > 0 ? formatSeconds(row.measuredStepSeconds) : QString());
+  add(tr("Evaluation loss"), row.figures.epochs > 0 ? formatNumber(row.figures.evalLoss) : QString());
+  add(tr("Plan"), QString::fromStdString(row.planHash).left(16));
+  add(tr("Weights"), QString::fromStdString(row.figures.weightsSha256).left(16));
+  add(tr("Model file"), QString::fromStdString(row.modelFile));
+  add(tr("Notes"), QString::fromStdString(row.notes));
+  return out;
+}
+
+void HistoryPage::retranslate() {
+  heading_->setText(tr("History"));
+  search_->setPlaceholderText(tr("Find by name, notes, strategy or cluster"));
+  search_->setAccessibleName(tr("Find runs"));
+  setTexts(open_, tr("Open"));
+  setTexts(export_, tr("Export CSV…"));
+  setTexts(delete_, tr("Delete…"));
+  tableCard_->setTitle(tr("Runs"));
+  plotCard_->setTitle(tr("Compare the ticked runs"));
+  table_->setAccessibleName(tr("Runs"));
+  empty_->setTexts(tr("No runs yet"), tr("Every run is kept here with its spec, plan, figures and curves."));
+  const int index = curve_->currentIndex();
+  QSignalBlocker blocker(curve_);
+  curve_->clear();
+  curve_->addItem(tr("Loss"), "loss");
+  curve_->addItem(tr("Accuracy"), "accuracy");
+  curve_->addItem(tr("Throughput"), "samples_per_second");
+  curve_->addItem(tr("Evaluation loss by epoch"), "epoch/eval_loss");
+  curve_->addItem(tr("Evaluation accuracy by epoch"), "epoch/eval_accuracy");
+  curve_->setCurrentIndex(std::max(0, index));
+  curve_->setAccessibleName(tr("Curve"));
+  plot_->setTexts(tr("Curves"), tr("step"), {}, tr("Tick runs in the table to lay their curves over each other."));
+  runs_->retranslate();
+  setAccessibleName(title());
+}
+
+}  // namespace lockstep::ui

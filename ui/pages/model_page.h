@@ -1,0 +1,68 @@
+// ModelPage: a run spec: its layers with shapes and costs, its fields, and the text beside them.
+#pragma once
+
+#include "ui/pages/spec_page.h"
+
+class QLabel;
+class QMenu;
+class QPushButton;
+class QTabBar;
+class QTableView;
+class QToolButton;
+
+namespace lockstep::ui {
+
+class Card;
+class FieldModel;
+class Figure;
+class LayerTableModel;
+
+class ModelPage : public SpecPage {
+  Q_OBJECT
+
+ public:
+  explicit ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent = nullptr);
+
+  const char* iconName() const override { return "model"; }
+  QVector<InspectorRow> inspectorRows() const override;
+  LayerTableModel* layers() const { return layers_; }
+  FieldModel* fields() const { return fields_; }
+  void selectLayer(int row);
+  void addLayer(const QString& yaml);
+  void removeLayer();
+  void moveLayer(int by);
+
+ Q_SIGNALS:
+  void launchWanted();
+
+ protected:
+  void retranslate() override;
+  void documentChanged() override;
+
+ private:
+  int currentLayer() const;
+  void showSection();
+  void refreshButtons();
+  void fillAddMenu();
+
+  LayerTableModel* layers_ = nullptr;
+  FieldModel* fields_ = nullptr;
+  QLabel* heading_ = nullptr;
+  QPushButton* launch_ = nullptr;
+  Figure* parameters_ = nullptr;
+  Figure* flops_ = nullptr;
+  Figure* activations_ = nullptr;
+  Figure* batch_ = nullptr;
+  Card* layerCard_ = nullptr;
+  Card* fieldCard_ = nullptr;
+  QToolButton* add_ = nullptr;
+  QMenu* addMenu_ = nullptr;
+  QToolButton* remove_ = nullptr;
+  QToolButton* up_ = nullptr;
+  QToolButton* down_ = nullptr;
+  QTableView* table_ = nullptr;
+  QTabBar* sections_ = nullptr;
+  QTableView* fieldTable_ = nullptr;
+};
+
+}  // namespace lockstep::ui

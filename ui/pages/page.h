@@ -1,0 +1,55 @@
+// Page: one document of the window's centre. Layout only; state sits in models.
+#pragma once
+
+#include <QIcon>
+#include <QVector>
+#include <QWidget>
+
+class QUndoStack;
+class QVBoxLayout;
+
+namespace lockstep::ui {
+
+class MessagePanel;
+
+struct InspectorRow {
+  QString name, value;
+  bool heading = false;
+  bool operator==(const InspectorRow&) const = default;
+};
+
+class Page : public QWidget {
+  Q_OBJECT
+
+ public:
+  // `key` names the document for ever: "cluster:/path", "run:<id>".
+  Page(const QString& objectName, QString key, QWidget* parent);
+
+  const QString& key() const { return key_; }
+  virtual QString title() const = 0;
+  virtual const char* iconName() const = 0;
+  virtual QUndoStack* undoStack() { return nullptr; }
+  virtual bool isModified() const { return false; }
+  virtual bool save() { return true; }     // false: said in the page's message panel
+  virtual QString filePath() const { return {}; }
+  virtual QVector<InspectorRow> inspectorRows() const { return {}; }
+  MessagePanel* message() const { return message_; }
+
+ Q_SIGNALS:
+  void titleChanged();
+  void inspectorChanged();
+  void alert(int tone, const QString& where, const QString& text);
+
+ protected:
+  virtual void retranslate() = 0;          // called by the leaf's constructor, then on change
+  void changeEvent(QEvent* event) override;
+  void setKey(const QString& key) { key_ = key; }
+  QVBoxLayout* body() const { return body_; }  // under the message panel
+
+ private:
+  QString key_;
+  MessagePanel* message_ = nullptr;
+  QVBoxLayout* body_ = nullptr;
+};
+
+}  // namespace lockstep::ui

@@ -1,0 +1,557 @@
+#include "ui/pages/run_page.h"
+
+#include <QComboBox>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QLineEdit>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QScrollArea>
+#include <QScrollBar>
+#include <QSlider>
+#include <QSplitter>
+#include <QStackedWidget>
+#include <QTabWidget>
+#include <QTableView>
+#include <QToolButton>
+#include <algorithm>
+#include <cmath>
+
+#include "ui/models/breakdown_model.h"
+#include "ui/plots/plot_group.h"
+#include "ui/plots/plot_view.h"
+#include "ui/theme/error_text.h"
+#include "ui/theme/format.h"
+#include "ui/widgets/tables.h"
+#include "ui/widgets/widgets.h"
+
+namespace lockstep::ui {
+namespace {
+
+QScrollArea* scrolled(QWidget* inner, QWidget* parent) {
+  auto* area = new QScrollArea(parent);
+  area->setObjectName(inner->objectName() + "Scroll");
+  area->setWidget(inner);
+  area->setWidgetResizable(true);
+  area->setFocusPolicy(Qt::NoFocus);
+  area->viewport()->setAutoFillBackground(false);
+  return area;
+}
+
+}  // namespace
+
+RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
+    : Page("runPage", "run:" + document->run(), parent), document_(document.release()) {
+  document_->setParent(this);
+  stepGroup_ = new PlotGroup(this);
+  timeGroup_ = new PlotGroup(this);
+  buildHead();
+  tabs_ = new QTabWidget(this);
+  tabs_->setObjectName("runTabs");
+  tabs_->addTab(buildOverview(), {});
+  tabs_->addTab(buildNodes(), {});
+  tabs_->addTab(buildLogs(), {});
+  tabs_->setCornerWidget(tools_, Qt::TopRightCorner);
+  body()->addWidget(tabs_, 1);
+
+  connect(stop_, &QPushButton::clicked, document_, &RunDocument::stop);
+  connect(kill_, &QPushButton::clicked, document_, &RunDocument::kill);
+  connect(document_, &RunDocument::rowChanged, this, &RunPage::refreshRow);
+  connect(document_, &RunDocument::seriesAdded, this, &RunPage::placeSeries);
+  connect(document_, &RunDocument::breakdownChanged, this, &RunPage::refreshBreakdown);
+  connect(document_, &RunDocument::slowChanged, this, &RunPage::refreshSlow);
+  connect(document_, &RunDocument::dataChanged, this, [this] {
+    stepGroup_->dataChanged();
+    timeGroup_->dataChanged();
+    refreshFigures();
+  });
+  connect(document_, &RunDocument::failed, this, [this](const Error& error) {
+    message()->showError(error);
+    Q_EMIT alert(int(Tone::kBad), title(), describeError(error).what);
+  });
+  connect(document_, &RunDocument::nodeNote, this, [this](const QString& node, bool reachable, const QString& detail) {
+    if (reachable) return;
+    Q_EMIT alert(int(Tone::kWarning), node, detail.isEmpty() ? tr("not reachable now; the run goes on") : detail);
+  });
+  connect(&second_, &QTimer::timeout, this, &RunPage::refreshFigures);
+  second_.start(1000);
+  connect(&Theme::instance(), &Theme::changed, this, &RunPage::restyle);
+  for (const auto& [name, series] : document_->allSeries()) placeSeries(QString::fromStdString(name));
+  restyle();
+  retranslate();
+}
+
+RunPage::~RunPage() {
+  document_->disconnect(this);
+  document_->blockSignals(true);
+}
+
+void RunPage::buildHead() {
+  auto* head = new QHBoxLayout;
+  head->setSpacing(kSpaceS);
+  heading_ = makeLabel("runHeading", this);
+  badge_ = new StateBadge("runState", this);
+  runId_ = makeLabel("runId", this, "muted");
+  runId_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  stop_ = makeButton("stopButton", "stop", this);
+  kill_ = makeButton("killButton", "kill", this, "danger");
+  head->addWidget(heading_);
+  head->addWidget(badge_);
+  head->addWidget(runId_);
+  head->addStretch(1);
+  head->addWidget(stop_);
+  head->addWidget(kill_);
+  body()->addLayout(head);
+  auto* figures = new QHBoxLayout;
+  figures->setSpacing(kSpaceXl);
+  step_ = new Figure("runStep", this);
+  lossFigure_ = new Figure("runLoss", this);
+  accuracyFigure_ = new Figure("runAccuracy", this);
+  throughputFigure_ = new Figure("runThroughput", this);
+  stepTime_ = new Figure("runStepTime", this);
+  time_ = new Figure("runTime", this);
+  for (Figure* figure : {step_, lossFigure_, accuracyFigure_, throughputFigure_, stepTime_, time_}) {
+    figures->addWidget(figure, 1);
+  }
+  body()->addLayout(figures);
+  progress_ = new QProgressBar(this);
+  progress_->setObjectName("runProgress");
+  progress_->setTextVisible(false);
+  progress_->setRange(0, 1000);
+  body()->addWidget(progress_);
+
+  tools_ = new QWidget(this);
+  tools_->setObjectName("plotTools");
+  auto* row = new QHBoxLayout(tools_);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->setSpacing(kSpaceXs);
+  smoothLabel_ = makeLabel("smoothLabel", tools_, "muted");
+  smooth_ = new QSlider(Qt::Horizontal, tools_);
+  smooth_->setObjectName("smoothSlider");
+  smooth_->setRange(0, 99);
+  smooth_->setValue(90);
+  smooth_->setFixedWidth(110);
+  pause_ = makeToolButton("pauseButton", "pause", tools_);
+  pause_->setCheckable(true);
+  logX_ = makeToolButton("logXButton", "logscale", tools_);
+  logX_->setCheckable(true);
+  fit_ = makeToolButton("fitAllButton", "fit", tools_);
+  row->addWidget(smoothLabel_);
+  row->addWidget(smooth_);
+  row->addSpacing(kSpaceS);
+  row->addWidget(pause_);
+  row->addWidget(logX_);
+  row->addWidget(fit_);
+  connect(smooth_, &QSlider::valueChanged, this, [this](int value) {
+    stepGroup_->setSmoothing(value / 100.0);
+  });
+  connect(pause_, &QToolButton::toggled, this, [this](bool on) {
+    stepGroup_->setPaused(on);
+    timeGroup_->setPaused(on);
+  });
+  connect(logX_, &QToolButton::toggled, stepGroup_, &PlotGroup::setLogX);
+  connect(fit_, &QToolButton::clicked, this, [this] {
+    stepGroup_->follow();
+    timeGroup_->follow();
+  });
+}
+
+QWidget* RunPage::buildOverview() {
+  auto* page = new QWidget(this);
+  page->setObjectName("runOverview");
+  auto* grid = new QGridLayout(page);
+  grid->setContentsMargins(0, kSpaceM, 0, 0);
+  grid->setSpacing(kSpaceM);
+  const auto plotCard = [&](PlotView*& plot, const QString& name, PlotGroup* group) {
+    auto* card = new Card(name + "Card", page);
+    plot = new PlotView(name, card);
+    card->body()->addWidget(plot, 1);
+    group->add(plot);
+    return card;
+  };
+  grid->addWidget(plotCard(loss_, "lossPlot", stepGroup_), 0, 0);
+  grid->addWidget(plotCard(accuracy_, "accuracyPlot", stepGroup_), 0, 1);
+  grid->addWidget(plotCard(throughput_, "throughputPlot", stepGroup_), 1, 0);
+  accuracy_->setPercent(true);
+  throughput_->setFromZero(true);
+
+  breakdownCard_ = new Card("breakdownCard", page);
+  bars_ = new BreakdownBars("breakdownBars", page);
+  breakdownModel_ = new BreakdownModel(this);
+  breakdownTable_ = new QTableView(page);
+  breakdownTable_->setObjectName("breakdownTable");
+  breakdownTable_->setModel(breakdownModel_);
+  dressTable(breakdownTable_);
+  setColumns(breakdownTable_, {70, 80, 70, 70, 75, 70, 70, 75, 70});
+  breakdownEmpty_ = makeLabel("breakdownEmpty", page, "muted");
+  breakdownEmpty_->setAlignment(Qt::AlignCenter);
+  breakdownEmpty_->setWordWrap(true);
+  breakdownStack_ = new QStackedWidget(page);
+  breakdownStack_->addWidget(breakdownEmpty_);
+  breakdownStack_->addWidget(scrolled(bars_, page));
+  breakdownStack_->addWidget(breakdownTable_);
+  breakdownAsTable_ = makeToolButton("breakdownAsTable", "table", page);
+  breakdownAsTable_->setCheckable(true);
+  breakdownCard_->head()->addWidget(breakdownAsTable_);
+  breakdownCard_->body()->addWidget(breakdownStack_, 1);
+  connect(breakdownAsTable_, &QToolButton::toggled, this, &RunPage::refreshBreakdown);
+  grid->addWidget(breakdownCard_, 1, 1);
+
+  slowCard_ = new Card("stragglerPanel", page);
+  slowHead_ = makeLabel("stragglerWho", page);
+  slowText_ = makeLabel("stragglerEvidence", page, "muted");
+  for (QLabel* label : {slowHead_, slowText_}) {
+    label->setWordWrap(true);
+    label->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    slowCard_->body()->addWidget(label);
+  }
+  grid->addWidget(slowCard_, 2, 0, 1, 2);
+  grid->setRowStretch(0, 1);
+  grid->setRowStretch(1, 1);
+  grid->setRowStretch(2, 0);
+  grid->setColumnStretch(0, 1);
+  grid->setColumnStretch(1, 1);
+  return page;
+}
+
+QWidget* RunPage::buildNodes() {
+  auto* page = new QWidget(this);
+  page->setObjectName("runNodes");
+  auto* grid = new QGridLayout(page);
+  grid->setContentsMargins(0, kSpaceM, 0, 0);
+  grid->setSpacing(kSpaceM);
+  int at = 0;
+  for (auto [plot, name] : {std::pair<PlotView**, const char*>{&cpu_, "cpuPlot"}, {&memory_, "memoryPlot"},
+                            {&network_, "networkPlot"}, {&disk_, "diskPlot"}}) {
+    auto* card = new Card(QString(name) + "Card", page);
+    *plot = new PlotView(name, card);
+    (*plot)->setXAxis(PlotView::XAxis::kTime);
+    card->body()->addWidget(*plot, 1);
+    timeGroup_->add(*plot);
+    grid->addWidget(card, at / 2, at % 2);
+    ++at;
+  }
+  cpu_->setPercent(true);
+  for (PlotView* plot : {memory_, network_, disk_}) {
+    plot->setBytes(true);
+    plot->setFromZero(true);
+  }
+  return page;
+}
+
+QWidget* RunPage::buildLogs() {
+  auto* page = new QWidget(this);
+  page->setObjectName("runLogs");
+  auto* layout = new QVBoxLayout(page);
+  layout->setContentsMargins(0, kSpaceM, 0, 0);
+  layout->setSpacing(kSpaceS);
+  auto* row = new QHBoxLayout;
+  logSearch_ = new QLineEdit(page);
+  logSearch_->setObjectName("logSearch");
+  logSearch_->setClearButtonEnabled(true);
+  logRank_ = new QComboBox(page);
+  logRank_->setObjectName("logRank");
+  logLevel_ = new QComboBox(page);
+  logLevel_->setObjectName("logLevel");
+  row->addWidget(logSearch_, 1);
+  row->addWidget(logRank_);
+  row->addWidget(logLevel_);
+  layout->addLayout(row);
+  logFilter_ = new LogFilter(this);
+  logFilter_->setSourceModel(document_->logs());
+  logTable_ = new QTableView(page);
+  logTable_->setObjectName("logTable");
+  logTable_->setModel(logFilter_);
+  dressTable(logTable_);
+  logTable_->setFont(Theme::instance().monospace());
+  logTable_->verticalHeader()->setDefaultSectionSize(22);
+  setColumns(logTable_, {120, 140, 400});
+  layout->addWidget(logTable_, 1);
+  connect(logSearch_, &QLineEdit::textChanged, logFilter_, &LogFilter::setText);
+  connect(logRank_, &QComboBox::currentIndexChanged, this, [this] {
+    logFilter_->setRank(logRank_->currentData().isValid() ? logRank_->currentData().toInt() : -2);
+  });
+  connect(logLevel_, &QComboBox::currentIndexChanged, this, [this] {
+    logFilter_->setLowestLevel(logLevel_->currentData().toInt());
+  });
+  // The newest line stays in view while the table stands at its end.
+  connect(logFilter_, &QAbstractItemModel::rowsInserted, this, [this] {
+    const QScrollBar* bar = logTable_->verticalScrollBar();
+    if (bar->value() >= bar->maximum() - 2) QTimer::singleShot(0, logTable_, &QTableView::scrollToBottom);
+  });
+  return page;
+}
+
+void RunPage::placeSeries(const QString& qname) {
+  const std::string name = qname.toStdString();
+  const auto line = document_->series(name);
+  const auto add = [&](PlotView* plot, const QString& shown, int color) {
+    line->name = shown;
+    line->colorIndex = color;
+    if (std::find(plot->series().begin(), plot->series().end(), line) == plot->series().end()) {
+      plot->addSeries(line);
+    }
+  };
+  const auto nodeOf = [&] { return qname.section('/', 1, 1); };
+  const auto count = [](PlotView* plot) { return static_cast<int>(plot->series().size()); };
+  if (name == "loss") {
+    add(loss_, tr("training"), 0);
+    line->setSmoothing(smooth_->value() / 100.0);
+  } else if (name == "accuracy") {
+    add(accuracy_, tr("training"), 0);
+    line->setSmoothing(smooth_->value() / 100.0);
+  } else if (name == "samples_per_second") {
+    add(throughput_, tr("samples per second"), 2);
+    line->setSmoothing(smooth_->value() / 100.0);
+  } else if (name == "epoch/eval_loss" || name == "epoch/eval_accuracy") {
+    // Over epochs: drawn at the step on which the epoch ended (see refreshFigures).
+  } else if (qname.startsWith("node/") && qname.endsWith("/cpu")) {
+    add(cpu_, nodeOf(), count(cpu_));
+  } else if (qname.startsWith("node/") && qname.endsWith("/memory")) {
+    add(memory_, nodeOf(), count(memory_));
+  } else if (qname.startsWith("node/") && (qname.endsWith("/net_in") || qname.endsWith("/net_out") ||
+                                           qname.endsWith("/loopback"))) {
+    const QString what = qname.section('/', 2, 2);
+    add(network_, nodeOf() + " " + (what == "net_in" ? tr("in") : what == "net_out" ? tr("out") : tr("loopback")),
+        count(network_));
+  } else if (qname.startsWith("node/") && (qname.endsWith("/disk_read") || qname.endsWith("/disk_write"))) {
+    add(disk_, nodeOf() + " " + (qname.endsWith("read") ? tr("read") : tr("written")), count(disk_));
+  }
+}
+
+QString RunPage::title() const {
+  const QString name = QString::fromStdString(document_->row().name);
+  return name.isEmpty() ? document_->run().left(12) : name;
+}
+
+void RunPage::refreshRow() {
+  const app::RunRow& row = document_->row();
+  heading_->setText(title());
+  runId_->setText(document_->run());
+  badge_->setState(document_->loaded() ? runPhaseText(row.phase) : tr("reading"), runPhaseTone(row.phase));
+  stop_->setEnabled(document_->canStop() && row.phase == app::RunPhase::kRunning);
+  kill_->setEnabled(document_->canStop());
+  const bool running = !app::isFinal(row.phase);
+  stop_->setVisible(running);
+  kill_->setVisible(running);
+  const QString rank = logRank_->currentText();
+  if (logRank_->count() != row.world + 2) {
+    logRank_->clear();
+    logRank_->addItem(tr("All ranks"), -2);
+    logRank_->addItem(tr("Supervisors"), -1);
+    for (int i = 0; i < row.world; ++i) logRank_->addItem(tr("rank %1").arg(i), i);
+    logRank_->setCurrentText(rank);
+  }
+  refreshFigures();
+  refreshSlow();
+  setAccessibleName(tr("Run %1").arg(title()));
+  Q_EMIT titleChanged();
+  Q_EMIT inspectorChanged();
+}
+
+void RunPage::refreshFigures() {
+  const app::RunRow& row = document_->row();
+  const std::int64_t step = std::max(document_->lastStep(), row.figures.steps);
+  const std::int64_t total = app::isFinal(row.phase) ? 0 : document_->totalSteps();
+  const auto& epochs = document_->epochs();
+  step_->setValue(step > 0 ? formatCount(step) : QString(QChar(0x2014)),
+                  total > 0 ? tr("of %1 · epoch %2").arg(formatCount(total)).arg(static_cast<qlonglong>(epochs.size() + (app::isFinal(row.phase) ? 0 : 1)))
+                            : tr("epoch %1").arg(static_cast<qlonglong>(epochs.size() + (app::isFinal(row.phase) ? 0 : 1))));
+  const auto last = [&](const char* name) {
+    const auto line = document_->series(name);
+    return line->shown().size() == 0 ? std::nan("") : line->shown().y(line->shown().size() - 1);
+  };
+  lossFigure_->setValue(formatNumber(last("loss"), 4),
+                        epochs.empty() ? QString() : tr("evaluated %1").arg(formatNumber(epochs.back().evalLoss, 4)));
+  accuracyFigure_->setValue(epochs.empty() ? formatPercent(last("accuracy"), 1)
+                                           : formatPercent(epochs.back().evalAccuracy, 2),
+                            epochs.empty() ? tr("training") : tr("evaluated, epoch %1").arg(static_cast<qlonglong>(epochs.size())));
+  const double speed = app::isFinal(row.phase) && row.figures.samplesPerSecond > 0
+                           ? row.figures.samplesPerSecond : last("samples_per_second");
+  throughputFigure_->setValue(std::isfinite(speed) ? tr("%1/s").arg(formatCount(std::llround(speed))) : QString(QChar(0x2014)),
+                              tr("samples"));
+  double measured = row.measuredStepSeconds;
+  for (const auto& rank : document_->breakdown()) measured = std::max(measured, rank.step);
+  stepTime_->setValue(measured > 0 ? formatSeconds(measured) : QString(QChar(0x2014)),
+                      row.predictedStepSeconds > 0 ? tr("predicted %1").arg(formatSeconds(row.predictedStepSeconds)) : QString());
+  const double left = document_->remainingSeconds();
+  time_->setValue(formatDuration(document_->elapsedSeconds()),
+                  left >= 0 ? tr("about %1 left").arg(formatDuration(left)) : tr("elapsed"));
+  progress_->setValue(total > 0 ? static_cast<int>(1000 * std::min(step, total) / total)
+                                : (app::isFinal(row.phase) ? 1000 : 0));
+  // Evaluations lie over epochs; on the step axis they stand where their epoch ended.
+  const auto evaluated = [&](const char* name, PlotView* plot, double app::EpochRow::*field) {
+    const auto line = document_->series(name);
+    if (line->raw().size() == epochs.size() && (line->raw().size() == 0 ||
+        line->raw().x(line->raw().size() - 1) == static_cast<double>(epochs.back().step))) return;
+    line->clear();
+    for (const auto& epoch : epochs) line->append(static_cast<double>(epoch.step), epoch.*field);
+    line->dots = true;
+    line->name = tr("evaluation");
+    line->colorIndex = 1;
+    if (std::find(plot->series().begin(), plot->series().end(), line) == plot->series().end()) plot->addSeries(line);
+    plot->markDirty();
+  };
+  evaluated("evaluated/loss", loss_, &app::EpochRow::evalLoss);
+  evaluated("evaluated/accuracy", accuracy_, &app::EpochRow::evalAccuracy);
+}
+
+void RunPage::refreshBreakdown() {
+  std::vector<BreakdownBar> bars;
+  const app::Preview* prediction = document_->prediction();
+  const auto& measured = document_->breakdown();
+  const std::size_t ranks = std::max(measured.size(), prediction ? prediction->ranks.size() : 0);
+  for (std::size_t i = 0; i < ranks; ++i) {
+    BreakdownBar bar;
+    bar.name = tr("rank %1").arg(i);
+    if (i < measured.size()) {
+      const auto& m = measured[i];
+      bar.measured = {m.data, m.forward, m.backward, m.waiting, m.transfer, m.optimizer};
+      bar.hasMeasured = true;
+    } else {
+      // From the history: the mean over the run.
+      static const char* const phases[] = {"data", "forward", "backward", "waiting", "transfer", "optimizer"};
+      for (int phase = 0; phase < kPhaseCount; ++phase) {
+        const auto& all = document_->allSeries();
+        const auto it = all.find("rank/" + std::to_string(i) + "/" + phases[phase]);
+        if (it == all.end() || it->second->raw().size() == 0) continue;
+        double sum = 0;
+        for (std::size_t k = 0; k < it->second->raw().size(); ++k) sum += it->second->raw().y(k);
+        bar.measured[static_cast<std::size_t>(phase)] = sum / static_cast<double>(it->second->raw().size());
+        bar.hasMeasured = true;
+      }
+    }
+    if (prediction && i < prediction->ranks.size()) {
+      const auto& p = prediction->ranks[i];
+      bar.predicted = {p.data, p.forward, p.backward, p.waiting, p.transfer, p.optimizer};
+      bar.hasPredicted = true;
+    }
+    bar.flagged = document_->slow() && document_->slow()->rank == static_cast<int>(i);
+    bars.push_back(bar);
+  }
+  breakdownModel_->setBars(bars);
+  bars_->setBars(std::move(bars));
+  breakdownStack_->setCurrentIndex(ranks == 0 ? 0 : breakdownAsTable_->isChecked() ? 2 : 1);
+  refreshFigures();
+}
+
+QString RunPage::straggler() const { return document_->slow() ? slowHead_->text() : QString(); }
+
+void RunPage::refreshSlow() {
+  const auto& slow = document_->slow();
+  if (!slow) {
+    slowHead_->setText(document_->row().world > 1
+                           ? tr("No rank holds the others up: the work of every rank is close to the median.")
+                           : tr("With one rank there is nobody to wait for."));
+    slowHead_->setStyleSheet({});
+    slowText_->clear();
+    slowText_->hide();
+    refreshBreakdown();
+    return;
+  }
+  slowHead_->setText(tr("Rank %1 on %2 works %3 times as long as the median rank.")
+                         .arg(slow->rank)
+                         .arg(QString::fromStdString(slow->node), formatNumber(slow->factor, 3)));
+  slowHead_->setStyleSheet(QString("color: %1; font-weight: 600;").arg(Theme::instance().color("bad").name()));
+  double measured = 0;
+  for (const auto& rank : document_->breakdown()) measured = std::max(measured, rank.step);
+  QStringList lines;
+  static const char* const phases[] = {"data", "forward", "backward", "waiting", "transfer", "optimizer"};
+  QString phase = QString::fromStdString(slow->phase);
+  for (int i = 0; i < kPhaseCount; ++i) {
+    if (slow->phase == phases[i]) phase = phaseName(i);
+  }
+  lines << tr("Since step %1, mostly in %2.").arg(formatCount(slow->sinceStep), phase);
+  if (!slow->evidence.empty()) lines << QString::fromStdString(slow->evidence);
+  if (slow->withoutSeconds > 0 && measured > 0) {
+    lines << tr("Without this rank a step would take %1 instead of %2.")
+                 .arg(formatSeconds(slow->withoutSeconds), formatSeconds(measured));
+  }
+  slowText_->setText(lines.join('\n'));
+  slowText_->show();
+  refreshBreakdown();
+  Q_EMIT alert(int(Tone::kWarning), title(), slowHead_->text());
+}
+
+QVector<InspectorRow> RunPage::inspectorRows() const {
+  const app::RunRow& row = document_->row();
+  QVector<InspectorRow> out;
+  const auto add = [&](const QString& name, const QString& value) {
+    if (!value.isEmpty()) out << InspectorRow{name, value};
+  };
+  out << InspectorRow{tr("Run"), {}, true};
+  add(tr("State"), runPhaseText(row.phase));
+  add(tr("Started"), formatWhen(row.startedNs));
+  add(tr("Finished"), row.finishedNs > 0 ? formatWhen(row.finishedNs) : QString());
+  add(tr("Error"), QString::fromStdString(row.error));
+  out << InspectorRow{tr("What runs"), {}, true};
+  add(tr("Model"), QString::fromStdString(row.name));
+  add(tr("Strategy"), QString::fromStdString(row.strategy));
+  add(tr("Cluster"), QString::fromStdString(row.clusterName));
+  add(tr("Ranks"), row.world > 0 ? QString::number(row.world) : QString());
+  add(tr("Communicator"), QString::fromStdString(row.comm));
+  add(tr("Resumed from"), QString::fromStdString(row.resumedFrom));
+  out << InspectorRow{tr("Identity"), {}, true};
+  add(tr("Plan"), QString::fromStdString(row.planHash).left(16));
+  add(tr("Agent"), QString::fromStdString(row.version).left(16));
+  add(tr("Weights"), QString::fromStdString(row.figures.weightsSha256).left(16));
+  add(tr("Model file"), QString::fromStdString(row.modelFile));
+  return out;
+}
+
+void RunPage::restyle() {
+  heading_->setFont(Theme::instance().title());
+  refreshSlow();
+}
+
+void RunPage::retranslate() {
+  setTexts(stop_, tr("Stop"), tr("Finish the step, write a checkpoint, leave"));
+  setTexts(kill_, tr("Kill"), tr("End every worker at once, without a checkpoint"));
+  step_->setName(tr("Step"));
+  lossFigure_->setName(tr("Loss"));
+  accuracyFigure_->setName(tr("Accuracy"));
+  throughputFigure_->setName(tr("Throughput"));
+  stepTime_->setName(tr("Step time"));
+  time_->setName(tr("Time"));
+  progress_->setAccessibleName(tr("Progress"));
+  tabs_->setTabText(0, tr("Overview"));
+  tabs_->setTabText(1, tr("Nodes"));
+  tabs_->setTabText(2, tr("Logs"));
+  tabs_->setAccessibleName(tr("Parts of the run"));
+  smoothLabel_->setText(tr("Smoothing"));
+  smooth_->setAccessibleName(tr("Smoothing"));
+  setTexts(pause_, tr("Pause the plots; data go on arriving"));
+  setTexts(logX_, tr("Logarithmic x axis"));
+  setTexts(fit_, tr("Show all data"));
+  const QString waiting = tr("No data yet.");
+  loss_->setTexts(tr("Loss"), tr("step"), {}, waiting);
+  accuracy_->setTexts(tr("Accuracy"), tr("step"), {}, waiting);
+  throughput_->setTexts(tr("Throughput"), tr("step"), tr("samples/s"), waiting);
+  cpu_->setTexts(tr("CPU"), tr("time"), {}, waiting);
+  memory_->setTexts(tr("Memory"), tr("time"), {}, waiting);
+  network_->setTexts(tr("Network"), tr("time"), tr("per second"), waiting);
+  disk_->setTexts(tr("Disk"), tr("time"), tr("per second"), waiting);
+  breakdownCard_->setTitle(tr("Step time: measured above, predicted below"));
+  breakdownEmpty_->setText(tr("Where the time of a step goes appears with the first steps."));
+  bars_->setAccessibleName(tr("Step time of each rank"));
+  breakdownTable_->setAccessibleName(tr("Step time of each rank, as a table"));
+  setTexts(breakdownAsTable_, tr("Show the data as a table"));
+  slowCard_->setAccessibleName(tr("Slowest rank"));
+  logSearch_->setPlaceholderText(tr("Find in the logs"));
+  logSearch_->setAccessibleName(tr("Find in the logs"));
+  logRank_->setAccessibleName(tr("Rank"));
+  logRank_->clear();
+  logLevel_->setAccessibleName(tr("Level"));
+  logLevel_->clear();
+  logLevel_->addItem(tr("All lines"), 0);
+  logLevel_->addItem(tr("Warnings and errors"), 2);
+  logLevel_->addItem(tr("Errors"), 3);
+  logTable_->setAccessibleName(tr("Log lines"));
+  document_->logs()->retranslate();
+  for (const auto& [name, series] : document_->allSeries()) placeSeries(QString::fromStdString(name));
+  refreshRow();
+  refreshBreakdown();
+}
+
+}  // namespace lockstep::ui

@@ -1,0 +1,107 @@
+// RunPage: one run, live or from the history: curves, step time measured beside predicted, load of
+// the nodes, logs of all ranks, and the rank that holds the others up.
+#pragma once
+
+#include <QTimer>
+
+#include "ui/pages/page.h"
+#include "ui/studio/run_document.h"
+
+class QComboBox;
+class QLabel;
+class QLineEdit;
+class QProgressBar;
+class QPushButton;
+class QSlider;
+class QStackedWidget;
+class QTabWidget;
+class QTableView;
+class QToolButton;
+
+namespace lockstep::ui {
+
+class BreakdownBars;
+class BreakdownModel;
+class Card;
+class Figure;
+class PlotGroup;
+class PlotView;
+class StateBadge;
+
+class RunPage : public Page {
+  Q_OBJECT
+
+ public:
+  RunPage(std::unique_ptr<RunDocument> document, QWidget* parent = nullptr);
+  ~RunPage() override;
+
+  QString title() const override;
+  const char* iconName() const override { return "run"; }
+  QVector<InspectorRow> inspectorRows() const override;
+  RunDocument* document() const { return document_; }
+  PlotView* lossPlot() const { return loss_; }
+  QString straggler() const;
+
+ protected:
+  void retranslate() override;
+
+ private:
+  void buildHead();
+  QWidget* buildOverview();
+  QWidget* buildNodes();
+  QWidget* buildLogs();
+  void placeSeries(const QString& name);
+  void refreshRow();
+  void refreshBreakdown();
+  void refreshSlow();
+  void refreshFigures();
+  void restyle();
+
+  RunDocument* document_;
+  QLabel* heading_ = nullptr;
+  StateBadge* badge_ = nullptr;
+  QLabel* runId_ = nullptr;
+  QPushButton* stop_ = nullptr;
+  QPushButton* kill_ = nullptr;
+  QProgressBar* progress_ = nullptr;
+  Figure* step_ = nullptr;
+  Figure* lossFigure_ = nullptr;
+  Figure* accuracyFigure_ = nullptr;
+  Figure* throughputFigure_ = nullptr;
+  Figure* stepTime_ = nullptr;
+  Figure* time_ = nullptr;
+  QTabWidget* tabs_ = nullptr;
+  QWidget* tools_ = nullptr;
+  QLabel* smoothLabel_ = nullptr;
+  QSlider* smooth_ = nullptr;
+  QToolButton* pause_ = nullptr;
+  QToolButton* logX_ = nullptr;
+  QToolButton* fit_ = nullptr;
+  PlotGroup* stepGroup_ = nullptr;
+  PlotGroup* timeGroup_ = nullptr;
+  PlotView* loss_ = nullptr;
+  PlotView* accuracy_ = nullptr;
+  PlotView* throughput_ = nullptr;
+  PlotView* cpu_ = nullptr;
+  PlotView* memory_ = nullptr;
+  PlotView* network_ = nullptr;
+  PlotView* disk_ = nullptr;
+  Card* breakdownCard_ = nullptr;
+  BreakdownBars* bars_ = nullptr;
+  BreakdownModel* breakdownModel_ = nullptr;
+  QTableView* breakdownTable_ = nullptr;
+  QStackedWidget* breakdownStack_ = nullptr;
+  QLabel* breakdownEmpty_ = nullptr;
+  QToolButton* breakdownAsTable_ = nullptr;
+  Card* slowCard_ = nullptr;
+  QLabel* slowHead_ = nullptr;
+  QLabel* slowText_ = nullptr;
+  QLineEdit* logSearch_ = nullptr;
+  QComboBox* logRank_ = nullptr;
+  QComboBox* logLevel_ = nullptr;
+  QTableView* logTable_ = nullptr;
+  LogFilter* logFilter_ = nullptr;
+  QTimer second_;
+};
+
+}  // namespace lockstep::ui

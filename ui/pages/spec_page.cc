@@ -1,0 +1,97 @@
+#include "ui/pages/spec_page.h"
+
+#include <QFileInfo>
+#include <QLabel>
+#include <QListWidget>
+#include <QVBoxLayout>
+
+#include "ui/widgets/widgets.h"
+#include "ui/widgets/yaml_editor.h"
+
+namespace lockstep::ui {
+namespace {
+constexpr int kLineRole = Qt::UserRole + 1, kColumnRole = Qt::UserRole + 2;
+}
+
+SpecPage::SpecPage(const QString& objectName, const QString& keyPrefix,
+                   std::unique_ptr<SpecDocument> document, QWidget* parent)
+    : Page(objectName, keyPrefix + document->path(), parent),
+      keyPrefix_(keyPrefix),
+      document_(std::move(document)) {
+  textSide_ = new Card("yamlCard", this);
+  auto* card = static_cast<Card*>(textSide_);
+  card->body()->setContentsMargins(0, 0, 0, 0);
+  readOnly_ = makeLabel("yamlReadOnly", this);
+  card->head()->addWidget(readOnly_);
+  editor_ = new YamlEditor("yamlEditor", this);
+  card->body()->addWidget(editor_, 1);
+  problems_ = new QListWidget(this);
+  problems_->setObjectName("problemList");
+  problems_->setWordWrap(true);
+  problems_->setMaximumHeight(96);
+  card->body()->addWidget(problems_);
+
+  connect(editor_, &YamlEditor::edited, document_.get(), &SpecDocument::type);
+  connect(editor_, &YamlEditor::undoWanted, document_->undoStack(), &QUndoStack::undo);
+  connect(editor_, &YamlEditor::redoWanted, document_->undoStack(), &QUndoStack::redo);
+  connect(document_.get(), &SpecDocument::changed, this, [this] { documentChanged(); });
+  connect(document_.get(), &SpecDocument::modifiedChanged, this, &Page::titleChanged);
+  connect(problems_, &QListWidget::itemActivated, this, [this](QListWidgetItem* item) {
+    editor_->goTo(item->data(kLineRole).toInt(), item->data(kColumnRole).toInt());
+    editor_->setFocus();
+  });
+  connect(problems_, &QListWidget::itemClicked, problems_, &QListWidget::itemActivated);
+}
+
+SpecPage::~SpecPage() {
+  document_->blockSignals(true);
+  document_->undoStack()->blockSignals(true);
+}
+
+void SpecPage::documentChanged() {
+  const app::SpecText& spec = document_->spec();
+  editor_->setText(document_->text());
+  QVector<TextMark> marks;
+  problems_->clear();
+  for (const auto& problem : spec.problems()) {
+    const QString what = QString::fromStdString(problem.what);
+    const QString expected = QString::fromStdString(problem.expected);
+    const QString text = expected.isEmpty() ? what : tr("%1. Expected: %2").arg(what, expected);
+    marks << TextMark{problem.line, problem.column, text};
+    auto* item = new QListWidgetItem(Theme::instance().icon("error", Tone::kBad),
+                                     problem.line > 0 ? tr("Line %1: %2").arg(problem.line).arg(text) : text,
+                                     problems_);
+    item->setData(kLineRole, problem.line);
+    item->setData(kColumnRole, problem.column);
+    item->setToolTip(QString::fromStdString(problem.text()));
+  }
+  problems_->setVisible(!spec.problems().empty());
+  editor_->setMarks(marks);
+  readOnly_->setVisible(!spec.readable());
+  Q_EMIT inspectorChanged();
+}
+
+void SpecPage::showStatus(const Status& status) {
+  if (!status.ok()) message()->showError(status.error());
+}
+
+bool SpecPage::save() { return saveAs(document_->path()); }
+
+bool SpecPage::saveAs(const QString& path) {
+  const Status status = document_->save(path);
+  showStatus(status);
+  if (!status.ok()) return false;
+  setKey(keyPrefix_ + document_->path());
+  Q_EMIT titleChanged();
+  return true;
+}
+
+void SpecPage::retranslate() {
+  static_cast<Card*>(textSide_)->setTitle(tr("Spec text"));
+  readOnly_->setText(tr("does not parse: the form is read-only"));
+  editor_->setAccessibleName(tr("Spec text"));
+  problems_->setAccessibleName(tr("Problems in the spec"));
+  documentChanged();
+}
+
+}  // namespace lockstep::ui

@@ -1,0 +1,156 @@
+#include "ui/pages/welcome_page.h"
+
+#include <QDir>
+#include <QFileInfo>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QListView>
+#include <QStandardItemModel>
+#include <QVBoxLayout>
+
+#include "ui/widgets/delegates.h"
+#include "ui/widgets/widgets.h"
+
+namespace lockstep::ui {
+namespace {
+
+constexpr int kPathRole = Qt::UserRole + 1;
+constexpr int kDetailRole = Qt::UserRole + 2;
+
+bool looksLikeCluster(const QString& path) {
+  QFile file(path);
+  if (!file.open(QIODevice::ReadOnly)) return false;
+  for (const QByteArray& line : file.read(4096).split('\n')) {
+    if (line.startsWith("nodes:")) return true;
+  }
+  return false;
+}
+
+void fill(QStandardItemModel* model, const QStringList& paths, bool fullPath) {
+  model->clear();
+  for (const QString& path : paths) {
+    const QFileInfo info(path);
+    auto* item = new QStandardItem(
+        Theme::instance().icon(looksLikeCluster(path) ? "cluster" : "model"), info.completeBaseName());
+    item->setEditable(false);
+    item->setData(path, kPathRole);
+    item->setData(fullPath ? QString(info.path()).replace(QDir::homePath(), "~") : QString(), kDetailRole);
+    item->setToolTip(path);
+    model->appendRow(item);
+  }
+}
+
+QListView* makeList(const QString& name, QStandardItemModel* model, QWidget* parent) {
+  auto* list = new QListView(parent);
+  list->setObjectName(name);
+  list->setModel(model);
+  list->setItemDelegate(new DetailDelegate(kDetailRole, list));
+  list->setUniformItemSizes(true);
+  list->setIconSize({16, 16});
+  return list;
+}
+
+}  // namespace
+
+WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", parent) {
+  auto* centre = new QWidget(this);
+  centre->setObjectName("welcomeContent");
+  centre->setMaximumWidth(980);
+  auto* layout = new QVBoxLayout(centre);
+  layout->setSpacing(kSpaceL);
+  layout->setContentsMargins(kSpaceXl, kSpaceXl, kSpaceXl, kSpaceXl);
+  heading_ = makeLabel("welcomeHeading", this);
+  text_ = makeLabel("welcomeText", this, "muted");
+  text_->setWordWrap(true);
+  layout->addWidget(heading_);
+  layout->addWidget(text_);
+
+  start_ = new Card("welcomeStart", this);
+  auto* grid = new QGridLayout;
+  grid->setHorizontalSpacing(kSpaceL);
+  grid->setVerticalSpacing(kSpaceS);
+  runHere_ = makeButton("runHereButton", "play", this, "primary");
+  newCluster_ = makeButton("newClusterButton", "cluster", this);
+  open_ = makeButton("openButton", "open", this);
+  runHereText_ = makeLabel("runHereText", this, "muted");
+  newClusterText_ = makeLabel("newClusterText", this, "muted");
+  openText_ = makeLabel("openText", this, "muted");
+  int row = 0;
+  for (auto [button, text] : {std::pair{runHere_, runHereText_}, {newCluster_, newClusterText_}, {open_, openText_}}) {
+    text->setWordWrap(true);
+    grid->addWidget(button, row, 0);
+    grid->addWidget(text, row, 1);
+    ++row;
+  }
+  grid->setColumnStretch(1, 1);
+  start_->body()->addLayout(grid);
+  layout->addWidget(start_);
+
+  exampleModel_ = new QStandardItemModel(this);
+  recentModel_ = new QStandardItemModel(this);
+  examples_ = new Card("welcomeExamples", this);
+  exampleList_ = makeList("exampleList", exampleModel_, this);
+  examples_->body()->addWidget(exampleList_);
+  recent_ = new Card("welcomeRecent", this);
+  recentList_ = makeList("recentList", recentModel_, this);
+  noRecent_ = makeLabel("noRecent", this, "muted");
+  noRecent_->setWordWrap(true);
+  noRecent_->setAlignment(Qt::AlignTop);
+  recent_->body()->addWidget(noRecent_);
+  recent_->body()->addWidget(recentList_);
+  auto* lists = new QHBoxLayout;
+  lists->setSpacing(kSpaceL);
+  lists->addWidget(examples_, 1);
+  lists->addWidget(recent_, 1);
+  layout->addLayout(lists, 1);
+
+  auto* row2 = new QHBoxLayout;
+  row2->addStretch(1);
+  row2->addWidget(centre, 100);
+  row2->addStretch(1);
+  body()->addLayout(row2, 1);
+
+  for (QListView* list : {exampleList_, recentList_}) {
+    const auto openIndex = [this](const QModelIndex& index) {
+      Q_EMIT openFile(index.data(kPathRole).toString());
+    };
+    connect(list, &QListView::activated, this, openIndex);
+    connect(list, &QListView::clicked, this, openIndex);
+  }
+  connect(runHere_, &QPushButton::clicked, this, &WelcomePage::runHereWanted);
+  connect(newCluster_, &QPushButton::clicked, this, &WelcomePage::newClusterWanted);
+  connect(open_, &QPushButton::clicked, this, &WelcomePage::openWanted);
+  connect(&Theme::instance(), &Theme::changed, this, &WelcomePage::restyle);
+  restyle();
+  retranslate();
+}
+
+void WelcomePage::restyle() { heading_->setFont(Theme::instance().title()); }
+
+void WelcomePage::setExamples(const QStringList& paths) { fill(exampleModel_, paths, false); }
+void WelcomePage::setRecent(const QStringList& paths) {
+  fill(recentModel_, paths, true);
+  noRecent_->setVisible(paths.isEmpty());
+  recentList_->setVisible(!paths.isEmpty());
+}
+
+void WelcomePage::retranslate() {
+  heading_->setText(tr("Lockstep"));
+  text_->setText(tr("Plan a training run, predict it, run exactly what was planned, and see the "
+                    "measured beside the predicted."));
+  start_->setTitle(tr("Start"));
+  setTexts(runHere_, tr("Run on this machine"));
+  runHereText_->setText(tr("Train the Fashion-MNIST example on three local nodes."));
+  setTexts(newCluster_, tr("New cluster"));
+  newClusterText_->setText(tr("Add hosts from your SSH configuration and deploy the agent to them."));
+  setTexts(open_, tr("Open a file"));
+  openText_->setText(tr("A cluster or a run spec in YAML. Files can also be dropped on the window."));
+  examples_->setTitle(tr("Examples"));
+  recent_->setTitle(tr("Recent files"));
+  noRecent_->setText(tr("What you open appears here."));
+  exampleList_->setAccessibleName(tr("Examples"));
+  recentList_->setAccessibleName(tr("Recent files"));
+  setAccessibleName(title());
+}
+
+}  // namespace lockstep::ui

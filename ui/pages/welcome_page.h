@@ -1,0 +1,55 @@
+// WelcomePage: what there is to start with: examples, recent files, a run on this machine.
+#pragma once
+
+#include "ui/pages/page.h"
+
+class QLabel;
+class QListView;
+class QPushButton;
+class QStandardItemModel;
+
+namespace lockstep::ui {
+
+class Card;
+class EmptyState;
+
+class WelcomePage : public Page {
+  Q_OBJECT
+
+ public:
+  explicit WelcomePage(QWidget* parent = nullptr);
+  QString title() const override { return tr("Welcome"); }
+  const char* iconName() const override { return "home"; }
+  void setExamples(const QStringList& paths);
+  void setRecent(const QStringList& paths);
+
+ Q_SIGNALS:
+  void openFile(const QString& path);
+  void openWanted();
+  void newClusterWanted();
+  void runHereWanted();      // the example on local agents
+
+ protected:
+  void retranslate() override;
+
+ private:
+  void restyle();
+  QLabel* heading_ = nullptr;
+  QLabel* text_ = nullptr;
+  QPushButton* runHere_ = nullptr;
+  QPushButton* newCluster_ = nullptr;
+  QPushButton* open_ = nullptr;
+  QLabel* runHereText_ = nullptr;
+  QLabel* newClusterText_ = nullptr;
+  QLabel* openText_ = nullptr;
+  Card* start_ = nullptr;
+  Card* examples_ = nullptr;
+  Card* recent_ = nullptr;
+  QListView* exampleList_ = nullptr;
+  QListView* recentList_ = nullptr;
+  QLabel* noRecent_ = nullptr;
+  QStandardItemModel* exampleModel_ = nullptr;
+  QStandardItemModel* recentModel_ = nullptr;
+};
+
+}  // namespace lockstep::ui

@@ -1,0 +1,264 @@
+#include "ui/studio/run_document.h"
+
+#include <QCoreApplication>
+#include <QDateTime>
+#include <cmath>
+
+#include "ui/studio/workspace.h"
+#include "ui/window/background.h"
+
+namespace lockstep::ui {
+namespace {
+
+struct Loaded {
+  Status status;
+  app::RunRow row;
+  app::RunDocuments documents;
+  std::optional<app::Preview> prediction;
+  std::vector<app::RunBatch::Series> series;
+  std::vector<app::LogRow> logs;
+  std::vector<app::EpochRow> epochs;
+  std::vector<Error> errors;
+  std::shared_ptr<const spec::v1::ClusterSpec> cluster;
+};
+
+Loaded readRun(const std::string& folder, const std::string& run) {
+  Loaded out;
+  auto history = app::History::open(folder);
+  if (!history) {
+    out.status = history.error();
+    return out;
+  }
+  auto row = (*history)->row(run);
+  if (!row) {
+    out.status = row.error();
+    return out;
+  }
+  out.row = *row;
+  if (auto documents = (*history)->documents(run)) {
+    out.documents = std::move(*documents);
+    if (auto prediction = app::parsePrediction(out.documents.prediction)) {
+      out.prediction = std::move(*prediction);
+    }
+  }
+  if (auto store = (*history)->openRun(run)) {
+    for (const auto& info : (*store)->series()) {
+      if (auto points = (*store)->readAll(info.name)) {
+        out.series.push_back({info.name, std::move(*points)});
+      }
+    }
+    if (auto logs = (*store)->logs({}, 0, LogModel::kKept)) out.logs = std::move(*logs);
+    out.epochs = (*store)->epochs();
+    out.errors = (*store)->errors();
+  }
+  if (!app::isFinal(out.row.phase)) {
+    if (auto cluster = app::clusterOfRun(**history, run)) out.cluster = *cluster;
+  }
+  return out;
+}
+
+// Words that make a line stand out in a log of programs that know no levels.
+int levelOf(const QString& text) {
+  static const char* const bad[] = {" E ", "error", "fatal", "Traceback", "abort"};
+  static const char* const warning[] = {" W ", "warning"};
+  for (const char* word : bad) if (text.contains(QLatin1String(word), Qt::CaseInsensitive)) return 3;
+  for (const char* word : warning) if (text.contains(QLatin1String(word), Qt::CaseInsensitive)) return 2;
+  return 1;
+}
+
+QVector<LogRow> logRows(const std::vector<app::LogRow>& rows) {
+  QVector<LogRow> out;
+  out.reserve(static_cast<qsizetype>(rows.size()));
+  for (const auto& row : rows) {
+    const QString text = QString::fromStdString(row.text);
+    out << LogRow{row.wallNs, QString::fromStdString(row.node), row.rank, levelOf(text), text};
+  }
+  return out;
+}
+
+std::int64_t numberOf(const app::RunDocuments& documents, const char* path) {
+  const auto spec = app::SpecText::parse(
+      documents.specResolved.empty() ? documents.specYaml : documents.specResolved, "", app::SpecKind::kRun);
+  return std::atoll(spec.value(path).value_or("0").c_str());
+}
+
+}  // namespace
+
+bool isTimeSeries(const std::string& name) {
+  if (name.starts_with("node/")) return true;
+  return name.starts_with("rank/") && (name.ends_with("/cpu") || name.ends_with("/memory"));
+}
+
+QString runPhaseText(app::RunPhase phase) {
+  static const char* const names[] = {
+      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "unknown"),
+      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "launching"),
+      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "prepared"),
+      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "running"),
+      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "stopping"),
+      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "succeeded"),
+      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "failed"),
+      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "stopped"),
+      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "expired")};
+  return QCoreApplication::translate("lockstep::ui::RunPhase", names[static_cast<int>(phase)]);
+}
+
+Tone runPhaseTone(app::RunPhase phase) {
+  switch (phase) {
+    case app::RunPhase::kLaunching:
+    case app::RunPhase::kPrepared:
+    case app::RunPhase::kRunning: return Tone::kActive;
+    case app::RunPhase::kSucceeded: return Tone::kGood;
+    case app::RunPhase::kFailed: return Tone::kBad;
+    case app::RunPhase::kStopping:
+    case app::RunPhase::kStopped: return Tone::kWarning;
+    default: return Tone::kNeutral;
+  }
+}
+
+RunDocument::RunDocument(QString run, Workspace& workspace, QObject* parent)
+    : QObject(parent), run_(std::move(run)), workspace_(workspace), logs_(new LogModel(this)) {
+  row_.run = run_.toStdString();
+  cluster_ = workspace_.clusterForRun(run_);  // of the launch that just ended, before it lets go
+  load();
+}
+
+RunDocument::~RunDocument() {
+  recorder_.reset();
+  cluster_.reset();
+}
+
+void RunDocument::load() {
+  runInBackground(
+      this,
+      [folder = workspace_.home().historyFolder(), run = run_.toStdString()] { return readRun(folder, run); },
+      [this](Loaded loaded) {
+        loaded_ = true;
+        if (!loaded.status.ok()) {
+          Q_EMIT failed(loaded.status.error());
+          return;
+        }
+        row_ = loaded.row;
+        documents_ = std::move(loaded.documents);
+        prediction_ = std::move(loaded.prediction);
+        stepLimit_ = numberOf(documents_, "training.max_steps");
+        epochLimit_ = numberOf(documents_, "training.epochs");
+        epochs_ = std::move(loaded.epochs);
+        for (const auto& series : loaded.series) append(series);
+        logs_->append(logRows(loaded.logs));
+        Q_EMIT rowChanged();
+        Q_EMIT breakdownChanged();
+        Q_EMIT dataChanged();
+        for (const auto& error : loaded.errors) Q_EMIT failed(error);
+        if (app::isFinal(row_.phase)) return;
+        if (!cluster_) cluster_ = workspace_.clusterForRun(run_);
+        if (!cluster_ && loaded.cluster) {
+          cluster_ = workspace_.makeCluster(loaded.cluster);
+          workspace_.keepForRun(run_, cluster_);
+        }
+        follow();
+      });
+}
+
+void RunDocument::follow() {
+  if (!cluster_) return;
+  cluster_->session().connect();
+  recorder_ = std::make_unique<app::Recorder>(run_.toStdString(), cluster_->session(),
+                                              workspace_.home(), workspace_.inbox(),
+                                              [this](const app::RunUpdate& update) { take(update); });
+}
+
+std::shared_ptr<Series> RunDocument::series(const std::string& name) {
+  auto& slot = series_[name];
+  if (!slot) {
+    const bool smooth = name == "loss" || name == "accuracy" || name == "samples_per_second";
+    slot = std::make_shared<Series>(QString::fromStdString(name), static_cast<int>(series_.size()) - 1, smooth);
+    slot->dots = name.starts_with("epoch/");
+    if (smooth) slot->setSmoothing(0.9);
+  }
+  return slot;
+}
+
+void RunDocument::append(const app::RunBatch::Series& given) {
+  const bool isNew = !lastX_.contains(given.name);
+  const auto line = series(given.name);
+  const bool time = isTimeSeries(given.name);
+  const double origin = time ? static_cast<double>(row_.startedNs > 0 ? row_.startedNs : row_.createdNs) * 1e-9 : 0;
+  // Where history and recorder overlap, what is known stays.
+  auto [last, first] = lastX_.try_emplace(given.name, -std::numeric_limits<double>::infinity());
+  for (const app::Point& point : given.points) {
+    if (point.x <= last->second) continue;
+    last->second = point.x;
+    line->append(point.x - origin, point.y);
+  }
+  if (given.name == "loss" && !given.points.empty()) {
+    lastStep_ = std::max(lastStep_, static_cast<std::int64_t>(given.points.back().x));
+  }
+  if (isNew) Q_EMIT seriesAdded(QString::fromStdString(given.name));
+}
+
+void RunDocument::take(const app::RunUpdate& update) {
+  if (update.row) row_ = *update.row;
+  for (const auto& series : update.series) append(series);
+  if (!update.logs.empty()) logs_->append(logRows(update.logs));
+  for (const auto& epoch : update.epochs) {
+    if (epochs_.empty() || epoch.epoch > epochs_.back().epoch) epochs_.push_back(epoch);
+  }
+  if (!update.breakdown.empty()) {
+    breakdown_ = update.breakdown;
+    Q_EMIT breakdownChanged();
+  }
+  if (update.slowChanged) {
+    slow_ = update.slow;
+    Q_EMIT slowChanged();
+  }
+  for (const auto& node : update.nodes) {
+    Q_EMIT nodeNote(QString::fromStdString(node.name), node.reachable, QString::fromStdString(node.detail));
+  }
+  for (const auto& error : update.errors) Q_EMIT failed(error);
+  if (update.row) Q_EMIT rowChanged();
+  if (!update.series.empty() || !update.epochs.empty()) Q_EMIT dataChanged();
+  if (update.finished) {
+    Q_EMIT finished();
+    Q_EMIT workspace_.historyChanged();
+  }
+}
+
+double RunDocument::elapsedSeconds() const {
+  if (row_.startedNs == 0) return 0;
+  const qint64 end = row_.finishedNs > 0 ? row_.finishedNs : QDateTime::currentMSecsSinceEpoch() * 1'000'000;
+  return std::max(0.0, static_cast<double>(end - row_.startedNs) * 1e-9);
+}
+
+std::int64_t RunDocument::totalSteps() const {
+  std::int64_t total = 0;
+  if (epochLimit_ > 0 && !epochs_.empty()) {
+    total = epochs_.back().step / static_cast<std::int64_t>(epochs_.size()) * epochLimit_;
+  }
+  if (stepLimit_ > 0) total = total > 0 ? std::min(total, stepLimit_) : stepLimit_;
+  return total;
+}
+
+double RunDocument::remainingSeconds() const {
+  const std::int64_t total = totalSteps();
+  if (app::isFinal(row_.phase) || total <= 0 || lastStep_ <= 0) return -1;
+  return elapsedSeconds() / static_cast<double>(lastStep_) *
+         static_cast<double>(std::max<std::int64_t>(0, total - lastStep_));
+}
+
+bool RunDocument::canStop() const { return recorder_ && !app::isFinal(row_.phase); }
+
+void RunDocument::stop() {
+  if (!recorder_) return;
+  recorder_->stop([this](Status status) {
+    if (!status.ok()) Q_EMIT failed(status.error());
+  });
+}
+void RunDocument::kill() {
+  if (!recorder_) return;
+  recorder_->kill([this](Status status) {
+    if (!status.ok()) Q_EMIT failed(status.error());
+  });
+}
+
+}  // namespace lockstep::ui

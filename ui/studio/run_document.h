@@ -1,0 +1,90 @@
+// RunDocument: one run as it is known: its row, curves, logs, breakdown and slow rank. What the
+// history has is read in the background; a recorder adds what happens. Threads: GUI.
+#pragma once
+
+#include <QObject>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "app/history/history.h"
+#include "app/runs/preview.h"
+#include "app/runs/recorder.h"
+#include "app/specs/spec_text.h"
+#include "ui/models/log_model.h"
+#include "ui/plots/series.h"
+#include "ui/theme/theme.h"
+#include "ui/studio/live_cluster.h"
+
+namespace lockstep::ui {
+
+class Workspace;
+
+class RunDocument : public QObject {
+  Q_OBJECT
+
+ public:
+  RunDocument(QString run, Workspace& workspace, QObject* parent = nullptr);
+  ~RunDocument() override;
+
+  const QString& run() const { return run_; }
+  const app::RunRow& row() const { return row_; }
+  bool loaded() const { return loaded_; }
+  const app::RunDocuments& documents() const { return documents_; }
+  const app::Preview* prediction() const { return prediction_ ? &*prediction_ : nullptr; }
+  LogModel* logs() { return logs_; }
+  const std::vector<app::StepBreakdown>& breakdown() const { return breakdown_; }
+  const std::optional<app::SlowRank>& slow() const { return slow_; }
+  const std::vector<app::EpochRow>& epochs() const { return epochs_; }
+  std::int64_t lastStep() const { return lastStep_; }
+  std::int64_t totalSteps() const;                          // 0: not known
+  double elapsedSeconds() const;
+  double remainingSeconds() const;                          // below 0: not known
+  // The line of that name; made when first asked for or told of. Series over time have x in
+  // seconds since the run began.
+  std::shared_ptr<Series> series(const std::string& name);
+  const std::map<std::string, std::shared_ptr<Series>>& allSeries() const { return series_; }
+  bool canStop() const;
+
+  void stop();
+  void kill();
+  // What has come; also called by tests.
+  void take(const app::RunUpdate& update);
+
+ Q_SIGNALS:
+  void rowChanged();
+  void seriesAdded(const QString& name);
+  void dataChanged();
+  void breakdownChanged();
+  void slowChanged();
+  void nodeNote(const QString& node, bool reachable, const QString& detail);
+  void failed(const lockstep::Error& error);     // of the run or of a request
+  void finished();
+
+ private:
+  void load();
+  void follow();
+  void append(const app::RunBatch::Series& series);
+
+  QString run_;
+  Workspace& workspace_;
+  app::RunRow row_;
+  app::RunDocuments documents_;
+  std::optional<app::Preview> prediction_;
+  LogModel* logs_;
+  std::map<std::string, std::shared_ptr<Series>> series_;
+  std::map<std::string, double> lastX_;
+  std::vector<app::StepBreakdown> breakdown_;
+  std::optional<app::SlowRank> slow_;
+  std::vector<app::EpochRow> epochs_;
+  std::int64_t lastStep_ = 0, stepLimit_ = 0, epochLimit_ = 0;
+  bool loaded_ = false;
+  std::shared_ptr<LiveCluster> cluster_;
+  std::unique_ptr<app::Recorder> recorder_;   // before cluster_ in destruction
+};
+
+bool isTimeSeries(const std::string& name);    // x is the wall clock
+QString runPhaseText(app::RunPhase phase);
+Tone runPhaseTone(app::RunPhase phase);
+
+}  // namespace lockstep::ui

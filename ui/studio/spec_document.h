@@ -1,0 +1,62 @@
+// SpecDocument: the text of a cluster or run spec with its undo stack. Typing and form edits are
+// both small replacements in the text, on one stack. What is not saved yet is kept in the home's
+// recovery folder and comes back after a crash.
+#pragma once
+
+#include <QObject>
+#include <QTimer>
+#include <QUndoStack>
+
+#include "app/specs/spec_text.h"
+#include "engine/base/status.h"
+
+namespace lockstep::ui {
+
+class SpecDocument : public QObject {
+  Q_OBJECT
+
+ public:
+  SpecDocument(app::SpecKind kind, QString recoveryFolder, QObject* parent = nullptr);
+  ~SpecDocument() override;
+
+  Status load(const QString& path);
+  void start(const QString& text, const QString& path);   // new, not saved yet
+  Status save(const QString& path);
+  bool recovered() const { return recovered_; }
+  void keepRecovery();                        // at quitting: unsaved text comes back next time
+
+  const QString& path() const { return path_; }
+  QString name() const;                       // of the file, without its ending
+  app::SpecKind kind() const { return kind_; }
+  const app::SpecText& spec() const { return spec_; }
+  QString text() const { return QString::fromStdString(spec_.text()); }
+  QUndoStack* undoStack() { return &undo_; }
+  bool isModified() const { return !undo_.isClean() || fresh_; }
+
+  void type(const QString& text);             // by hand in the editor; merged while typing goes on
+  Status setField(const std::string& path, const QString& value, const QString& label);
+  Status insertItem(const std::string& list, int index, const QString& yaml, const QString& label);
+  Status removeItem(const std::string& list, int index, const QString& label);
+  Status moveItem(const std::string& list, int from, int to, const QString& label);
+
+ Q_SIGNALS:
+  void changed();
+  void modifiedChanged();
+
+ private:
+  friend class TextCommand;
+  Status push(const Result<app::TextEdit>& edit, const QString& label);
+  void setBytes(std::string bytes);
+  QString recoveryPath() const;
+  void autosave();
+
+  app::SpecKind kind_;
+  QString recoveryFolder_;
+  QString path_;
+  app::SpecText spec_;
+  QUndoStack undo_;
+  QTimer autosave_;
+  bool fresh_ = false, recovered_ = false, kept_ = false;
+};
+
+}  // namespace lockstep::ui

@@ -1,0 +1,70 @@
+#include "ui/studio/workspace.h"
+
+#include <QCoreApplication>
+#include <QDir>
+#include <QFileInfo>
+
+#include "ui/plots/frame_clock.h"
+
+namespace lockstep::ui {
+
+Workspace::Workspace(StudioOptions options, QObject* parent)
+    : QObject(parent),
+      options_(std::move(options)),
+      settings_(QString::fromStdString(options_.home.root)) {
+  connect(&FrameClock::instance(), &FrameClock::drain, this, [this] { inbox_.drain(); });
+  if (options_.examples.isEmpty()) {
+    const QDir beside(QCoreApplication::applicationDirPath());
+    for (const QString& folder : {beside.filePath("../share/lockstep/examples"),
+                                  beside.filePath("../../../resources/examples")}) {
+      if (!QFileInfo(folder).isDir()) continue;
+      options_.examples = QDir(folder).canonicalPath();
+      break;
+    }
+  }
+}
+
+Workspace::~Workspace() = default;
+
+QStringList Workspace::examples() const {
+  QStringList out;
+  if (options_.examples.isEmpty()) return out;
+  const QDir folder(options_.examples);
+  for (const QString& name : folder.entryList({"*.yaml"}, QDir::Files, QDir::Name)) {
+    out << folder.filePath(name);
+  }
+  return out;
+}
+
+QString Workspace::copyOfExample(const QString& path) {
+  const QDir folder(QString::fromStdString(home().root) + "/examples");
+  if (!folder.mkpath(".")) return {};
+  const QString copy = folder.filePath(QFileInfo(path).fileName());
+  if (QFileInfo::exists(copy)) return copy;
+  if (!QFile::copy(path, copy)) return {};
+  QFile::setPermissions(copy, QFile::ReadOwner | QFile::WriteOwner | QFile::ReadGroup | QFile::ReadOther);
+  return copy;
+}
+
+std::shared_ptr<LiveCluster> Workspace::makeCluster(
+    std::shared_ptr<const spec::v1::ClusterSpec> cluster) {
+  app::ClusterSessionOptions options;
+  options.home = home();
+  options.sshConfig = sshConfig().toStdString();
+  auto live = std::make_shared<LiveCluster>(std::move(cluster), std::move(options), inbox_);
+  connect(live.get(), &LiveCluster::question, this,
+          [this, weak = std::weak_ptr(live)](const app::NodeQuestion& asked) {
+            if (auto cluster = weak.lock()) Q_EMIT question(cluster, asked);
+          });
+  return live;
+}
+
+void Workspace::keepForRun(const QString& run, std::shared_ptr<LiveCluster> cluster) {
+  byRun_[run] = cluster;
+}
+std::shared_ptr<LiveCluster> Workspace::clusterForRun(const QString& run) const {
+  const auto it = byRun_.find(run);
+  return it == byRun_.end() ? nullptr : it->second.lock();
+}
+
+}  // namespace lockstep::ui

@@ -1,0 +1,59 @@
+// Workspace: what all pages of a window share: home, history, settings, inbox, jobs, clusters.
+// Threads: GUI.
+#pragma once
+
+#include <QObject>
+#include <map>
+#include <memory>
+
+#include "app/core/home.h"
+#include "app/core/inbox.h"
+#include "app/history/history.h"
+#include "ui/studio/live_cluster.h"
+#include "ui/window/job_tracker.h"
+#include "ui/window/settings.h"
+
+namespace lockstep::ui {
+
+struct StudioOptions {
+  app::Home home;
+  QString sshConfig;
+  QString examples;      // folder; "" : found beside the program or in the source tree
+};
+
+class Workspace : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit Workspace(StudioOptions options, QObject* parent = nullptr);
+  ~Workspace() override;
+
+  const app::Home& home() const { return options_.home; }
+  const QString& sshConfig() const { return options_.sshConfig; }
+  app::Inbox& inbox() { return inbox_; }
+  Settings& settings() { return settings_; }
+  JobTracker& jobs() { return jobs_; }
+  QStringList examples() const;
+  // A copy of an example in the home, that may be edited; "" where it cannot be made.
+  QString copyOfExample(const QString& path);
+
+  std::shared_ptr<LiveCluster> makeCluster(std::shared_ptr<const spec::v1::ClusterSpec> cluster);
+  // The session a run was launched on, if it is still there; else a new one of the run's cluster,
+  // made in the background by the caller's own means.
+  void keepForRun(const QString& run, std::shared_ptr<LiveCluster> cluster);
+  std::shared_ptr<LiveCluster> clusterForRun(const QString& run) const;
+
+ Q_SIGNALS:
+  void historyChanged();
+  void question(std::shared_ptr<lockstep::ui::LiveCluster> cluster,
+                const lockstep::app::NodeQuestion& question);
+
+ private:
+  StudioOptions options_;
+  Settings settings_;
+  app::Inbox inbox_;
+  JobTracker jobs_;
+  std::map<QString, std::weak_ptr<LiveCluster>> byRun_;
+};
+
+}  // namespace lockstep::ui

@@ -1,0 +1,126 @@
+#include "ui/window/command_palette.h"
+
+#include <QAction>
+#include <QKeyEvent>
+#include <QLineEdit>
+#include <QListView>
+#include <QVBoxLayout>
+
+#include "ui/theme/theme.h"
+#include "ui/widgets/delegates.h"
+
+namespace lockstep::ui {
+
+void CommandModel::setActions(QList<QAction*> actions) {
+  beginResetModel();
+  actions_ = std::move(actions);
+  endResetModel();
+}
+int CommandModel::rowCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : static_cast<int>(actions_.size());
+}
+QVariant CommandModel::data(const QModelIndex& index, int role) const {
+  const QAction* action = index.isValid() ? actions_.value(index.row()) : nullptr;
+  if (!action) return {};
+  if (role == Qt::DisplayRole) return action->text().remove('&').remove(QString::fromUtf8("…"));
+  if (role == Qt::DecorationRole) return action->icon();
+  if (role == kShortcutRole) return action->shortcut().toString(QKeySequence::NativeText);
+  return {};
+}
+Qt::ItemFlags CommandModel::flags(const QModelIndex& index) const {
+  if (!index.isValid()) return Qt::NoItemFlags;
+  const QAction* action = actions_.value(index.row());
+  return action && action->isEnabled() ? Qt::ItemIsEnabled | Qt::ItemIsSelectable : Qt::NoItemFlags;
+}
+
+void WordFilter::setText(const QString& text) {
+  words_ = text.split(' ', Qt::SkipEmptyParts);
+  invalidateFilter();
+}
+bool WordFilter::filterAcceptsRow(int row, const QModelIndex& parent) const {
+  const QString name = sourceModel()->index(row, 0, parent).data().toString();
+  return std::all_of(words_.begin(), words_.end(), [&](const QString& word) {
+    return name.contains(word, Qt::CaseInsensitive);
+  });
+}
+
+CommandPalette::CommandPalette(QWidget* window) : QFrame(window) {
+  setObjectName("commandPalette");
+  setProperty("role", "card");
+  setFrameShape(QFrame::StyledPanel);
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(kSpaceS, kSpaceS, kSpaceS, kSpaceS);
+  edit_ = new QLineEdit(this);
+  edit_->setObjectName("commandPaletteEdit");
+  list_ = new QListView(this);
+  list_->setObjectName("commandPaletteList");
+  list_->setFocusPolicy(Qt::NoFocus);
+  list_->setUniformItemSizes(true);
+  model_ = new CommandModel(this);
+  filter_ = new WordFilter(this);
+  filter_->setSourceModel(model_);
+  list_->setModel(filter_);
+  list_->setItemDelegate(new DetailDelegate(CommandModel::kShortcutRole, list_));
+  layout->addWidget(edit_);
+  layout->addWidget(list_, 1);
+  edit_->installEventFilter(this);
+  connect(edit_, &QLineEdit::textChanged, this, [this](const QString& text) {
+    filter_->setText(text);
+    list_->setCurrentIndex(filter_->index(0, 0));
+  });
+  connect(list_, &QListView::clicked, this, [this](const QModelIndex& index) {
+    list_->setCurrentIndex(index);
+    accept();
+  });
+  retranslate();
+  hide();
+}
+
+void CommandPalette::retranslate() {
+  setAccessibleName(tr("Command palette"));
+  edit_->setPlaceholderText(tr("Type a command"));
+  edit_->setAccessibleName(tr("Command to look for"));
+  list_->setAccessibleName(tr("Commands found"));
+}
+void CommandPalette::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::LanguageChange) retranslate();
+  QFrame::changeEvent(event);
+}
+
+void CommandPalette::popUp(const QList<QAction*>& actions) {
+  model_->setActions(actions);
+  edit_->clear();
+  filter_->setText({});
+  list_->setCurrentIndex(filter_->index(0, 0));
+  const QWidget* window = parentWidget();
+  const int width = std::min(560, window->width() - 2 * kSpaceXl);
+  setGeometry((window->width() - width) / 2, 64, width, std::min(420, window->height() - 128));
+  show();
+  raise();
+  edit_->setFocus(Qt::PopupFocusReason);
+}
+
+void CommandPalette::accept() {
+  const QModelIndex at = filter_->mapToSource(list_->currentIndex());
+  QAction* action = at.isValid() ? model_->action(at.row()) : nullptr;
+  hide();
+  if (action && action->isEnabled()) action->trigger();
+}
+
+bool CommandPalette::eventFilter(QObject* watched, QEvent* event) {
+  if (watched == edit_ && event->type() == QEvent::KeyPress) {
+    const int row = list_->currentIndex().row();
+    switch (static_cast<QKeyEvent*>(event)->key()) {
+      case Qt::Key_Escape: hide(); return true;
+      case Qt::Key_Down: list_->setCurrentIndex(filter_->index(std::min(row + 1, filter_->rowCount() - 1), 0)); return true;
+      case Qt::Key_Up: list_->setCurrentIndex(filter_->index(std::max(row - 1, 0), 0)); return true;
+      case Qt::Key_Return:
+      case Qt::Key_Enter: accept(); return true;
+      default: break;
+    }
+  }
+  if (watched == edit_ && event->type() == QEvent::FocusOut) hide();
+  return QFrame::eventFilter(watched, event);
+}
+
+}  // namespace lockstep::ui

@@ -1,0 +1,64 @@
+// CommandPalette: every action of the menus, found by typing parts of its name; a popup over the
+// window, closed by Escape or by leaving it.
+#pragma once
+
+#include <QAbstractListModel>
+#include <QFrame>
+#include <QSortFilterProxyModel>
+
+class QAction;
+class QLineEdit;
+class QListView;
+
+namespace lockstep::ui {
+
+class CommandModel : public QAbstractListModel {
+  Q_OBJECT
+ public:
+  static constexpr int kShortcutRole = Qt::UserRole + 1;
+  using QAbstractListModel::QAbstractListModel;
+  void setActions(QList<QAction*> actions);
+  QAction* action(int row) const { return actions_.value(row); }
+  int rowCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  Qt::ItemFlags flags(const QModelIndex& index) const override;
+
+ private:
+  QList<QAction*> actions_;
+};
+
+// Every word typed must occur, in any order.
+class WordFilter : public QSortFilterProxyModel {
+  Q_OBJECT
+ public:
+  using QSortFilterProxyModel::QSortFilterProxyModel;
+  void setText(const QString& text);
+
+ protected:
+  bool filterAcceptsRow(int row, const QModelIndex& parent) const override;
+
+ private:
+  QStringList words_;
+};
+
+class CommandPalette : public QFrame {
+  Q_OBJECT
+ public:
+  explicit CommandPalette(QWidget* window);
+  void popUp(const QList<QAction*>& actions);
+
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override;
+  void changeEvent(QEvent* event) override;
+
+ private:
+  void retranslate();
+  void accept();
+
+  QLineEdit* edit_ = nullptr;
+  QListView* list_ = nullptr;
+  CommandModel* model_ = nullptr;
+  WordFilter* filter_ = nullptr;
+};
+
+}  // namespace lockstep::ui

@@ -1,0 +1,58 @@
+#include "ui/window/job_tracker.h"
+
+#include <algorithm>
+
+namespace lockstep::ui {
+
+JobTracker::JobId JobTracker::start(const QString& title, std::function<void()> cancel) {
+  const int row = static_cast<int>(jobs_.size());
+  beginInsertRows({}, row, row);
+  jobs_.push_back({next_, title, {}, -1, std::move(cancel)});
+  endInsertRows();
+  return next_++;
+}
+
+void JobTracker::progress(JobId job, double fraction, const QString& detail) {
+  for (std::size_t i = 0; i < jobs_.size(); ++i) {
+    if (jobs_[i].id != job) continue;
+    jobs_[i].fraction = fraction;
+    jobs_[i].detail = detail;
+    const QModelIndex at = index(static_cast<int>(i));
+    Q_EMIT dataChanged(at, at);
+    return;
+  }
+}
+
+void JobTracker::finish(JobId job) {
+  const auto it = std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& j) { return j.id == job; });
+  if (it == jobs_.end()) return;
+  const int row = static_cast<int>(it - jobs_.begin());
+  beginRemoveRows({}, row, row);
+  jobs_.erase(it);
+  endRemoveRows();
+}
+
+void JobTracker::cancel(int row) {
+  if (!cancellable(row)) return;
+  const auto cancel = jobs_[static_cast<std::size_t>(row)].cancel;  // may finish the job
+  cancel();
+}
+bool JobTracker::cancellable(int row) const {
+  return row >= 0 && row < rowCount() && jobs_[static_cast<std::size_t>(row)].cancel != nullptr;
+}
+
+int JobTracker::rowCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : static_cast<int>(jobs_.size());
+}
+
+QVariant JobTracker::data(const QModelIndex& index, int role) const {
+  if (!index.isValid() || index.row() >= rowCount()) return {};
+  const Job& job = jobs_[static_cast<std::size_t>(index.row())];
+  if (role == Qt::DisplayRole) {
+    return job.detail.isEmpty() ? job.title : QString("%1 · %2").arg(job.title, job.detail);
+  }
+  if (role == kProgressRole) return job.fraction;
+  return {};
+}
+
+}  // namespace lockstep::ui

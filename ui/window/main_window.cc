@@ -1,0 +1,876 @@
+#include "ui/window/main_window.h"
+
+#include <QAction>
+#include <QActionGroup>
+#include <QCloseEvent>
+#include <QCoreApplication>
+#include <QDir>
+#include <QDockWidget>
+#include <QFileDialog>
+#include <QHeaderView>
+#include <QLabel>
+#include <QMenuBar>
+#include <QMimeData>
+#include <QProgressBar>
+#include <QStatusBar>
+#include <QTabBar>
+#include <QTabWidget>
+#include <QTableView>
+#include <QToolBar>
+#include <QToolButton>
+#include <QTreeView>
+#include <QUndoGroup>
+
+#include "ui/dialogs/about_dialog.h"
+#include "ui/dialogs/launch_dialog.h"
+#include "ui/dialogs/ssh_questions.h"
+#include "ui/models/alert_model.h"
+#include "ui/models/inspector_model.h"
+#include "ui/models/navigator_model.h"
+#include "ui/pages/cluster_page.h"
+#include "ui/pages/history_page.h"
+#include "ui/pages/model_page.h"
+#include "ui/pages/run_page.h"
+#include "ui/pages/welcome_page.h"
+#include "ui/studio/run_document.h"
+#include "ui/studio/spec_document.h"
+#include "ui/theme/error_text.h"
+#include "ui/theme/format.h"
+#include "ui/widgets/delegates.h"
+#include "ui/widgets/tables.h"
+#include "ui/widgets/widgets.h"
+#include "ui/window/background.h"
+#include "ui/window/command_palette.h"
+#include "ui/window/language.h"
+
+namespace lockstep::ui {
+namespace {
+
+constexpr int kStateVersion = 1;
+constexpr int kRunsInNavigator = 60;
+
+app::SpecKind kindOf(const QString& path) {
+  QFile file(path);
+  if (file.open(QIODevice::ReadOnly)) {
+    for (const QByteArray& line : file.read(1 << 16).split('\n')) {
+      if (line.startsWith("nodes:")) return app::SpecKind::kCluster;
+      if (line.startsWith("layers:")) return app::SpecKind::kModel;
+    }
+  }
+  return app::SpecKind::kRun;
+}
+
+}  // namespace
+
+MainWindow::MainWindow(StudioOptions options)
+    : workspace_(std::make_unique<Workspace>(std::move(options))) {
+  setObjectName("studioWindow");
+  setWindowIcon(QIcon(":/icons/lockstep.svg"));
+  setAcceptDrops(true);
+  setDockOptions(QMainWindow::AnimatedDocks | QMainWindow::AllowNestedDocks | QMainWindow::AllowTabbedDocks);
+  Settings& settings = workspace_->settings();
+  Theme::instance().apply(settings.dark() ? Theme::Mode::kDark : Theme::Mode::kLight);
+  Language::instance().set(settings.language());
+
+  undo_ = new QUndoGroup(this);
+  questions_ = new QuestionQueue(this);
+  tabs_ = new QTabWidget(this);
+  tabs_->setObjectName("documents");
+  tabs_->setDocumentMode(true);
+  tabs_->setTabsClosable(true);
+  tabs_->setMovable(true);
+  tabs_->setElideMode(Qt::ElideRight);
+  setCentralWidget(tabs_);
+  makeActions();
+  makeDocks();
+  makeMenus();
+  makeStatusBar();
+  palette_ = new CommandPalette(this);
+  connect(tabs_, &QTabWidget::currentChanged, this, &MainWindow::currentChanged);
+  connect(tabs_, &QTabWidget::tabCloseRequested, this, [this](int index) { closeTab(index); });
+  connect(workspace_.get(), &Workspace::historyChanged, this, &MainWindow::refreshNavigator);
+  connect(workspace_.get(), &Workspace::question, questions_, &QuestionQueue::ask);
+  connect(&Theme::instance(), &Theme::changed, this, &MainWindow::restyle);
+  resize(1400, 900);
+  restoreDefaultLayout();
+  defaultState_ = saveState(kStateVersion);
+  restoreGeometry(settings.store().value("window/geometry").toByteArray());
+  restoreState(settings.store().value("window/state").toByteArray(), kStateVersion);
+  retranslate();
+  openWelcome();
+  refreshNavigator();
+}
+
+MainWindow::~MainWindow() {
+  disconnect(tabs_, nullptr, this, nullptr);
+  delete launch_.data();
+  while (tabs_->count() > 0) delete tabs_->widget(0);
+}
+
+QAction* MainWindow::command(const char* name, const char* icon, const QKeySequence& keys,
+                             std::function<void()> call) {
+  auto* action = new QAction(this);
+  action->setObjectName(name);
+  action->setShortcut(keys);
+  if (icon) actionIcons_[name] = icon;
+  connect(action, &QAction::triggered, this, std::move(call));
+  addAction(action);
+  actions_[name] = action;
+  return action;
+}
+
+void MainWindow::makeActions() {
+  const auto page = [this] { return currentPage(); };
+  command("actionNewCluster", "cluster", QKeySequence(Qt::CTRL | Qt::Key_N), [this] { newCluster(); });
+  command("actionOpen", "open", QKeySequence::Open, [this] { askOpen(); });
+  command("actionImport", "cluster", {}, [this] { askImport(); });
+  command("actionSave", "save", QKeySequence::Save, [this, page] {
+    if (Page* current = page()) {
+      if (current->save()) workspace_->settings().addRecent(current->filePath());
+      refreshNavigator();
+    }
+  });
+  command("actionSaveAs", nullptr, QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_S), [this] { askSaveAs(); });
+  command("actionCloseTab", "close", QKeySequence(Qt::CTRL | Qt::Key_W), [this] { closeTab(tabs_->currentIndex()); });
+  command("actionQuit", nullptr, QKeySequence(Qt::CTRL | Qt::Key_Q), [this] { close(); });
+  command("actionUndo", "undo", QKeySequence::Undo, [this] { undo_->undo(); });
+  command("actionRedo", "redo", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Z), [this] { undo_->redo(); });
+  command("actionDefaultLayout", "layout", {}, [this] { restoreDefaultLayout(); });
+  QAction* dark = command("actionDark", "theme", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_D),
+                          [this] { setDark(!Theme::instance().isDark()); });
+  dark->setCheckable(true);
+  auto* languages = new QActionGroup(this);
+  for (auto [name, code] : {std::pair{"actionEnglish", "en"}, {"actionChinese", "zh_CN"}}) {
+    QAction* action = command(name, "language", {}, [this, code = code] { setLanguage(code); });
+    action->setCheckable(true);
+    languages->addAction(action);
+  }
+  command("actionConnect", "connect", QKeySequence(Qt::CTRL | Qt::Key_K), [this, page] {
+    if (auto* cluster = qobject_cast<ClusterPage*>(page())) cluster->connectAll();
+  });
+  command("actionDisconnect", "disconnect", {}, [this, page] {
+    if (auto* cluster = qobject_cast<ClusterPage*>(page())) cluster->disconnectAll();
+  });
+  command("actionAddHost", "add", QKeySequence(Qt::CTRL | Qt::Key_H), [this, page] {
+    if (auto* cluster = qobject_cast<ClusterPage*>(page())) cluster->addHost();
+  });
+  command("actionLaunch", "play", QKeySequence(Qt::CTRL | Qt::Key_R), [this, page] {
+    openLaunch(qobject_cast<ModelPage*>(page()), qobject_cast<ClusterPage*>(page()));
+  });
+  command("actionStop", "stop", {}, [this, page] {
+    if (auto* run = qobject_cast<RunPage*>(page())) run->document()->stop();
+  });
+  command("actionKill", "kill", {}, [this, page] {
+    if (auto* run = qobject_cast<RunPage*>(page())) run->document()->kill();
+  });
+  command("actionHistory", "history", QKeySequence(Qt::CTRL | Qt::Key_Y), [this] { openHistory(); });
+  command("actionWelcome", "home", {}, [this] { openWelcome(); });
+  command("actionRunHere", "play", {}, [this] { openExample("fashion-cnn", "local-3"); });
+  command("actionPalette", "command", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P),
+          [this] { palette_->popUp(allActions()); });
+  command("actionNextTab", nullptr, QKeySequence(Qt::CTRL | Qt::Key_PageDown), [this] {
+    if (tabs_->count() > 0) tabs_->setCurrentIndex((tabs_->currentIndex() + 1) % tabs_->count());
+  });
+  command("actionAbout", "info", {}, [this] {
+    auto* about = new AboutDialog(this);
+    about->setAttribute(Qt::WA_DeleteOnClose);
+    about->open();
+  });
+  connect(undo_, &QUndoGroup::canUndoChanged, this, &MainWindow::refreshActions);
+  connect(undo_, &QUndoGroup::canRedoChanged, this, &MainWindow::refreshActions);
+  connect(undo_, &QUndoGroup::undoTextChanged, this, &MainWindow::refreshActions);
+}
+
+void MainWindow::makeMenus() {
+  const auto menu = [this](const char* name, const QStringList& entries) {
+    auto* out = menuBar()->addMenu(QString());
+    out->setObjectName(name);
+    for (const QString& entry : entries) {
+      if (entry == "-") {
+        out->addSeparator();
+      } else {
+        out->addAction(actions_[entry]);
+      }
+    }
+    menus_ << out;
+    return out;
+  };
+  QMenu* file = menu("menuFile", {"actionNewCluster", "actionOpen"});
+  recentMenu_ = file->addMenu(QString());
+  recentMenu_->setObjectName("menuRecent");
+  connect(recentMenu_, &QMenu::aboutToShow, this, &MainWindow::fillRecent);
+  for (const char* entry : {"actionImport", "-", "actionSave", "actionSaveAs", "actionCloseTab", "-", "actionQuit"}) {
+    if (*entry == '-') {
+      file->addSeparator();
+    } else {
+      file->addAction(actions_[entry]);
+    }
+  }
+  menu("menuEdit", {"actionUndo", "actionRedo"});
+  QMenu* view = menu("menuView", {"actionPalette", "actionNextTab", "-"});
+  for (QDockWidget* dock : {navigatorDock_, inspectorDock_, messageDock_}) {
+    QAction* toggle = dock->toggleViewAction();
+    toggle->setObjectName("toggle_" + dock->objectName());
+    view->addAction(toggle);
+  }
+  view->addAction(actions_["actionDefaultLayout"]);
+  view->addSeparator();
+  view->addAction(actions_["actionDark"]);
+  QMenu* language = view->addMenu(QString());
+  language->setObjectName("menuLanguage");
+  language->addAction(actions_["actionEnglish"]);
+  language->addAction(actions_["actionChinese"]);
+  menu("menuCluster", {"actionAddHost", "actionConnect", "actionDisconnect"});
+  menu("menuRun", {"actionLaunch", "actionRunHere", "-", "actionStop", "actionKill", "-", "actionHistory"});
+  menu("menuHelp", {"actionWelcome", "actionAbout"});
+  menus_ << recentMenu_ << language;
+
+  toolBar_ = addToolBar(QString());
+  toolBar_->setObjectName("toolBar");
+  toolBar_->setMovable(false);
+  for (const char* entry : {"actionOpen", "actionSave", "-", "actionUndo", "actionRedo", "-", "actionLaunch", "actionHistory"}) {
+    if (*entry == '-') {
+      toolBar_->addSeparator();
+    } else {
+      toolBar_->addAction(actions_[entry]);
+    }
+  }
+  auto* gap = new QWidget(this);
+  gap->setObjectName("toolBarGap");
+  gap->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
+  toolBar_->addWidget(gap);
+  toolBar_->addAction(actions_["actionPalette"]);
+  toolBar_->addAction(actions_["actionDark"]);
+}
+
+void MainWindow::makeDocks() {
+  const auto dock = [this](const char* name, QWidget* widget, Qt::DockWidgetArea area) {
+    auto* out = new QDockWidget(this);
+    out->setObjectName(name);
+    out->setWidget(widget);
+    addDockWidget(area, out);
+    return out;
+  };
+  navigatorModel_ = new NavigatorModel(this);
+  navigator_ = new QTreeView(this);
+  navigator_->setObjectName("navigator");
+  navigator_->setModel(navigatorModel_);
+  navigator_->setHeaderHidden(true);
+  navigator_->setItemDelegate(new DetailDelegate(NavigatorModel::kDetailRole, navigator_));
+  navigator_->setUniformRowHeights(true);
+  navigator_->setIndentation(14);
+  navigator_->expandAll();
+  navigatorDock_ = dock("navigatorDock", navigator_, Qt::LeftDockWidgetArea);
+  const auto openIndex = [this](const QModelIndex& index) {
+    const QString key = index.data(NavigatorModel::kKeyRole).toString();
+    if (key.isEmpty()) {
+      if (index.data(NavigatorModel::kGroupRole).toInt() == NavigatorModel::kRuns) openHistory();
+      return;
+    }
+    if (index.data(NavigatorModel::kGroupRole).toInt() == NavigatorModel::kRuns) {
+      openRun(key);
+    } else {
+      openFile(key);
+    }
+  };
+  connect(navigator_, &QTreeView::activated, this, openIndex);
+  connect(navigator_, &QTreeView::clicked, this, openIndex);
+  connect(navigatorModel_, &QAbstractItemModel::rowsInserted, this, [this](const QModelIndex& parent) {
+    navigator_->expand(parent);
+  });
+
+  inspectorModel_ = new InspectorModel(this);
+  inspector_ = new QTableView(this);
+  inspector_->setObjectName("inspector");
+  inspector_->setModel(inspectorModel_);
+  dressTable(inspector_);
+  inspector_->horizontalHeader()->hide();
+  inspector_->verticalHeader()->setDefaultSectionSize(26);
+  inspector_->setColumnWidth(0, 124);
+  inspector_->setSelectionMode(QAbstractItemView::SingleSelection);
+  inspectorDock_ = dock("inspectorDock", inspector_, Qt::RightDockWidgetArea);
+  connect(inspectorModel_, &QAbstractItemModel::modelReset, this, [this] {
+    inspector_->clearSpans();
+    for (int row = 0; row < inspectorModel_->rowCount(); ++row) {
+      if (inspectorModel_->isHeading(row)) inspector_->setSpan(row, 0, 1, 2);
+    }
+  });
+
+  alertModel_ = new AlertModel(this);
+  alerts_ = new QTableView(this);
+  alerts_->setObjectName("alerts");
+  alerts_->setModel(alertModel_);
+  dressTable(alerts_);
+  alerts_->verticalHeader()->setDefaultSectionSize(24);
+  alerts_->setItemDelegateForColumn(AlertModel::kTime, new ToneDelegate(AlertModel::kToneRole, alerts_));
+  setColumns(alerts_, {100, 160, 600});
+  messageDock_ = dock("messageDock", alerts_, Qt::BottomDockWidgetArea);
+  setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
+  setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
+}
+
+void MainWindow::makeStatusBar() {
+  statusText_ = makeLabel("statusText", this, "muted");
+  jobText_ = makeLabel("jobText", this, "muted");
+  jobBar_ = new QProgressBar(this);
+  jobBar_->setObjectName("jobProgress");
+  jobBar_->setTextVisible(false);
+  jobBar_->setFixedWidth(120);
+  jobCancel_ = makeToolButton("jobCancel", "close", this);
+  statusBar()->setSizeGripEnabled(false);
+  statusBar()->addWidget(statusText_, 1);
+  statusBar()->addPermanentWidget(jobText_);
+  statusBar()->addPermanentWidget(jobBar_);
+  statusBar()->addPermanentWidget(jobCancel_);
+  JobTracker& jobs = workspace_->jobs();
+  connect(&jobs, &QAbstractItemModel::rowsInserted, this, &MainWindow::refreshJobs);
+  connect(&jobs, &QAbstractItemModel::rowsRemoved, this, &MainWindow::refreshJobs);
+  connect(&jobs, &QAbstractItemModel::dataChanged, this, &MainWindow::refreshJobs);
+  connect(jobCancel_, &QToolButton::clicked, this, [this] { workspace_->jobs().cancel(0); });
+  refreshJobs();
+}
+
+void MainWindow::refreshJobs() {
+  const JobTracker& jobs = workspace_->jobs();
+  const int count = jobs.rowCount();
+  for (QWidget* widget : {static_cast<QWidget*>(jobText_), static_cast<QWidget*>(jobBar_)}) widget->setVisible(count > 0);
+  jobCancel_->setVisible(count > 0 && jobs.cancellable(0));
+  if (count == 0) return;
+  const QString text = jobs.data(jobs.index(0), Qt::DisplayRole).toString();
+  jobText_->setText(count > 1 ? tr("%1 (and %2 more)").arg(text).arg(count - 1) : text);
+  const double fraction = jobs.data(jobs.index(0), JobTracker::kProgressRole).toDouble();
+  jobBar_->setRange(0, fraction < 0 ? 0 : 1000);
+  if (fraction >= 0) jobBar_->setValue(static_cast<int>(fraction * 1000));
+}
+
+Page* MainWindow::currentPage() const { return qobject_cast<Page*>(tabs_->currentWidget()); }
+
+QList<Page*> MainWindow::pages() const {
+  QList<Page*> out;
+  for (int i = 0; i < tabs_->count(); ++i) {
+    if (auto* page = qobject_cast<Page*>(tabs_->widget(i))) out << page;
+  }
+  return out;
+}
+
+void MainWindow::addPage(Page* page) {
+  if (QUndoStack* stack = page->undoStack()) undo_->addStack(stack);
+  connect(page, &Page::titleChanged, this, &MainWindow::refreshTitles);
+  connect(page, &Page::inspectorChanged, this, [this, page] {
+    if (page == currentPage()) refreshInspector();
+  });
+  connect(page, &Page::alert, this, [this](int tone, const QString& where, const QString& text) {
+    note(static_cast<Tone>(tone), where, text);
+  });
+  connect(page->message(), &MessagePanel::actionTriggered, this, [this, page] {
+    if (closing_ == page) closeTab(tabs_->indexOf(page), true);
+  });
+  const int index = tabs_->addTab(page, Theme::instance().icon(page->iconName()), page->title());
+  tabs_->setCurrentIndex(index);
+  // The welcome page makes room for the first document.
+  if (tabs_->count() == 2 && qobject_cast<WelcomePage*>(tabs_->widget(0))) closeTab(0, true);
+  refreshTitles();
+}
+
+Page* MainWindow::openFile(const QString& path) {
+  const QString absolute = QFileInfo(path).absoluteFilePath();
+  for (Page* page : pages()) {
+    if (page->filePath() == absolute) {
+      tabs_->setCurrentWidget(page);
+      return page;
+    }
+  }
+  const app::SpecKind kind = kindOf(absolute);
+  auto document = std::make_unique<SpecDocument>(kind, QString::fromStdString(workspace_->home().root) + "/recovery");
+  const Status status = document->load(absolute);
+  if (!status.ok()) {
+    const ErrorText text = describeError(status.error());
+    note(Tone::kBad, QFileInfo(path).fileName(), text.what + ". " + text.why);
+    Page* shown = currentPage();
+    if (!shown) shown = openWelcome();
+    shown->message()->showError(status.error());
+    workspace_->settings().removeRecent(absolute);
+    return nullptr;
+  }
+  workspace_->settings().addRecent(absolute);
+  const bool recovered = document->recovered();
+  Page* page = nullptr;
+  if (kind == app::SpecKind::kCluster) {
+    auto* cluster = new ClusterPage(std::move(document), *workspace_);
+    connect(cluster, &ClusterPage::launchWanted, this, [this, cluster] { openLaunch(nullptr, cluster); });
+    connect(cluster, &ClusterPage::stateChanged, this, &MainWindow::refreshActions);
+    page = cluster;
+  } else {
+    auto* model = new ModelPage(std::move(document));
+    connect(model, &ModelPage::launchWanted, this, [this, model] { openLaunch(model, nullptr); });
+    lastModel_ = model;
+    page = model;
+  }
+  addPage(page);
+  if (recovered) {
+    page->message()->showNote(Tone::kWarning, tr("Unsaved text was recovered."),
+                              tr("Undo brings back the text as it was saved."));
+  }
+  refreshNavigator();
+  return page;
+}
+
+RunPage* MainWindow::openRun(const QString& run) {
+  for (Page* page : pages()) {
+    if (page->key() == "run:" + run) {
+      tabs_->setCurrentWidget(page);
+      return qobject_cast<RunPage*>(page);
+    }
+  }
+  auto* page = new RunPage(std::make_unique<RunDocument>(run, *workspace_));
+  connect(page->document(), &RunDocument::finished, this, [this, page] {
+    const app::RunPhase phase = page->document()->row().phase;
+    note(runPhaseTone(phase), page->title(), tr("The run %1.").arg(runPhaseText(phase)));
+  });
+  connect(page->document(), &RunDocument::rowChanged, this, &MainWindow::refreshActions);
+  addPage(page);
+  return page;
+}
+
+HistoryPage* MainWindow::openHistory() {
+  for (Page* page : pages()) {
+    if (auto* history = qobject_cast<HistoryPage*>(page)) {
+      tabs_->setCurrentWidget(history);
+      return history;
+    }
+  }
+  auto* page = new HistoryPage(*workspace_);
+  connect(page, &HistoryPage::openRun, this, &MainWindow::openRun);
+  addPage(page);
+  return page;
+}
+
+WelcomePage* MainWindow::openWelcome() {
+  for (Page* page : pages()) {
+    if (auto* welcome = qobject_cast<WelcomePage*>(page)) {
+      tabs_->setCurrentWidget(welcome);
+      return welcome;
+    }
+  }
+  auto* page = new WelcomePage;
+  connect(page, &WelcomePage::openFile, this, [this](const QString& path) {
+    const QString copy = workspace_->examples().contains(path) ? workspace_->copyOfExample(path) : path;
+    openFile(copy.isEmpty() ? path : copy);
+  });
+  connect(page, &WelcomePage::openWanted, this, &MainWindow::askOpen);
+  connect(page, &WelcomePage::newClusterWanted, this, &MainWindow::newCluster);
+  connect(page, &WelcomePage::runHereWanted, this, [this] { openExample("fashion-cnn", "local-3"); });
+  page->setExamples(workspace_->examples());
+  page->setRecent(workspace_->settings().recentFiles());
+  addPage(page);
+  return page;
+}
+
+ClusterPage* MainWindow::newCluster() {
+  const QDir folder(QString::fromStdString(workspace_->home().root) + "/clusters");
+  folder.mkpath(".");
+  int number = 1;
+  while (QFileInfo::exists(folder.filePath(QString("cluster-%1.yaml").arg(number)))) ++number;
+  const QString path = folder.filePath(QString("cluster-%1.yaml").arg(number));
+  QFile file(path);
+  if (file.open(QIODevice::WriteOnly)) {
+    file.write(QString("version: 1\nname: cluster-%1\nnodes: []\n").arg(number).toUtf8());
+    file.close();
+  }
+  return qobject_cast<ClusterPage*>(openFile(path));
+}
+
+LaunchDialog* MainWindow::openLaunch(ModelPage* model, ClusterPage* cluster) {
+  if (launch_) {
+    launch_->raise();
+    return launch_;
+  }
+  if (!model) model = lastModel_;
+  if (!model) {
+    if (Page* page = currentPage()) {
+      page->message()->showNote(Tone::kNeutral, tr("Open a run spec first."),
+                                tr("What is launched is a run spec: a model with its training and strategy."));
+    }
+    return nullptr;
+  }
+  QVector<LaunchTarget> targets;
+  int chosen = -1;
+  for (Page* page : pages()) {
+    auto* open = qobject_cast<ClusterPage*>(page);
+    if (!open) continue;
+    if (open == cluster || (!cluster && chosen < 0)) chosen = static_cast<int>(targets.size());
+    LaunchTarget target;
+    target.title = open->document()->name();
+    target.file = open->document()->path();
+    QPointer<ClusterPage> safe(open);
+    target.yaml = [safe] { return safe ? safe->document()->spec().text() : std::string(); };
+    target.live = [safe] { return safe ? safe->live() : nullptr; };
+    targets << target;
+  }
+  for (const auto& entry : navigatorModel_->entries(NavigatorModel::kClusters)) {
+    const bool open = std::any_of(targets.begin(), targets.end(), [&](const auto& t) { return t.file == entry.key; });
+    if (open) continue;
+    LaunchTarget target;
+    target.title = entry.title;
+    target.file = entry.key;
+    target.yaml = [path = entry.key] {
+      QFile file(path);
+      return file.open(QIODevice::ReadOnly) ? file.readAll().toStdString() : std::string();
+    };
+    targets << target;
+  }
+  launch_ = new LaunchDialog(model->document()->text(), model->document()->path(), targets, *workspace_, this);
+  launch_->setAttribute(Qt::WA_DeleteOnClose);
+  launch_->chooseTarget(chosen >= 0 ? chosen : static_cast<int>(targets.size()));
+  connect(launch_, &LaunchDialog::launched, this, &MainWindow::openRun);
+  launch_->open();
+  return launch_;
+}
+
+void MainWindow::openExample(const QString& model, const QString& cluster) {
+  const auto open = [this](const QString& name) -> Page* {
+    for (const QString& path : workspace_->examples()) {
+      if (QFileInfo(path).completeBaseName() != name) continue;
+      const QString copy = workspace_->copyOfExample(path);
+      return openFile(copy.isEmpty() ? path : copy);
+    }
+    if (!name.isEmpty()) {
+      if (Page* page = currentPage()) {
+        page->message()->showNote(Tone::kBad, tr("There is no example %1.").arg(name),
+                                  tr("The folder of examples was not found beside the program."));
+      }
+    }
+    return nullptr;
+  };
+  auto* clusterPage = qobject_cast<ClusterPage*>(open(cluster));
+  auto* modelPage = qobject_cast<ModelPage*>(open(model));
+  if (!modelPage) return;
+  if (clusterPage) clusterPage->connectAll();
+  openLaunch(modelPage, clusterPage);
+}
+
+void MainWindow::closeTab(int index, bool force) {
+  auto* page = qobject_cast<Page*>(tabs_->widget(index));
+  if (!page) return;
+  if (page->isModified() && !force) {
+    tabs_->setCurrentIndex(index);
+    page->message()->showNote(Tone::kWarning, tr("%1 has unsaved changes.").arg(QFileInfo(page->filePath()).fileName()),
+                              tr("Save it first, or close it without saving."));
+    page->message()->setAction(tr("Close without saving"));
+    closing_ = page;
+    return;
+  }
+  tabs_->removeTab(index);
+  page->disconnect(this);
+  page->deleteLater();
+  if (tabs_->count() == 0) openWelcome();
+}
+
+void MainWindow::currentChanged() {
+  Page* page = currentPage();
+  undo_->setActiveStack(page ? page->undoStack() : nullptr);
+  if (auto* model = qobject_cast<ModelPage*>(page)) lastModel_ = model;
+  if (auto* welcome = qobject_cast<WelcomePage*>(page)) welcome->setRecent(workspace_->settings().recentFiles());
+  if (page) {
+    for (int group = 0; group < NavigatorModel::kGroups; ++group) {
+      const QString key = page->filePath().isEmpty() ? page->key().section(':', 1) : page->filePath();
+      const QModelIndex at = navigatorModel_->indexOf(static_cast<NavigatorModel::Group>(group), key);
+      if (at.isValid()) navigator_->setCurrentIndex(at);
+    }
+  }
+  refreshInspector();
+  refreshActions();
+  refreshTitles();
+}
+
+void MainWindow::refreshTitles() {
+  for (int i = 0; i < tabs_->count(); ++i) {
+    auto* page = qobject_cast<Page*>(tabs_->widget(i));
+    if (!page) continue;
+    tabs_->setTabText(i, page->title());
+    tabs_->setTabToolTip(i, page->filePath());
+  }
+  Page* page = currentPage();
+  setWindowTitle(page ? tr("%1 – Lockstep").arg(page->title()) : tr("Lockstep"));
+  refreshActions();
+}
+
+void MainWindow::refreshActions() {
+  Page* page = currentPage();
+  auto* cluster = qobject_cast<ClusterPage*>(page);
+  auto* run = qobject_cast<RunPage*>(page);
+  actions_["actionSave"]->setEnabled(page && page->isModified());
+  actions_["actionSaveAs"]->setEnabled(page && !page->filePath().isEmpty());
+  actions_["actionUndo"]->setEnabled(undo_->canUndo());
+  actions_["actionRedo"]->setEnabled(undo_->canRedo());
+  actions_["actionConnect"]->setEnabled(cluster);
+  actions_["actionDisconnect"]->setEnabled(cluster && cluster->liveIfAny());
+  actions_["actionAddHost"]->setEnabled(cluster);
+  actions_["actionStop"]->setEnabled(run && run->document()->canStop() &&
+                                     run->document()->row().phase == app::RunPhase::kRunning);
+  actions_["actionKill"]->setEnabled(run && run->document()->canStop());
+  actions_["actionDark"]->setChecked(Theme::instance().isDark());
+  actions_["actionEnglish"]->setChecked(Language::instance().code() == "en");
+  actions_["actionChinese"]->setChecked(Language::instance().code() == "zh_CN");
+}
+
+void MainWindow::refreshNavigator() {
+  QVector<NavigatorEntry> clusters, models;
+  QStringList seen;
+  const auto addFile = [&](const QString& path) {
+    if (seen.contains(path) || !QFileInfo::exists(path)) return;
+    seen << path;
+    NavigatorEntry entry;
+    entry.key = path;
+    entry.title = QFileInfo(path).completeBaseName();
+    (kindOf(path) == app::SpecKind::kCluster ? clusters : models) << entry;
+  };
+  const QDir mine(QString::fromStdString(workspace_->home().root) + "/clusters");
+  for (const QString& name : mine.entryList({"*.yaml"}, QDir::Files, QDir::Name)) addFile(mine.filePath(name));
+  for (Page* page : pages()) {
+    if (!page->filePath().isEmpty()) addFile(page->filePath());
+  }
+  for (const QString& path : workspace_->settings().recentFiles()) addFile(path);
+  const auto byTitle = [](const NavigatorEntry& a, const NavigatorEntry& b) { return a.title < b.title; };
+  std::sort(clusters.begin(), clusters.end(), byTitle);
+  std::sort(models.begin(), models.end(), byTitle);
+  navigatorModel_->setEntries(NavigatorModel::kClusters, clusters);
+  navigatorModel_->setEntries(NavigatorModel::kModels, models);
+  const int generation = ++navigatorGeneration_;
+  runInBackground(
+      this,
+      [folder = workspace_->home().historyFolder()]() -> std::vector<app::RunRow> {
+        auto history = app::History::open(folder);
+        if (!history) return {};
+        auto rows = (*history)->list({}, kRunsInNavigator);
+        return rows ? std::move(*rows) : std::vector<app::RunRow>();
+      },
+      [this, generation](std::vector<app::RunRow> rows) {
+        if (generation != navigatorGeneration_) return;
+        QVector<NavigatorEntry> runs;
+        for (const auto& row : rows) {
+          NavigatorEntry entry;
+          entry.key = QString::fromStdString(row.run);
+          entry.title = QString::fromStdString(row.name);
+          entry.detail = QDateTime::fromMSecsSinceEpoch(row.createdNs / 1'000'000).toString("MM-dd HH:mm");
+          entry.stateText = runPhaseText(row.phase);
+          entry.tone = runPhaseTone(row.phase);
+          entry.hasState = true;
+          runs << entry;
+        }
+        runs_ = std::move(rows);
+        navigatorModel_->setEntries(NavigatorModel::kRuns, runs);
+      });
+}
+
+void MainWindow::refreshInspector() {
+  Page* page = currentPage();
+  inspectorModel_->setRows(page ? page->inspectorRows() : QVector<InspectorRow>());
+}
+
+void MainWindow::note(Tone tone, const QString& where, const QString& text) {
+  alertModel_->add(tone, where, text);
+  statusText_->setText(where.isEmpty() ? text : QString("%1: %2").arg(where, text));
+}
+
+void MainWindow::fillRecent() {
+  recentMenu_->clear();
+  for (const QString& path : workspace_->settings().recentFiles()) {
+    QAction* action = recentMenu_->addAction(QFileInfo(path).fileName());
+    action->setToolTip(path);
+    connect(action, &QAction::triggered, this, [this, path] { openFile(path); });
+  }
+  if (recentMenu_->isEmpty()) recentMenu_->addAction(tr("Nothing yet"))->setEnabled(false);
+}
+
+void MainWindow::askOpen() {
+  auto* dialog = new QFileDialog(this, tr("Open"), QString(), tr("Specs (*.yaml *.yml);;All files (*)"));
+  dialog->setObjectName("openFileDialog");
+  dialog->setFileMode(QFileDialog::ExistingFiles);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QFileDialog::filesSelected, this, [this](const QStringList& paths) {
+    for (const QString& path : paths) openFile(path);
+  });
+  dialog->open();
+}
+
+void MainWindow::askImport() {
+  auto* dialog = new QFileDialog(this, tr("Import a hostfile or TF_CONFIG"), QString(), tr("All files (*)"));
+  dialog->setObjectName("importDialog");
+  dialog->setFileMode(QFileDialog::ExistingFile);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QFileDialog::fileSelected, this, [this](const QString& path) {
+    QFile file(path);
+    if (!file.open(QIODevice::ReadOnly)) return;
+    const std::string text = file.readAll().toStdString();
+    const std::string name = QFileInfo(path).completeBaseName().toStdString();
+    const bool json = QByteArray::fromStdString(text).trimmed().startsWith('{');
+    const auto yaml = json ? app::importTfConfig(text, name) : app::importHostfile(text, name);
+    Page* page = currentPage();
+    if (!yaml) {
+      if (page) page->message()->showError(yaml.error());
+      return;
+    }
+    ClusterPage* cluster = newCluster();
+    if (cluster) cluster->document()->type(QString::fromStdString(*yaml));
+  });
+  dialog->open();
+}
+
+void MainWindow::askSaveAs() {
+  auto* page = qobject_cast<SpecPage*>(currentPage());
+  if (!page) return;
+  auto* dialog = new QFileDialog(this, tr("Save as"), page->filePath(), tr("Specs (*.yaml)"));
+  dialog->setObjectName("saveAsDialog");
+  dialog->setAcceptMode(QFileDialog::AcceptSave);
+  dialog->setDefaultSuffix("yaml");
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QFileDialog::fileSelected, page, [this, page](const QString& path) {
+    if (page->saveAs(path)) workspace_->settings().addRecent(path);
+    refreshNavigator();
+  });
+  dialog->open();
+}
+
+QList<QAction*> MainWindow::allActions() const {
+  QList<QAction*> out;
+  for (QMenu* menu : menus_) {
+    for (QAction* action : menu->actions()) {
+      if (!action->isSeparator() && !action->menu() && action->objectName() != "actionPalette" &&
+          !out.contains(action)) out << action;
+    }
+  }
+  return out;
+}
+
+void MainWindow::restoreDefaultLayout() {
+  if (!defaultState_.isEmpty()) restoreState(defaultState_, kStateVersion);
+  for (QDockWidget* dock : {navigatorDock_, inspectorDock_, messageDock_}) {
+    dock->setFloating(false);
+    dock->show();
+  }
+  resizeDocks({navigatorDock_, inspectorDock_}, {230, 280}, Qt::Horizontal);
+  resizeDocks({messageDock_}, {110}, Qt::Vertical);
+}
+
+void MainWindow::restoreSession() {
+  Settings& settings = workspace_->settings();
+  const QString current = settings.store().value("window/current").toString();
+  for (const QString& key : settings.store().value("window/open").toStringList()) {
+    const QString rest = key.section(':', 1);
+    if (key.startsWith("run:")) {
+      openRun(rest);
+    } else if (key == "history") {
+      openHistory();
+    } else if (!rest.isEmpty() && QFileInfo::exists(rest)) {
+      openFile(rest);
+    }
+  }
+  for (Page* page : pages()) {
+    if (page->key() == current) tabs_->setCurrentWidget(page);
+  }
+}
+
+void MainWindow::setDark(bool dark) {
+  workspace_->settings().setDark(dark);
+  Theme::instance().apply(dark ? Theme::Mode::kDark : Theme::Mode::kLight);
+}
+
+void MainWindow::setLanguage(const QString& code) {
+  workspace_->settings().setLanguage(code);
+  Language::instance().set(code);
+}
+
+void MainWindow::restyle() {
+  for (auto it = actionIcons_.begin(); it != actionIcons_.end(); ++it) {
+    actions_[it.key()]->setIcon(Theme::instance().icon(it.value()));
+  }
+  refreshActions();
+}
+
+void MainWindow::closeEvent(QCloseEvent* event) {
+  Settings& settings = workspace_->settings();
+  QStringList open;
+  for (Page* page : pages()) {
+    open << page->key();
+    if (auto* spec = qobject_cast<SpecPage*>(page); spec && spec->isModified()) spec->document()->keepRecovery();
+  }
+  settings.store().setValue("window/open", open);
+  settings.store().setValue("window/current", currentPage() ? currentPage()->key() : QString());
+  settings.store().setValue("window/geometry", saveGeometry());
+  settings.store().setValue("window/state", saveState(kStateVersion));
+  settings.store().sync();
+  event->accept();
+}
+
+void MainWindow::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::LanguageChange) retranslate();
+  QMainWindow::changeEvent(event);
+}
+
+void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
+  for (const QUrl& url : event->mimeData()->urls()) {
+    if (url.isLocalFile() && (url.path().endsWith(".yaml") || url.path().endsWith(".yml"))) {
+      event->acceptProposedAction();
+      return;
+    }
+  }
+}
+
+void MainWindow::dropEvent(QDropEvent* event) {
+  for (const QUrl& url : event->mimeData()->urls()) {
+    if (url.isLocalFile()) openFile(url.toLocalFile());
+  }
+  event->acceptProposedAction();
+}
+
+void MainWindow::retranslate() {
+  const auto text = [this](const char* name, const QString& value) { actions_[name]->setText(value); };
+  text("actionNewCluster", tr("&New cluster"));
+  text("actionOpen", tr("&Open…"));
+  text("actionImport", tr("&Import hostfile or TF_CONFIG…"));
+  text("actionSave", tr("&Save"));
+  text("actionSaveAs", tr("Save &as…"));
+  text("actionCloseTab", tr("&Close tab"));
+  text("actionQuit", tr("&Quit"));
+  text("actionUndo", tr("&Undo"));
+  text("actionRedo", tr("&Redo"));
+  text("actionDefaultLayout", tr("Restore &default layout"));
+  text("actionDark", tr("Dar&k theme"));
+  text("actionEnglish", "English");
+  text("actionChinese", QString::fromUtf8("中文"));
+  text("actionConnect", tr("&Connect nodes"));
+  text("actionDisconnect", tr("&Disconnect nodes"));
+  text("actionAddHost", tr("&Add host…"));
+  text("actionLaunch", tr("&Launch…"));
+  text("actionStop", tr("&Stop run"));
+  text("actionKill", tr("&Kill run"));
+  text("actionHistory", tr("&History"));
+  text("actionWelcome", tr("&Welcome"));
+  text("actionRunHere", tr("Run the &example on this machine"));
+  text("actionPalette", tr("Command &palette…"));
+  text("actionNextTab", tr("Next &tab"));
+  text("actionAbout", tr("&About Lockstep"));
+  const QStringList titles{tr("&File"), tr("&Edit"), tr("&View"), tr("&Cluster"), tr("&Run"), tr("&Help"),
+                           tr("Open &recent"), tr("&Language")};
+  for (int i = 0; i < menus_.size(); ++i) menus_[i]->setTitle(titles[i]);
+  navigatorDock_->setWindowTitle(tr("Navigator"));
+  inspectorDock_->setWindowTitle(tr("Inspector"));
+  messageDock_->setWindowTitle(tr("Messages"));
+  toolBar_->setWindowTitle(tr("Tools"));
+  navigator_->setAccessibleName(tr("Navigator"));
+  inspector_->setAccessibleName(tr("Inspector"));
+  alerts_->setAccessibleName(tr("Messages"));
+  tabs_->setAccessibleName(tr("Documents"));
+  jobBar_->setAccessibleName(tr("Progress"));
+  setTexts(jobCancel_, tr("Cancel"));
+  statusBar()->setAccessibleName(tr("Status"));
+  navigatorModel_->retranslate();
+  alertModel_->retranslate();
+  restyle();
+  refreshNavigator();
+  refreshTitles();
+  refreshJobs();
+}
+
+}  // namespace lockstep::ui

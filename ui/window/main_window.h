@@ -1,0 +1,123 @@
+// MainWindow: navigator left, documents in the centre, inspector right, messages at the bottom.
+// Every command is a QAction with an object name, found in the menus and in the command palette.
+#pragma once
+
+#include <QMainWindow>
+#include <QPointer>
+#include <memory>
+
+#include "ui/pages/page.h"
+#include "ui/theme/theme.h"
+#include "ui/studio/workspace.h"
+
+class QDockWidget;
+class QLabel;
+class QProgressBar;
+class QTabWidget;
+class QTableView;
+class QToolButton;
+class QTreeView;
+class QUndoGroup;
+
+namespace lockstep::ui {
+
+class AlertModel;
+class ClusterPage;
+class CommandPalette;
+class HistoryPage;
+class InspectorModel;
+class LaunchDialog;
+class ModelPage;
+class NavigatorModel;
+class QuestionQueue;
+class RunPage;
+class WelcomePage;
+
+class MainWindow : public QMainWindow {
+  Q_OBJECT
+
+ public:
+  explicit MainWindow(StudioOptions options);
+  ~MainWindow() override;
+
+  Workspace& workspace() { return *workspace_; }
+  Page* currentPage() const;
+  QList<Page*> pages() const;
+  // Opens or shows; null (with a message) where it cannot be opened.
+  Page* openFile(const QString& path);
+  RunPage* openRun(const QString& run);
+  HistoryPage* openHistory();
+  WelcomePage* openWelcome();
+  ClusterPage* newCluster();
+  // The launch dialog for a model page (null: the current or last one), on that cluster page
+  // (null: the first open one, or this machine).
+  LaunchDialog* openLaunch(ModelPage* model, ClusterPage* cluster);
+  // Example files by name without ending, "" for none; opens the launch dialog where both are given.
+  void openExample(const QString& model, const QString& cluster);
+  void restoreSession();               // documents open when the studio was closed
+  void restoreDefaultLayout();
+  void setDark(bool dark);
+  void setLanguage(const QString& code);
+
+ protected:
+  void closeEvent(QCloseEvent* event) override;
+  void changeEvent(QEvent* event) override;
+  void dragEnterEvent(QDragEnterEvent* event) override;
+  void dropEvent(QDropEvent* event) override;
+
+ private:
+  QAction* command(const char* name, const char* icon, const QKeySequence& keys,
+                   std::function<void()> call);
+  void makeActions();
+  void makeMenus();
+  void makeDocks();
+  void makeStatusBar();
+  void retranslate();
+  void restyle();
+  void addPage(Page* page);
+  void closeTab(int index, bool force = false);
+  void currentChanged();
+  void refreshTitles();
+  void refreshActions();
+  void refreshNavigator();
+  void refreshInspector();
+  void refreshJobs();
+  void fillRecent();
+  void note(Tone tone, const QString& where, const QString& text);
+  void askOpen();
+  void askImport();
+  void askSaveAs();
+  QList<QAction*> allActions() const;
+
+  std::unique_ptr<Workspace> workspace_;
+  QTabWidget* tabs_ = nullptr;
+  QUndoGroup* undo_ = nullptr;
+  QDockWidget* navigatorDock_ = nullptr;
+  QDockWidget* inspectorDock_ = nullptr;
+  QDockWidget* messageDock_ = nullptr;
+  QTreeView* navigator_ = nullptr;
+  NavigatorModel* navigatorModel_ = nullptr;
+  QTableView* inspector_ = nullptr;
+  InspectorModel* inspectorModel_ = nullptr;
+  QTableView* alerts_ = nullptr;
+  AlertModel* alertModel_ = nullptr;
+  QToolBar* toolBar_ = nullptr;
+  QLabel* statusText_ = nullptr;
+  QLabel* jobText_ = nullptr;
+  QProgressBar* jobBar_ = nullptr;
+  QToolButton* jobCancel_ = nullptr;
+  CommandPalette* palette_ = nullptr;
+  QuestionQueue* questions_ = nullptr;
+  QPointer<LaunchDialog> launch_;
+  QPointer<ModelPage> lastModel_;
+  QPointer<Page> closing_;              // asked whether to close without saving
+  QHash<QString, QAction*> actions_;
+  QHash<QString, const char*> actionIcons_;
+  QMenu* recentMenu_ = nullptr;
+  QList<QMenu*> menus_;
+  QByteArray defaultState_;
+  int navigatorGeneration_ = 0;
+  std::vector<app::RunRow> runs_;
+};
+
+}  // namespace lockstep::ui
