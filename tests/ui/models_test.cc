@@ -1,0 +1,276 @@
+// Every model of the studio under QAbstractItemModelTester, without a window.
+#include <QAbstractItemModelTester>
+#include <QSignalSpy>
+#include <QtTest>
+
+#include "ui/dialogs/host_list.h"
+#include "ui/models/alert_model.h"
+#include "ui/models/breakdown_model.h"
+#include "ui/models/field_model.h"
+#include "ui/models/inspector_model.h"
+#include "ui/models/layer_table_model.h"
+#include "ui/models/log_model.h"
+#include "ui/models/navigator_model.h"
+#include "ui/models/node_table_model.h"
+#include "ui/models/placement_model.h"
+#include "ui/models/run_table_model.h"
+#include "ui/studio/spec_document.h"
+#include "ui/theme/format.h"
+#include "ui/theme/theme.h"
+#include "ui/window/command_palette.h"
+#include "ui/window/job_tracker.h"
+
+using namespace lockstep::ui;
+namespace app = lockstep::app;
+
+namespace {
+const char* const kSpec = R"(version: 1
+# the example
+model:
+  name: tiny
+  input: {shape: [28, 28, 1]}
+  layers:
+    - flatten: {}
+    - dense: {units: 16, activation: relu}   # hidden
+    - dense: {units: 10}
+  loss: cross-entropy
+  classes: 10
+training:
+  batch: 64
+  epochs: 2
+  optimizer: {kind: sgd, learning_rate: 0.1}
+strategy:
+  kind: mirrored
+)";
+}
+
+class ModelsTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void initTestCase() { Theme::instance().apply(Theme::Mode::kLight); }
+
+  void nodes() {
+    NodeTableModel model;
+    QAbstractItemModelTester tester(&model);
+    QVector<NodeRow> rows(100);
+    for (int i = 0; i < rows.size(); ++i) rows[i].name = QString("n%1").arg(i);
+    model.setRows(rows);
+    QSignalSpy changed(&model, &QAbstractItemModel::dataChanged);
+    model.row("n7")->cpu = 0.5;
+    model.row("n7")->sampled = true;
+    model.touched("n7");
+    model.touched("n9");
+    QCOMPARE(changed.size(), 0);
+    model.flush();
+    QCOMPARE(changed.size(), 1);   // once a frame
+    QCOMPARE(model.index(7, NodeTableModel::kCpu).data(NodeTableModel::kFractionRole).toDouble(), 0.5);
+    QVERIFY(!model.index(8, NodeTableModel::kCpu).data(NodeTableModel::kFractionRole).isValid());
+    model.retranslate();
+  }
+
+  void navigator() {
+    NavigatorModel model;
+    QAbstractItemModelTester tester(&model);
+    model.setEntries(NavigatorModel::kModels, {{"a", "A"}, {"b", "B"}});
+    model.setEntries(NavigatorModel::kRuns, {{"r1", "run"}, {"r2", "run"}, {"r3", "run"}});
+    QCOMPARE(model.indexOf(NavigatorModel::kRuns, "r2").row(), 1);
+    model.setEntries(NavigatorModel::kRuns, {{"r2", "run"}});
+    QCOMPARE(model.rowCount(model.index(NavigatorModel::kRuns, 0)), 1);
+    model.setEntries(NavigatorModel::kRuns, {});
+    model.retranslate();
+  }
+
+  void logsAreBoundedAndFiltered() {
+    LogModel model;
+    QAbstractItemModelTester tester(&model);
+    LogFilter filter;
+    filter.setSourceModel(&model);
+    QAbstractItemModelTester filterTester(&filter);
+    model.append({{1, "n1", 0, 1, "epoch 1"}, {2, "n2", 1, 3, "error: nan"}, {3, "n1", -1, 1, "started"}});
+    filter.setRank(1);
+    QCOMPARE(filter.rowCount(), 1);
+    filter.setRank(-2);
+    filter.setLowestLevel(3);
+    QCOMPARE(filter.rowCount(), 1);
+    filter.setLowestLevel(0);
+    filter.setText("EPOCH");
+    QCOMPARE(filter.rowCount(), 1);
+    filter.setText({});
+    QVector<LogRow> many;
+    for (int i = 0; i < LogModel::kKept; ++i) many << LogRow{i, "n", 0, 1, QString::number(i)};
+    model.append(many);
+    QVERIFY(model.rowCount() <= LogModel::kKept);
+    QCOMPARE(model.index(model.rowCount() - 1, LogModel::kText).data().toString(), QString::number(LogModel::kKept - 1));
+    model.clear();
+  }
+
+  void alertsJobsInspectorPalette() {
+    AlertModel alerts;
+    QAbstractItemModelTester alertTester(&alerts);
+    for (int i = 0; i < 510; ++i) alerts.add(Tone::kWarning, "n1", QString::number(i));
+    QCOMPARE(alerts.rowCount(), 500);
+    QCOMPARE(alerts.index(0, AlertModel::kText).data().toString(), QString("509"));
+    alerts.clear();
+
+    JobTracker jobs;
+    QAbstractItemModelTester jobTester(&jobs);
+    bool cancelled = false;
+    const auto a = jobs.start("a", [&] { cancelled = true; });
+    const auto b = jobs.start("b");
+    jobs.progress(b, 0.5, "half");
+    jobs.cancel(0);
+    QVERIFY(cancelled);
+    QVERIFY(!jobs.cancellable(1));
+    jobs.finish(a);
+    jobs.finish(b);
+    QCOMPARE(jobs.rowCount(), 0);
+
+    InspectorModel inspector;
+    QAbstractItemModelTester inspectorTester(&inspector);
+    inspector.setRows({{"Run", {}, true}, {"Step", "1"}});
+    QSignalSpy reset(&inspector, &QAbstractItemModel::modelReset);
+    inspector.setRows({{"Run", {}, true}, {"Step", "2"}});
+    QCOMPARE(reset.size(), 0);
+    inspector.setRows({});
+
+    CommandModel commands;
+    QAbstractItemModelTester commandTester(&commands);
+    WordFilter words;
+    words.setSourceModel(&commands);
+    QAbstractItemModelTester wordTester(&words);
+    QAction open("&Open file"), save("&Save file");
+    commands.setActions({&open, &save});
+    words.setText("file op");
+    QCOMPARE(words.rowCount(), 1);
+    QCOMPARE(words.index(0, 0).data().toString(), QString("Open file"));
+  }
+
+  void runs() {
+    RunTableModel model;
+    QAbstractItemModelTester tester(&model);
+    std::vector<app::RunRow> rows(3);
+    for (int i = 0; i < 3; ++i) rows[static_cast<std::size_t>(i)].run = "r" + std::to_string(i);
+    model.setRuns(rows);
+    QSignalSpy notes(&model, &RunTableModel::notesEdited);
+    QVERIFY(model.setData(model.index(1, RunTableModel::kNotes), "good", Qt::EditRole));
+    QCOMPARE(notes.size(), 1);
+    QVERIFY(model.setData(model.index(2, RunTableModel::kName), Qt::Checked, Qt::CheckStateRole));
+    QCOMPARE(model.ticked(), QStringList{"r2"});
+    rows.erase(rows.begin());
+    model.setRuns(rows);
+    QCOMPARE(model.ticked(), QStringList{"r2"});
+    QCOMPARE(model.find("r2"), 1);
+  }
+
+  void placementAndBreakdown() {
+    PlacementModel placement;
+    QAbstractItemModelTester tester(&placement);
+    placement.setRanks(std::vector<app::RankPreview>(4));
+    QCOMPARE(placement.rowCount(), 4);
+    BreakdownModel breakdown;
+    QAbstractItemModelTester breakdownTester(&breakdown);
+    std::vector<BreakdownBar> bars(3);
+    bars[1].hasMeasured = true;
+    bars[1].measured = {0.001, 0.002, 0.003, 0, 0, 0.004};
+    breakdown.setBars(bars);
+    QCOMPARE(breakdown.rowCount(), 6);
+    QCOMPARE(breakdown.index(2, kPhaseCount + 2).data().toString(), QString("10.0 ms"));
+    breakdown.setBars({});
+  }
+
+  void formEditsPatchTheText() {
+    QTemporaryDir folder;
+    SpecDocument document(app::SpecKind::kRun, folder.filePath("recovery"));
+    document.start(kSpec, folder.filePath("tiny.yaml"));
+    FieldModel fields(&document);
+    QAbstractItemModelTester tester(&fields);
+    fields.setSections({{"training", {}}, {"training.optimizer", "Optimizer"}});
+    int batch = -1;
+    for (int row = 0; row < fields.rowCount(); ++row) {
+      if (fields.index(row, 0).data(FieldModel::kPathRole).toString() == "training.batch") batch = row;
+    }
+    QVERIFY(batch >= 0);
+    QCOMPARE(fields.index(batch, 1).data(Qt::EditRole).toString(), QString("64"));
+    QVERIFY(fields.setData(fields.index(batch, 1), "96", Qt::EditRole));
+    QVERIFY(document.text().contains("batch: 96"));
+    QVERIFY(document.text().contains("# the example"));
+    document.undoStack()->undo();
+    QCOMPARE(document.text(), QString(kSpec));
+    // A text that does not parse makes the form read-only.
+    document.type(QString(kSpec) + "training: [\n");
+    QVERIFY(!document.spec().readable());
+    QVERIFY(!(fields.flags(fields.index(batch, 1)) & Qt::ItemIsEditable));
+    document.undoStack()->undo();
+    QVERIFY(fields.flags(fields.index(batch, 1)) & Qt::ItemIsEditable);
+  }
+
+  void layersFollowTheText() {
+    QTemporaryDir folder;
+    SpecDocument document(app::SpecKind::kRun, folder.filePath("recovery"));
+    document.start(kSpec, folder.filePath("tiny.yaml"));
+    LayerTableModel layers(&document);
+    QAbstractItemModelTester tester(&layers);
+    QCOMPARE(layers.rowCount(), 3);
+    QCOMPARE(layers.index(1, LayerTableModel::kKind).data().toString(), QString("dense"));
+    QVERIFY(QTest::qWaitFor([&] { return layers.described(); }, 5000));
+    QCOMPARE(layers.parameters(), 784 * 16 + 16 + 16 * 10 + 10);
+    QVERIFY(document.insertItem("model.layers", 2, "dense: {units: 12}", "add").ok());
+    QCOMPARE(layers.rowCount(), 4);
+    QVERIFY(document.moveItem("model.layers", 2, 1, "move").ok());
+    QVERIFY(document.removeItem("model.layers", 1, "remove").ok());
+    QCOMPARE(layers.rowCount(), 3);
+    while (document.undoStack()->canUndo()) document.undoStack()->undo();
+    QCOMPARE(document.text(), QString(kSpec));
+  }
+
+  void typingMergesAndRecovers() {
+    QTemporaryDir folder;
+    const QString path = folder.filePath("tiny.yaml");
+    {
+      SpecDocument document(app::SpecKind::kRun, folder.filePath("recovery"));
+      document.start(kSpec, path);
+      QVERIFY(document.save(path).ok());
+      QString text = kSpec;
+      for (const char letter : std::string("# abc")) {
+        text += letter;
+        document.type(text);
+      }
+      QVERIFY(document.isModified());
+      QVERIFY(document.undoStack()->count() <= 3);
+      document.keepRecovery();
+    }
+    SpecDocument again(app::SpecKind::kRun, folder.filePath("recovery"));
+    QVERIFY(again.load(path).ok());
+    QVERIFY(again.recovered());
+    QVERIFY(again.text().endsWith("# abc"));
+    again.undoStack()->undo();
+    QCOMPARE(again.text(), QString(kSpec));
+  }
+
+  void hostsOfSshConfig() {
+    QTemporaryDir folder;
+    QFile config(folder.filePath("config")), more(folder.filePath("more"));
+    QVERIFY(config.open(QIODevice::WriteOnly) && more.open(QIODevice::WriteOnly));
+    config.write(("Host n1 n2 *.lab !bad\n  Port 22\nInclude " + more.fileName() + "\nHost n3\n").toUtf8());
+    more.write("host=n4\n");
+    config.close();
+    more.close();
+    QCOMPARE(sshConfigHosts(config.fileName()), (QStringList{"n1", "n2", "n4", "n3"}));
+    QVERIFY(sshConfigHosts(folder.filePath("absent")).isEmpty());
+  }
+
+  void numbersAsPeopleReadThem() {
+    QLocale::setDefault(QLocale(QLocale::English, QLocale::UnitedStates));
+    QCOMPARE(formatBytes(1536), QString("1.54 kB"));
+    QCOMPARE(formatBytes(0), QString("0 B"));
+    QCOMPARE(formatSeconds(0.00125), QString("1.25 ms"));
+    QCOMPARE(formatSeconds(42e-6), QString::fromUtf8("42 µs"));
+    QCOMPARE(formatDuration(3723), QString("1:02:03"));
+    QCOMPARE(formatPercent(0.9012, 1), QString("90.1 %"));
+    QCOMPARE(formatCount(101770), QString("101,770"));
+  }
+};
+
+QTEST_MAIN(ModelsTest)
+#include "models_test.moc"

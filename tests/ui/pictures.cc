@@ -1,0 +1,160 @@
+// Pictures of every page with real content, in light, dark and Chinese: ui_pictures FOLDER.
+#include <QApplication>
+#include <QtTest>
+#include <QtWidgets>
+
+#include "tests/ui/studio_fixture.h"
+#include "ui/dialogs/about_dialog.h"
+#include "ui/dialogs/add_host_dialog.h"
+#include "ui/dialogs/launch_dialog.h"
+#include "ui/dialogs/ssh_questions.h"
+#include "ui/models/node_table_model.h"
+#include "ui/pages/cluster_page.h"
+#include "ui/pages/history_page.h"
+#include "ui/pages/model_page.h"
+#include "ui/pages/run_page.h"
+#include "ui/pages/welcome_page.h"
+#include "ui/models/run_table_model.h"
+#include "ui/plots/plot_view.h"
+#include "ui/window/command_palette.h"
+
+using namespace lockstep;
+using namespace lockstep::ui;
+using lockstep::tests::examplePath;
+using lockstep::tests::StudioHome;
+
+namespace {
+
+QString folder;
+
+// Waits for background work and two frames, then takes the picture.
+void shoot(QWidget* widget, const QString& name) {
+  QThreadPool::globalInstance()->waitForDone(5000);
+  QTest::qWait(250);
+  widget->grab().save(folder + "/" + name + ".png");
+}
+
+QString copied(const StudioHome& home, const char* example) {
+  const QString path = home.path(example);
+  QFile::copy(QString::fromStdString(examplePath(example)), path);
+  QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
+  return path;
+}
+
+void fillNodes(ClusterPage* page) {
+  QVector<NodeRow> rows = page->nodes()->rows();
+  for (int i = 0; i < rows.size(); ++i) {
+    NodeRow& row = rows[i];
+    row.phase = i < 2 ? app::NodePhase::kConnected : app::NodePhase::kDeploying;
+    row.version = "5f1c0a9be27d4410";
+    row.cores = 8;
+    row.cpuName = "Intel Xeon";
+    row.detail = i < 2 ? QString() : QString("12 of 40 MB");
+    row.sampled = i < 2;
+    row.cpu = 0.35 + 0.4 * i;
+    row.memoryUsed = 5.2e9 + 4e9 * i;
+    row.memoryTotal = 1.6e10;
+    row.networkIn = 1.8e7;
+    row.networkOut = 1.7e7;
+    row.diskFree = 2.1e11;
+  }
+  page->nodes()->setRows(rows);
+}
+
+void shootAll(const QString& prefix, bool dark, const QString& language) {
+  StudioHome home;
+  const std::string done = home.addRun(0, app::RunPhase::kSucceeded, 3000);
+  home.addRun(1, app::RunPhase::kSucceeded, 2500);
+  home.addRun(2, app::RunPhase::kFailed, 900);
+  home.addRun(3, app::RunPhase::kStopped, 1800);
+  MainWindow window(home.options());
+  window.setDark(dark);
+  window.setLanguage(language);
+  window.resize(1400, 900);
+  window.show();
+  window.restoreDefaultLayout();
+  shoot(&window, prefix + "-welcome");
+  auto* model = qobject_cast<ModelPage*>(window.openFile(copied(home, "fashion-cnn.yaml")));
+  model->selectLayer(0);
+  shoot(&window, prefix + "-model");
+  auto* cluster = qobject_cast<ClusterPage*>(window.openFile(copied(home, "local-3.yaml")));
+  shoot(&window, prefix + "-cluster-idle");
+  fillNodes(cluster);
+  cluster->findChild<QTableView*>("nodeTable")->selectRow(1);
+  shoot(&window, prefix + "-cluster");
+  ClusterPage* fresh = window.newCluster();
+  shoot(&window, prefix + "-cluster-empty");
+  AddHostDialog add({"n1", "n2", "n3"}, {}, &window);
+  add.show();
+  shoot(&add, prefix + "-dialog-add-host");
+  add.close();
+  app::HostKeyQuestion question{"[n1.lab]:2201", "ssh-ed25519", "SHA256:uNiVztksCsDhcc0u9e8BgrJXVGDOcBz9F7Yl5cFJ3b4", "/home/anna/.ssh/known_hosts"};
+  HostKeyDialog key(question, &window);
+  key.show();
+  shoot(&key, prefix + "-dialog-host-key");
+  key.close();
+  app::SecretQuestion secret;
+  secret.account = "anna@n1.lab";
+  secret.keyFile = "/home/anna/.ssh/id_ed25519";
+  secret.attempt = 2;
+  SecretDialog passphrase(secret, &window);
+  passphrase.show();
+  shoot(&passphrase, prefix + "-dialog-passphrase");
+  passphrase.close();
+  AboutDialog about(&window);
+  about.show();
+  shoot(&about, prefix + "-dialog-about");
+  about.close();
+  Q_UNUSED(fresh);
+  LaunchDialog* launch = window.openLaunch(model, nullptr);
+  launch->chooseTarget(launch->findChild<QComboBox*>("launchCluster")->count() - 1);
+  (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
+  shoot(launch, prefix + "-launch");
+  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(1);
+  shoot(launch, prefix + "-launch-time");
+  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(2);
+  shoot(launch, prefix + "-launch-plan");
+  launch->reject();
+  RunPage* run = window.openRun(QString::fromStdString(done));
+  (void)QTest::qWaitFor([&] { return run->lossPlot()->sampleCount() > 0; }, 5000);
+  shoot(&window, prefix + "-run");
+  app::RunUpdate update;
+  update.slowChanged = true;
+  update.slow = app::SlowRank{2, "local3", 1.83, 0.00213, 1240, "backward", "stopped 40 % of the time; its core is shared with 1 other process"};
+  run->document()->take(update);
+  shoot(&window, prefix + "-run-straggler");
+  run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
+  shoot(&window, prefix + "-run-nodes");
+  run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(2);
+  shoot(&window, prefix + "-run-logs");
+  HistoryPage* history = window.openHistory();
+  (void)QTest::qWaitFor([&] { return history->runs()->rowCount() == 4; }, 5000);
+  for (int row : {0, 1, 3}) {
+    history->runs()->setData(history->runs()->index(row, 0), Qt::Checked, Qt::CheckStateRole);
+  }
+  history->selectRun(QString::fromStdString(done));
+  shoot(&window, prefix + "-history");
+  window.openFile(home.path("absent.yaml"));
+  shoot(&window, prefix + "-error");
+  window.findChild<QAction*>("actionPalette")->trigger();
+  shoot(&window, prefix + "-palette");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  qputenv("QT_QPA_PLATFORM", "offscreen");
+  QApplication app(argc, argv);
+  QApplication::setApplicationVersion("0.1.0");
+  if (argc < 2) {
+    fprintf(stderr, "usage: ui_pictures FOLDER [light|dark|chinese]\n");
+    return 2;
+  }
+  folder = argv[1];
+  QDir().mkpath(folder);
+  const QString only = argc > 2 ? argv[2] : "";
+  if (only.isEmpty() || only == "light") shootAll("light", false, "en");
+  if (only.isEmpty() || only == "dark") shootAll("dark", true, "en");
+  if (only.isEmpty() || only == "chinese") shootAll("chinese", false, "zh_CN");
+  return 0;
+}

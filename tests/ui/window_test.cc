@@ -1,0 +1,325 @@
+// The window, driven offscreen: every page is reachable, named, in tab order, translated, themed.
+#include <QtTest>
+#include <QtWidgets>
+
+#include "tests/ui/studio_fixture.h"
+#include "ui/dialogs/add_host_dialog.h"
+#include "ui/dialogs/launch_dialog.h"
+#include "ui/models/inspector_model.h"
+#include "ui/models/layer_table_model.h"
+#include "ui/models/node_table_model.h"
+#include "ui/models/run_table_model.h"
+#include "ui/pages/cluster_page.h"
+#include "ui/pages/history_page.h"
+#include "ui/pages/model_page.h"
+#include "ui/pages/run_page.h"
+#include "ui/pages/welcome_page.h"
+#include "ui/plots/plot_view.h"
+#include "ui/theme/theme.h"
+#include "ui/widgets/widgets.h"
+#include "ui/widgets/yaml_editor.h"
+#include "ui/window/language.h"
+
+using namespace lockstep;
+using namespace lockstep::ui;
+using lockstep::tests::examplePath;
+using lockstep::tests::StudioHome;
+
+namespace {
+
+bool wait(const std::function<bool()>& done, int limitMs = 10'000) { return QTest::qWaitFor(done, limitMs); }
+
+// What a person can reach with Tab below `root`, in order, each once.
+QWidgetList tabChain(QWidget* root) {
+  QWidgetList out;
+  QWidget* at = root->window();
+  do {
+    at = at->nextInFocusChain();
+    if (at->focusPolicy() & Qt::TabFocus && at->isVisibleTo(root) && root->isAncestorOf(at) && !at->focusProxy()) out << at;
+  } while (at != root->window());
+  return out;
+}
+
+// Parts Qt makes inside its own composite widgets.
+bool internalPart(const QWidget* widget) {
+  const QString name = widget->objectName();
+  if (name.startsWith("qt_")) return true;
+  for (const QWidget* at = widget->parentWidget(); at; at = at->parentWidget()) {
+    if (qobject_cast<const QComboBox*>(at) || qobject_cast<const QAbstractSpinBox*>(at) ||
+        qobject_cast<const QAbstractItemView*>(at) || qobject_cast<const QTabBar*>(at) ||
+        qobject_cast<const QLineEdit*>(at) || qobject_cast<const QHeaderView*>(at)) return true;
+  }
+  return qobject_cast<const QHeaderView*>(widget) || qobject_cast<const QScrollBar*>(widget);
+}
+
+}  // namespace
+
+class WindowTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void init() {
+    home_ = std::make_unique<StudioHome>();
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->show();
+    QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
+  }
+  void cleanup() {
+    window_.reset();
+    home_.reset();
+    Language::instance().set("en");
+  }
+
+  void everyPageIsNamedAndInTabOrder() {
+    const std::string run = home_->addRun(0, app::RunPhase::kSucceeded, 500);
+    QList<QWidget*> roots;
+    roots << window_->openWelcome();
+    roots << window_->openFile(QString::fromStdString(examplePath("local-3.yaml")));
+    auto* model = qobject_cast<ModelPage*>(window_->openFile(QString::fromStdString(examplePath("fashion-cnn.yaml"))));
+    roots << model << window_->openRun(QString::fromStdString(run)) << window_->openHistory();
+    roots << new AddHostDialog({"n1"}, {}, window_.get());
+    LaunchDialog* launch = window_->openLaunch(model, nullptr);
+    roots << launch;
+    for (QWidget* root : roots) {
+      QVERIFY(root);
+      if (auto* page = qobject_cast<Page*>(root)) {
+        auto* tabs = window_->findChild<QTabWidget*>("documents");
+        if (tabs->indexOf(page) < 0) continue;   // the welcome page made room
+        tabs->setCurrentWidget(page);
+      }
+      QVERIFY2(!root->objectName().isEmpty(), root->metaObject()->className());
+      QVERIFY2(!root->accessibleName().isEmpty(), qPrintable(root->objectName()));
+      int reachable = 0;
+      for (QWidget* widget : root->findChildren<QWidget*>()) {
+        const bool focusable = widget->focusPolicy() & Qt::TabFocus;
+        if (!focusable || internalPart(widget)) continue;
+        if (qobject_cast<QScrollArea*>(widget)) continue;
+        QVERIFY2(!widget->objectName().isEmpty(),
+                 qPrintable(root->objectName() + " has an unnamed " + widget->metaObject()->className()));
+        const bool named = !widget->accessibleName().isEmpty() ||
+                           (qobject_cast<QAbstractButton*>(widget) && !qobject_cast<QAbstractButton*>(widget)->text().isEmpty());
+        QVERIFY2(named || qobject_cast<QTabBar*>(widget),
+                 qPrintable(root->objectName() + "/" + widget->objectName() + " has no accessible name"));
+        ++reachable;
+      }
+      QVERIFY(reachable > 0);
+      const QWidgetList chain = tabChain(root);
+      QVERIFY2(!chain.isEmpty(), qPrintable(root->objectName()));
+      // Down the page: what comes first in the chain does not lie below everything else.
+      if (chain.size() > 1 && root->isVisible()) {
+        const int first = chain.first()->mapTo(root, QPoint()).y();
+        const int last = chain.last()->mapTo(root, QPoint()).y();
+        QVERIFY2(first <= last, qPrintable(QString("%1: %2 before %3").arg(root->objectName(),
+                 chain.first()->objectName(), chain.last()->objectName())));
+      }
+    }
+    launch->close();
+  }
+
+  void formAndTextAreOneDocument() {
+    const QString path = home_->path("cnn.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-cnn.yaml")), path));
+    QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
+    auto* page = qobject_cast<ModelPage*>(window_->openFile(path));
+    QVERIFY(page);
+    auto* editor = page->findChild<YamlEditor*>("yamlEditor");
+    const QString before = editor->toPlainText();
+    page->selectLayer(1);
+    page->addLayer("dense: {units: 64, activation: relu}");
+    QVERIFY(editor->toPlainText().contains("units: 64"));
+    QVERIFY(page->isModified());
+    QAction* undo = window_->findChild<QAction*>("actionUndo");
+    QVERIFY(undo->isEnabled());
+    undo->trigger();
+    QCOMPARE(editor->toPlainText(), before);
+    QVERIFY(!page->isModified());
+    // By hand: an error is marked at its line.
+    editor->setFocus();
+    QTextCursor cursor = editor->document()->find("kernel");
+    cursor.insertText("kernal");
+    QVERIFY(!editor->marks().isEmpty());
+    QCOMPARE(editor->marks()[0].line, editor->document()->find("kernal").blockNumber() + 1);
+    QVERIFY(page->findChild<QListWidget*>("problemList")->isVisibleTo(page));
+    QVERIFY(!page->findChild<QPushButton*>("modelLaunchButton")->isEnabled());
+    undo->trigger();
+    QCOMPARE(editor->toPlainText(), before);
+    QVERIFY(page->findChild<QPushButton*>("modelLaunchButton")->isEnabled());
+    // Saved through the action.
+    page->addLayer("dense: {units: 64, activation: relu}");
+    window_->findChild<QAction*>("actionSave")->trigger();
+    QFile saved(path);
+    QVERIFY(saved.open(QIODevice::ReadOnly));
+    QCOMPARE(QString::fromUtf8(saved.readAll()), editor->toPlainText());
+    QVERIFY(!page->isModified());
+  }
+
+  void hostsAreAddedToTheText() {
+    ClusterPage* page = window_->newCluster();
+    QVERIFY(page);
+    page->addHost();
+    auto* dialog = page->findChild<AddHostDialog*>();
+    QVERIFY(dialog);
+    QVERIFY(!dialog->findChild<QPushButton*>("addHostDialogAccept")->isEnabled());
+    dialog->findChild<QComboBox*>("addHostHost")->setEditText("anna@n1.lab");
+    dialog->findChild<QSpinBox*>("addHostPort")->setValue(2201);
+    QCOMPARE(dialog->findChild<QLineEdit*>("addHostName")->text(), QString("n1"));
+    dialog->findChild<QPushButton*>("addHostDialogAccept")->click();
+    QCOMPARE(page->nodes()->rowCount(), 1);
+    QCOMPARE(page->nodes()->rows()[0].name, QString("n1"));
+    QCOMPARE(page->nodes()->rows()[0].target, QString("anna@n1.lab"));
+    QVERIFY2(page->document()->spec().ok(), qPrintable(page->document()->text()));
+    page->undoStack()->undo();
+    QCOMPARE(page->nodes()->rowCount(), 0);
+  }
+
+  void launchDialogPredictsAndShowsTheCommand() {
+    auto* model = qobject_cast<ModelPage*>(window_->openFile(QString::fromStdString(examplePath("fashion-mlp.yaml"))));
+    LaunchDialog* dialog = window_->openLaunch(model, nullptr);
+    QVERIFY(dialog);
+    QVERIFY(wait([&] { return dialog->ready(); }));
+    QCOMPARE(dialog->preview()->ranks.size(), std::size_t{3});
+    QVERIFY(dialog->command().contains("--local 3"));
+    dialog->findChild<QSpinBox*>("launchNodes")->setValue(2);
+    dialog->findChild<QSpinBox*>("launchBatch")->setValue(100);
+    QVERIFY(dialog->command().contains("--set training.batch=100"));
+    QVERIFY(wait([&] { return dialog->ready() && dialog->preview()->ranks.size() == 2; }));
+    QCOMPARE(dialog->findChild<QTableView*>("placementTable")->model()->rowCount(), 2);
+    QCOMPARE(dialog->findChild<QTableView*>("placementTable")->model()->index(0, 4).data().toString(), QString("50"));
+    QVERIFY(dialog->findChild<QPlainTextEdit*>("planText")->toPlainText().size() > 100);
+    dialog->reject();
+    QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
+  }
+
+  void runPageShowsHistory() {
+    const std::string run = home_->addRun(0, app::RunPhase::kSucceeded, 2000);
+    RunPage* page = window_->openRun(QString::fromStdString(run));
+    QVERIFY(wait([&] { return page->document()->loaded() && page->lossPlot()->sampleCount() >= 2000; }));
+    QCOMPARE(page->document()->row().phase, app::RunPhase::kSucceeded);
+    QCOMPARE(page->findChild<QTableView*>("logTable")->model()->rowCount(), 90);
+    QVERIFY(page->straggler().isEmpty());
+    QVERIFY(!page->findChild<QPushButton*>("killButton")->isVisibleTo(page));
+    // What a recorder would tell.
+    app::RunUpdate update;
+    update.run = run;
+    update.slowChanged = true;
+    update.slow = app::SlowRank{2, "local3", 1.8, 0.002, 120, "backward", "stopped 40 % of the time"};
+    update.breakdown = {{0, 0, .001, .002, .003, 0, .001, .007}, {1, 0, .001, .002, .003, 0, .001, .007}, {2, 0, .002, .004, 0, 0, .001, .007}};
+    update.series.push_back({"loss", {{1999, 9}, {2001, 0.5}}});
+    page->document()->take(update);
+    QVERIFY(page->straggler().contains("2"));
+    QVERIFY(page->straggler().contains("local3"));
+    QCOMPARE(page->document()->lastStep(), 2001);
+    QCOMPARE(page->document()->series("loss")->raw().size(), std::size_t{2001});  // the overlap once
+    update = {};
+    update.slowChanged = true;
+    page->document()->take(update);
+    QVERIFY(page->straggler().isEmpty());
+  }
+
+  void historyFindsExportsAndDeletes() {
+    const std::string first = home_->addRun(0, app::RunPhase::kSucceeded, 300);
+    const std::string second = home_->addRun(1, app::RunPhase::kFailed, 300);
+    HistoryPage* page = window_->openHistory();
+    QVERIFY(wait([&] { return page->runs()->rowCount() == 2; }));
+    page->findChild<QLineEdit*>("historySearch")->setText("mlp");
+    QVERIFY(wait([&] { return page->runs()->rowCount() == 1; }));
+    page->findChild<QLineEdit*>("historySearch")->clear();
+    QVERIFY(wait([&] { return page->runs()->rowCount() == 2; }));
+    for (int row = 0; row < 2; ++row) {
+      page->runs()->setData(page->runs()->index(row, RunTableModel::kName), Qt::Checked, Qt::CheckStateRole);
+    }
+    QVERIFY(wait([&] { return page->overlay()->series().size() == 2 && page->overlay()->sampleCount() == 600; }));
+    page->selectRun(QString::fromStdString(first));
+    const QString csv = home_->path("run.csv");
+    page->exportTo(csv);
+    QVERIFY(wait([&] { return QFileInfo(csv).size() > 1000; }));
+    page->runs()->setData(page->runs()->index(page->runs()->find(QString::fromStdString(second)), RunTableModel::kNotes), "see log", Qt::EditRole);
+    page->selectRun(QString::fromStdString(first));
+    page->findChild<QPushButton*>("deleteRunButton")->click();
+    QVERIFY(page->message()->isVisibleTo(page));
+    page->message()->findChild<QPushButton*>("messageAction")->click();
+    QVERIFY(wait([&] { return page->runs()->rowCount() == 1; }));
+    QVERIFY(wait([&] { return page->runs()->runs()[0].notes == "see log"; }));
+  }
+
+  void languageAndThemeSwitchWithoutRestart() {
+    auto* page = window_->openFile(QString::fromStdString(examplePath("local-3.yaml")));
+    auto* connectButton = page->findChild<QPushButton*>("connectButton");
+    QCOMPARE(connectButton->text(), QString("Connect"));
+    window_->findChild<QAction*>("actionChinese")->trigger();
+    QVERIFY(wait([&] { return connectButton->text() == QString::fromUtf8("连接"); }));
+    QVERIFY(window_->findChild<QAction*>("actionChinese")->isChecked());
+    window_->findChild<QAction*>("actionEnglish")->trigger();
+    QVERIFY(wait([&] { return connectButton->text() == "Connect"; }));
+    const QColor light = window_->palette().color(QPalette::Window);
+    window_->findChild<QAction*>("actionDark")->trigger();
+    QVERIFY(window_->palette().color(QPalette::Window).lightness() < light.lightness());
+    window_->findChild<QAction*>("actionDark")->trigger();
+    QCOMPARE(window_->palette().color(QPalette::Window), light);
+  }
+
+  void paletteRunsCommands() {
+    window_->findChild<QAction*>("actionPalette")->trigger();
+    auto* edit = window_->findChild<QLineEdit*>("commandPaletteEdit");
+    QVERIFY(edit->isVisible());
+    QTest::keyClicks(edit, "history");
+    QTest::keyClick(edit, Qt::Key_Return);
+    QVERIFY(qobject_cast<HistoryPage*>(window_->currentPage()));
+    QVERIFY(!edit->isVisible());
+  }
+
+  void documentsAndLayoutComeBack() {
+    const QString path = home_->path("mine.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(examplePath("local-3.yaml")), path));
+    window_->openFile(path);
+    window_->openHistory();
+    window_->findChild<QDockWidget*>("inspectorDock")->hide();
+    window_->close();
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->restoreSession();
+    window_->show();
+    QCOMPARE(window_->pages().size(), 2);
+    QVERIFY(qobject_cast<HistoryPage*>(window_->currentPage()));
+    QVERIFY(!window_->findChild<QDockWidget*>("inspectorDock")->isVisible());
+    window_->findChild<QAction*>("actionDefaultLayout")->trigger();
+    QVERIFY(window_->findChild<QDockWidget*>("inspectorDock")->isVisible());
+  }
+
+  void droppedFilesOpen() {
+    QMimeData data;
+    data.setUrls({QUrl::fromLocalFile(QString::fromStdString(examplePath("fashion-mlp.yaml")))});
+    QDragEnterEvent enter(QPoint(10, 10), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+    QCoreApplication::sendEvent(window_.get(), &enter);
+    QVERIFY(enter.isAccepted());
+    QDropEvent drop(QPointF(10, 10), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+    QCoreApplication::sendEvent(window_.get(), &drop);
+    QVERIFY(qobject_cast<ModelPage*>(window_->currentPage()));
+  }
+
+  void missingFileSaysWhatAndWhy() {
+    QVERIFY(!window_->openFile(home_->path("absent.yaml")));
+    MessagePanel* message = window_->currentPage()->message();
+    QVERIFY(message->isVisibleTo(window_->currentPage()));
+    QVERIFY(message->what().contains("absent.yaml"));
+    QVERIFY(!message->details().isEmpty());
+  }
+
+  void unsavedTabAsksInThePage() {
+    const QString path = home_->path("mine.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-mlp.yaml")), path));
+    auto* page = qobject_cast<ModelPage*>(window_->openFile(path));
+    page->addLayer("dense: {units: 8}");
+    QPointer<Page> alive(page);
+    window_->findChild<QAction*>("actionCloseTab")->trigger();
+    QVERIFY(window_->pages().contains(page));
+    page->message()->findChild<QPushButton*>("messageAction")->click();
+    QVERIFY(wait([&] { return alive.isNull(); }));
+  }
+
+ private:
+  std::unique_ptr<StudioHome> home_;
+  std::unique_ptr<MainWindow> window_;
+};
+
+QTEST_MAIN(WindowTest)
+#include "window_test.moc"
