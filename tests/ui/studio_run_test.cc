@@ -151,16 +151,18 @@ class StudioRunTest : public QObject {
     QVERIFY(model);
     QVERIFY2(model->document()->spec().ok(), qPrintable(model->document()->text()));
 
-    LaunchDialog* dialog = window_->openLaunch(model, cluster);
+    QPointer<LaunchDialog> dialog = window_->openLaunch(model, cluster);
+    QVERIFY(dialog);
+    const auto refused = [&] { return dialog ? dialog->findChild<MessagePanel*>()->details() : QString(); };
     if (!cluster) dialog->findChild<QSpinBox*>("launchNodes")->setValue(ranks);
     dialog->findChild<QCheckBox*>("launchMeasure")->setChecked(false);
     QVERIFY(wait([&] { return dialog->ready() && dialog->findChild<QPushButton*>("launchDialogAccept")->isEnabled(); }));
     QCOMPARE(static_cast<int>(dialog->preview()->ranks.size()), ranks);
     QString run;
-    connect(dialog, &LaunchDialog::launched, this, [&](const QString& id) { run = id; });
+    connect(dialog.data(), &LaunchDialog::launched, this, [&](const QString& id) { run = id; });
     dialog->findChild<QPushButton*>("launchDialogAccept")->click();
-    QVERIFY2(wait([&] { return !run.isEmpty() || !dialog->findChild<MessagePanel*>()->details().isEmpty(); }, 90'000), "the launch did not end");
-    QVERIFY2(!run.isEmpty(), qPrintable(dialog->findChild<MessagePanel*>()->details()));
+    QVERIFY2(wait([&] { return !run.isEmpty() || !refused().isEmpty(); }, 90'000), "the launch did not end");
+    QVERIFY2(!run.isEmpty(), qPrintable(refused()));
     collectLocal();
 
     auto* page = qobject_cast<RunPage*>(window_->currentPage());

@@ -29,14 +29,16 @@ namespace {
 
 bool wait(const std::function<bool()>& done, int limitMs = 10'000) { return QTest::qWaitFor(done, limitMs); }
 
-// What a person can reach with Tab below `root`, in order, each once.
+// What a person can reach with Tab below `root`, in order, each once; a dialog starts where its
+// focus is.
 QWidgetList tabChain(QWidget* root) {
   QWidgetList out;
-  QWidget* at = root->window();
+  QWidget* const start = root->isWindow() && root->focusWidget() ? root->focusWidget() : root->window();
+  QWidget* at = start;
   do {
-    at = at->nextInFocusChain();
     if (at->focusPolicy() & Qt::TabFocus && at->isVisibleTo(root) && root->isAncestorOf(at) && !at->focusProxy()) out << at;
-  } while (at != root->window());
+    at = at->nextInFocusChain();
+  } while (at != start);
   return out;
 }
 
@@ -283,6 +285,18 @@ class WindowTest : public QObject {
     QVERIFY(!window_->findChild<QDockWidget*>("inspectorDock")->isVisible());
     window_->findChild<QAction*>("actionDefaultLayout")->trigger();
     QVERIFY(window_->findChild<QDockWidget*>("inspectorDock")->isVisible());
+  }
+
+  void runsThatGoOnAreOpenedAgain() {
+    const std::string run = home_->addRun(0, app::RunPhase::kRunning, 200);
+    home_->addRun(1, app::RunPhase::kSucceeded, 200);
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->show();
+    window_->restoreSession();
+    RunPage* page = nullptr;
+    QVERIFY(wait([&] { return (page = qobject_cast<RunPage*>(window_->currentPage())) != nullptr; }));
+    QCOMPARE(page->document()->run().toStdString(), run);
+    QVERIFY(wait([&] { return page->lossPlot()->sampleCount() >= 200; }));
   }
 
   void droppedFilesOpen() {

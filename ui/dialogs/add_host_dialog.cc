@@ -73,6 +73,7 @@ AddHostDialog::AddHostDialog(const QStringList& knownHosts, const QStringList& t
   });
   connect(name_, &QLineEdit::textEdited, this, [this] { nameTyped_ = true; });
   connect(name_, &QLineEdit::textChanged, this, &AddHostDialog::check);
+  host_->setFocus();
   retranslate();
   check();
 }

@@ -42,18 +42,6 @@ void Dialog::changeEvent(QEvent* event) {
   QDialog::changeEvent(event);
 }
 
-void Dialog::showEvent(QShowEvent* event) {
-  QWidget* last = nullptr;
-  for (QWidget* at = nextInFocusChain(); at != this; at = at->nextInFocusChain()) {
-    if (at != reject_ && at != accept_ && at->window() == this && at->focusPolicy() & Qt::TabFocus) last = at;
-  }
-  if (last) {
-    setTabOrder(last, reject_);
-    setTabOrder(reject_, accept_);
-  }
-  QDialog::showEvent(event);
-}
-
 void Dialog::setHeading(const QString& title, const QString& text) {
   setWindowTitle(title);
   setAccessibleName(title);

@@ -60,7 +60,10 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   connect(document_, &RunDocument::rowChanged, this, &RunPage::refreshRow);
   connect(document_, &RunDocument::seriesAdded, this, &RunPage::placeSeries);
   connect(document_, &RunDocument::breakdownChanged, this, &RunPage::refreshBreakdown);
-  connect(document_, &RunDocument::slowChanged, this, &RunPage::refreshSlow);
+  connect(document_, &RunDocument::slowChanged, this, [this] {
+    refreshSlow();
+    if (document_->slow()) Q_EMIT alert(int(Tone::kWarning), title(), slowHead_->text());
+  });
   connect(document_, &RunDocument::dataChanged, this, [this] {
     stepGroup_->dataChanged();
     timeGroup_->dataChanged();
@@ -471,7 +474,6 @@ void RunPage::refreshSlow() {
   slowText_->setText(lines.join('\n'));
   slowText_->show();
   refreshBreakdown();
-  Q_EMIT alert(int(Tone::kWarning), title(), slowHead_->text());
 }
 
 QVector<InspectorRow> RunPage::inspectorRows() const {

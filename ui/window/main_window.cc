@@ -564,6 +564,7 @@ void MainWindow::closeTab(int index, bool force) {
   page->disconnect(this);
   page->deleteLater();
   if (tabs_->count() == 0) openWelcome();
+  rememberSession();
 }
 
 void MainWindow::currentChanged() {
@@ -581,6 +582,7 @@ void MainWindow::currentChanged() {
   refreshInspector();
   refreshActions();
   refreshTitles();
+  rememberSession();
 }
 
 void MainWindow::refreshTitles() {
@@ -769,6 +771,34 @@ void MainWindow::restoreSession() {
   for (Page* page : pages()) {
     if (page->key() == current) tabs_->setCurrentWidget(page);
   }
+  restoring_ = false;
+  runInBackground(
+      this,
+      [folder = workspace_->home().historyFolder()]() -> QStringList {
+        QStringList going;
+        auto history = app::History::open(folder);
+        if (!history) return going;
+        if (auto rows = (*history)->list({}, kRunsInNavigator)) {
+          for (const auto& row : *rows) {
+            if (row.phase == app::RunPhase::kRunning || row.phase == app::RunPhase::kStopping) {
+              going << QString::fromStdString(row.run);
+            }
+          }
+        }
+        return going;
+      },
+      [this](const QStringList& going) {
+        for (const QString& run : going) openRun(run);
+      });
+}
+
+void MainWindow::rememberSession() {
+  if (restoring_) return;
+  QSettings& store = workspace_->settings().store();
+  QStringList open;
+  for (Page* page : pages()) open << page->key();
+  store.setValue("window/open", open);
+  store.setValue("window/current", currentPage() ? currentPage()->key() : QString());
 }
 
 void MainWindow::setDark(bool dark) {
@@ -790,13 +820,11 @@ void MainWindow::restyle() {
 
 void MainWindow::closeEvent(QCloseEvent* event) {
   Settings& settings = workspace_->settings();
-  QStringList open;
+  restoring_ = false;
+  rememberSession();
   for (Page* page : pages()) {
-    open << page->key();
     if (auto* spec = qobject_cast<SpecPage*>(page); spec && spec->isModified()) spec->document()->keepRecovery();
   }
-  settings.store().setValue("window/open", open);
-  settings.store().setValue("window/current", currentPage() ? currentPage()->key() : QString());
   settings.store().setValue("window/geometry", saveGeometry());
   settings.store().setValue("window/state", saveState(kStateVersion));
   settings.store().sync();

@@ -54,7 +54,8 @@ class MainWindow : public QMainWindow {
   LaunchDialog* openLaunch(ModelPage* model, ClusterPage* cluster);
   // Example files by name without ending, "" for none; opens the launch dialog where both are given.
   void openExample(const QString& model, const QString& cluster);
-  void restoreSession();               // documents open when the studio was closed
+  // Documents open when the studio was closed or killed, and every run that still goes on.
+  void restoreSession();
   void restoreDefaultLayout();
   void setDark(bool dark);
   void setLanguage(const QString& code);
@@ -82,6 +83,7 @@ class MainWindow : public QMainWindow {
   void refreshNavigator();
   void refreshInspector();
   void refreshJobs();
+  void rememberSession();
   void fillRecent();
   void note(Tone tone, const QString& where, const QString& text);
   void askOpen();
@@ -115,6 +117,7 @@ class MainWindow : public QMainWindow {
   QHash<QString, const char*> actionIcons_;
   QMenu* recentMenu_ = nullptr;
   QList<QMenu*> menus_;
+  bool restoring_ = true;               // until restoreSession() what was open is not overwritten
   QByteArray defaultState_;
   int navigatorGeneration_ = 0;
   std::vector<app::RunRow> runs_;
