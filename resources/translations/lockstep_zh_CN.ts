@@ -2407,10 +2407,6 @@ It uses:
     <context>
         <name>lockstep::ui::SpecPage</name>
         <message>
-            <source>%1. Expected: %2</source>
-            <translation>%1。应为：%2</translation>
-        </message>
-        <message>
             <source>Line %1: %2</source>
             <translation>第 %1 行：%2</translation>
         </message>
@@ -2425,6 +2421,10 @@ It uses:
         <message>
             <source>Problems in the spec</source>
             <translation>规格中的问题</translation>
+        </message>
+        <message>
+            <source>%1: %2</source>
+            <translation>%1：%2</translation>
         </message>
     </context>
     <context>

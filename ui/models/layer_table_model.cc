@@ -145,7 +145,7 @@ QVariant LayerTableModel::data(const QModelIndex& index, int role) const {
     case kName: return row.name.empty() ? tr("layer %1").arg(index.row() + 1) : QString::fromStdString(row.name);
     case kKind: return QString::fromStdString(row.kind);
     case kOutput:
-      return row.output.empty() ? dash : QString::fromStdString(row.output).replace('x', QString::fromUtf8(" × "));
+      return row.output.empty() ? dash : QString::fromStdString(row.output).replace('x', QString::fromUtf8("×"));
     case kParameters: return row.output.empty() ? dash : formatCount(row.parameters);
     case kFlops: return row.output.empty() ? dash : formatFlops(row.forwardFlops);
     case kMemory: return row.output.empty() ? dash : formatBytes(static_cast<double>(row.activationBytes));

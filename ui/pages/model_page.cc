@@ -70,7 +70,7 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   table_->setObjectName("layerTable");
   table_->setModel(layers_);
   dressTable(table_);
-  setColumns(table_, {92, 96, 100, 98, 86, 84});
+  setColumns(table_, {92, 112, 86, 98, 90, 84});
   layerCard_->body()->addWidget(table_);
 
   fieldCard_ = new Card("fieldCard", this);

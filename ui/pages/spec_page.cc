@@ -56,7 +56,7 @@ void SpecPage::documentChanged() {
   for (const auto& problem : spec.problems()) {
     const QString what = QString::fromStdString(problem.what);
     const QString expected = QString::fromStdString(problem.expected);
-    const QString text = expected.isEmpty() ? what : tr("%1. Expected: %2").arg(what, expected);
+    const QString text = expected.isEmpty() ? what : tr("%1: %2").arg(what, expected);
     marks << TextMark{problem.line, problem.column, text};
     auto* item = new QListWidgetItem(Theme::instance().icon("error", Tone::kBad),
                                      problem.line > 0 ? tr("Line %1: %2").arg(problem.line).arg(text) : text,
