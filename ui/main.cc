@@ -19,9 +19,10 @@ int main(int argc, char** argv) {
   const QCommandLineOption home("home", "Folder for settings and history.", "DIR");
   const QCommandLineOption ssh("ssh-config", "SSH configuration instead of ~/.ssh/config.", "FILE");
   const QCommandLineOption examples("examples", "Folder of example specs.", "DIR");
-  const QCommandLineOption example("open-example", "Opens an example run spec, ready to launch.", "NAME");
-  const QCommandLineOption cluster("cluster", "The example cluster to launch it on.", "NAME");
-  parser.addOptions({home, ssh, examples, example, cluster});
+  const QCommandLineOption open("open", "Opens a run spec, ready to launch.", "FILE");
+  const QCommandLineOption example("open-example", "The same with an example.", "NAME");
+  const QCommandLineOption cluster("cluster", "What to launch it on: a file, or an example's name.", "CLUSTER");
+  parser.addOptions({home, ssh, examples, open, example, cluster});
   parser.addPositionalArgument("files", "Clusters and run specs to open.", "[files…]");
   parser.process(app);
 
@@ -38,6 +39,7 @@ int main(int argc, char** argv) {
   window.restoreSession();
   for (const QString& file : parser.positionalArguments()) window.openFile(file);
   window.show();
-  if (parser.isSet(example)) window.openExample(parser.value(example), parser.value(cluster));
+  if (parser.isSet(open)) window.openReady(parser.value(open), parser.value(cluster));
+  if (parser.isSet(example)) window.openReady(parser.value(example), parser.value(cluster));
   return QApplication::exec();
 }

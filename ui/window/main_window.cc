@@ -165,7 +165,7 @@ void MainWindow::makeActions() {
   });
   command("actionHistory", "history", QKeySequence(Qt::CTRL | Qt::Key_Y), [this] { openHistory(); });
   command("actionWelcome", "home", {}, [this] { openWelcome(); });
-  command("actionRunHere", "play", {}, [this] { openExample("fashion-cnn", "local-3"); });
+  command("actionRunHere", "play", {}, [this] { openReady("fashion-cnn", "local-3"); });
   command("actionPalette", "command", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P),
           [this] { palette_->popUp(allActions()); });
   command("actionNextTab", nullptr, QKeySequence(Qt::CTRL | Qt::Key_PageDown), [this] {
@@ -459,7 +459,7 @@ WelcomePage* MainWindow::openWelcome() {
   });
   connect(page, &WelcomePage::openWanted, this, &MainWindow::askOpen);
   connect(page, &WelcomePage::newClusterWanted, this, &MainWindow::newCluster);
-  connect(page, &WelcomePage::runHereWanted, this, [this] { openExample("fashion-cnn", "local-3"); });
+  connect(page, &WelcomePage::runHereWanted, this, [this] { openReady("fashion-cnn", "local-3"); });
   page->setExamples(workspace_->examples());
   page->setRecent(workspace_->settings().recentFiles());
   addPage(page);
@@ -527,8 +527,9 @@ LaunchDialog* MainWindow::openLaunch(ModelPage* model, ClusterPage* cluster) {
   return launch_;
 }
 
-void MainWindow::openExample(const QString& model, const QString& cluster) {
+void MainWindow::openReady(const QString& model, const QString& cluster) {
   const auto open = [this](const QString& name) -> Page* {
+    if (!name.isEmpty() && QFileInfo(name).isFile()) return openFile(name);
     for (const QString& path : workspace_->examples()) {
       if (QFileInfo(path).completeBaseName() != name) continue;
       const QString copy = workspace_->copyOfExample(path);

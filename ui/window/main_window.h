@@ -52,8 +52,9 @@ class MainWindow : public QMainWindow {
   // The launch dialog for a model page (null: the current or last one), on that cluster page
   // (null: the first open one, or this machine).
   LaunchDialog* openLaunch(ModelPage* model, ClusterPage* cluster);
-  // Example files by name without ending, "" for none; opens the launch dialog where both are given.
-  void openExample(const QString& model, const QString& cluster);
+  // Files, or examples by name without ending (a copy in the home is opened); "" for none. Connects
+  // the cluster's nodes and opens the launch dialog.
+  void openReady(const QString& model, const QString& cluster);
   // Documents open when the studio was closed or killed, and every run that still goes on.
   void restoreSession();
   void restoreDefaultLayout();
