@@ -84,6 +84,17 @@ class SyntheticImages : public data::Dataset {
   std::vector<data::Field> fields_;
 };
 
+// Debian's dataset-fashion-mnist; null where it is not installed.
+inline const data::Dataset* fashionMnist() {
+  static const auto dataset = [] {
+    const std::string folder = "/usr/share/datasets/fashion-mnist/";
+    auto opened = data::openIdx({folder + "train-images-idx3-ubyte.gz",
+                                 folder + "train-labels-idx1-ubyte.gz", "", ""}, 10);
+    return opened.ok() ? std::move(opened).value() : nullptr;
+  }();
+  return dataset.get();
+}
+
 inline cluster::Cluster oneHost(int ranks, int cores = 2) {
   cluster::Cluster cluster;
   cluster.hosts = {{"host", cores}};
@@ -101,7 +112,8 @@ struct RunSettings {
   DType compute = DType::kF64;
   passes::Optimizer optimizer;
   std::int64_t bucketBytes = 0;
-  std::int64_t samples = 960;
+  std::int64_t samples = 960;            // of synthetic images, where no data set is given
+  const data::Dataset* train = nullptr;  // e.g. Fashion-MNIST
   runtime::TrainerOptions trainer;
 };
 
@@ -159,7 +171,8 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
   RunOutcome out;
   out.events.resize(ranks);
   out.ranks.assign(ranks, makeError(Code::kInternal, "did not run"));
-  const SyntheticImages train(settings.samples), evaluate(200);
+  const SyntheticImages synthetic(settings.samples), evaluate(200);
+  const data::Dataset& train = settings.train != nullptr ? *settings.train : synthetic;
   auto group = comm::makeInProcessGroup(settings.ranks, 30'000'000'000);
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;

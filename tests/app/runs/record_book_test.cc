@@ -1,0 +1,196 @@
+// What needs no node: previews, identities, the book of records.
+#include <QtTest>
+
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+#include <cmath>
+
+#include "app/runs/preview.h"
+#include "app/runs/record_book.h"
+#include "app/runs/tls.h"
+#include "app/specs/spec_text.h"
+
+using namespace lockstep;
+using namespace lockstep::app;
+
+namespace {
+
+LaunchRequest requestFor(const std::string& example, int nodes, const std::string& comm = {}) {
+  auto spec = loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR) + "/resources/examples/" + example + ".yaml");
+  if (!spec.ok()) qFatal("%s", spec.error().text().c_str());
+  LaunchRequest request;
+  request.spec = spec->spec;
+  request.cluster = localCluster(nodes, "/nowhere", comm).spec;
+  return request;
+}
+
+run::v1::Record stepsRecord(std::uint64_t sequence, int rank, std::int64_t first, int count,
+                            double forwardSeconds) {
+  run::v1::Record record;
+  record.set_sequence(sequence);
+  auto* chunk = record.mutable_steps();
+  chunk->set_rank(rank);
+  chunk->set_first_step(first);
+  for (int i = 0; i < count; ++i) {
+    const std::int64_t begin = (first + i) * 20'000'000;
+    chunk->add_begin_ns(i == 0 ? begin : 20'000'000);
+    chunk->add_duration_ns(20'000'000);
+    chunk->add_loss(1.0 / static_cast<double>(first + i));
+    chunk->add_correct(0.5f);
+    chunk->add_data(0.0001f);
+    chunk->add_forward(static_cast<float>(forwardSeconds));
+    chunk->add_backward(0);
+    chunk->add_communication(static_cast<float>(0.0199 - forwardSeconds));
+    chunk->add_optimizer(0);
+    chunk->add_arrival_ns(static_cast<std::int64_t>(forwardSeconds * 1e9) + 100'000);
+    chunk->add_samples(64);
+  }
+  return record;
+}
+
+const RunBatch::Series* find(const RunBatch& batch, const std::string& name) {
+  for (const auto& series : batch.series)
+    if (series.name == name) return &series;
+  return nullptr;
+}
+
+RunRow rowOf(int world) {
+  RunRow row;
+  row.run = "r";
+  row.world = world;
+  return row;
+}
+
+}  // namespace
+
+class RecordBookTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void previewsSayWhoDoesWhat() {
+    for (const std::string example : {"fashion-mlp", "fashion-cnn"}) {
+      auto preview = makePreview(requestFor(example, 3), {{"local1", "h", 2}, {"local2", "h", 2}, {"local3", "h", 2}});
+      QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+      QCOMPARE(preview->ranks.size(), std::size_t{3});
+      QCOMPARE(preview->comm, std::string("gloo"));
+      std::int64_t samples = 0;
+      for (const auto& rank : preview->ranks) {
+        samples += rank.samples;
+        QVERIFY(rank.totalBytes() > rank.parameterBytes && rank.parameterBytes > 100'000);
+      }
+      QCOMPARE(samples, preview->plan.globalBatch);
+      QVERIFY(preview->stepSeconds > 0);
+      QVERIFY(!preview->remarks.empty());  // three threads share two cores
+      auto plan = plan::parse(preview->planText);
+      QVERIFY(plan.ok());
+      QCOMPARE(plan::text(*plan), preview->planText);
+      auto back = parsePrediction(predictionJson(*preview));
+      QVERIFY(back.ok());
+      QCOMPARE(back->stepSeconds, preview->stepSeconds);
+      QCOMPARE(back->ranks.size(), std::size_t{3});
+      QCOMPARE(back->ranks[2].waiting, preview->ranks[2].waiting);
+      QVERIFY(previewText(*preview).find("local2") != std::string::npos);
+    }
+    QVERIFY(!parsePrediction("[1").ok());
+    QVERIFY(parsePrediction("{\"ranks\":[1,{\"rank\":\"x\"}],\"remarks\":3}").ok());
+  }
+
+  void sharedMemoryIsForOneNode() {
+    auto preview = makePreview(requestFor("fashion-mlp", 3, "shm"), {});
+    QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+    QCOMPARE(preview->comm, std::string("shm"));
+    QCOMPARE(preview->ranks.size(), std::size_t{3});
+  }
+
+  void identitiesNameRunNodeAndGeneration() {
+    auto identities = makeRunIdentities("20240101-120000-abcd", 3, {"n1", "n2"});
+    QVERIFY(identities.ok());
+    QCOMPARE(identities->size(), std::size_t{2});
+    BIO* bio = BIO_new_mem_buf(identities->at("n2").certificatePem.data(), -1);
+    X509* certificate = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
+    QVERIFY(certificate != nullptr);
+    auto* names = static_cast<GENERAL_NAMES*>(
+        X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+    QVERIFY(names != nullptr);
+    QCOMPARE(sk_GENERAL_NAME_num(names), 1);
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names, 0);
+    QCOMPARE(name->type, GEN_URI);
+    const auto* uri = name->d.uniformResourceIdentifier;
+    QCOMPARE(QByteArray(reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)), ASN1_STRING_length(uri)),
+             QByteArray("lockstep://run/20240101-120000-abcd/node/n2/generation/3"));
+    GENERAL_NAMES_free(names);
+    X509_free(certificate);
+    BIO_free(bio);
+    QVERIFY(identities->at("n1").keyPem != identities->at("n2").keyPem);
+  }
+
+  void stepsBecomeCurvesAndWaiting() {
+    RecordBook book(rowOf(2), {{"n1", 0}, {"n2", 0}});
+    book.add("n1", stepsRecord(1, 0, 1, 30, 0.002));
+    book.add("n2", stepsRecord(1, 1, 1, 30, 0.010));
+    const auto taken = book.take();
+    QCOMPARE(find(taken.batch, "loss")->points.size(), std::size_t{30});
+    QCOMPARE(find(taken.batch, "loss")->points[3].y, 0.25);
+    const auto* waiting = find(taken.batch, "rank/0/waiting");
+    QVERIFY(waiting != nullptr);
+    QCOMPARE(waiting->points.size(), std::size_t{30});
+    QVERIFY(std::abs(waiting->points[5].y - 0.008) < 1e-6);
+    QVERIFY(find(taken.batch, "rank/1/waiting")->points[5].y < 1e-6);
+    QCOMPARE(taken.batch.cursors.size(), std::size_t{2});
+    QVERIFY(std::abs(taken.update.row->measuredStepSeconds - 0.02) < 1e-9);
+    QVERIFY(taken.update.slow.has_value());
+    QCOMPARE(taken.update.slow->rank, 1);
+    // Told again: nothing new.
+    book.add("n1", stepsRecord(1, 0, 1, 30, 0.002));
+    QVERIFY(book.empty());
+  }
+
+  void theCoordinatorSaysTheEnd() {
+    RecordBook book(rowOf(2), {{"n1", 0}, {"n2", 0}});
+    run::v1::Record finished;
+    finished.set_sequence(1);
+    finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    book.add("n2", finished);
+    QVERIFY(!book.ended() && book.finished("n2"));
+    finished.mutable_finished()->set_weights_sha256("ab");
+    finished.mutable_finished()->set_steps(7);
+    book.add("n1", finished);
+    QVERIFY(book.ended());
+    QCOMPARE(book.row().figures.weightsSha256, std::string("ab"));
+    QCOMPARE(book.row().figures.steps, std::int64_t{7});
+  }
+
+  void errorsReachRowAndObservers() {
+    RecordBook book(rowOf(1), {{"n1", 0}});
+    run::v1::Record record;
+    record.set_sequence(1);
+    record.mutable_error()->set_code("aborted");
+    record.mutable_error()->set_what("rank 1 was killed");
+    record.mutable_error()->set_rank(1);
+    book.add("n1", record);
+    const auto taken = book.take();
+    QCOMPARE(taken.update.errors.size(), std::size_t{1});
+    QCOMPARE(taken.update.errors[0].node, std::string("n1"));
+    QVERIFY(taken.update.row->error.find("rank 1 was killed") != std::string::npos);
+  }
+
+  // A recorder that takes over: what the history has is not told twice, but for steps.
+  void takingOver() {
+    RecordBook book(rowOf(1), {{"n1", 5}});
+    run::v1::Record log;
+    log.set_sequence(4);
+    log.mutable_log()->add_lines("old");
+    book.add("n1", log);
+    QVERIFY(book.empty());
+    book.add("n1", stepsRecord(5, 0, 1, 3, 0.01));
+    log.set_sequence(6);
+    book.add("n1", log);
+    const auto taken = book.take();
+    QCOMPARE(taken.batch.logs.size(), std::size_t{1});
+    QCOMPARE(find(taken.batch, "loss")->points.size(), std::size_t{3});
+    QCOMPARE(taken.batch.cursors.front().sequence, std::uint64_t{6});
+  }
+};
+
+QTEST_GUILESS_MAIN(RecordBookTest)
+#include "record_book_test.moc"

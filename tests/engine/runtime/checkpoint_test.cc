@@ -1,0 +1,146 @@
+#include <QtTest>
+
+#include <filesystem>
+#include <fstream>
+
+#include "engine/base/file.h"
+#include "engine/base/random.h"
+#include "engine/runtime/checkpoint.h"
+#include "engine/runtime/safetensors.h"
+#include "tests/support/engine_run.h"
+
+using namespace lockstep;
+using namespace lockstep::test;
+namespace fs = std::filesystem;
+
+namespace {
+RunSettings small() {
+  RunSettings settings;
+  settings.backend = "onednn";
+  settings.compute = DType::kF32;
+  settings.ranks = 3;
+  settings.batch = 64;
+  settings.samples = 1000;  // 15 full steps and one of 40 samples an epoch
+  settings.trainer.epochs = 3;
+  return settings;
+}
+RunOutcome trained(const RunSettings& settings) {
+  auto plan = planOf(settings);
+  LOCKSTEP_CHECK(plan.ok(), "{}", plan.error().text());
+  return run(settings, *plan);
+}
+}  // namespace
+
+class CheckpointTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void resumeGivesTheSameBits() {
+    QTemporaryDir dir;
+    RunSettings settings = small();
+    const RunOutcome whole = trained(settings);
+    QVERIFY2(whole.ok(), whole.error().c_str());
+    // Cut in the middle of the second epoch, then at an epoch's end.
+    for (const std::int64_t cut : {21, 32}) {
+      RunSettings first = settings;
+      first.trainer.maxSteps = cut;
+      first.trainer.checkpointFolder = dir.filePath(QString::number(cut)).toStdString();
+      const RunOutcome half = trained(first);
+      QVERIFY2(half.ok(), half.error().c_str());
+      QVERIFY(!half.checkpoints.empty());
+      RunSettings second = settings;
+      second.trainer.resumeFrom = first.trainer.checkpointFolder;
+      const RunOutcome rest = trained(second);
+      QVERIFY2(rest.ok(), rest.error().c_str());
+      QCOMPARE(rest.steps.front().step, cut + 1);
+      QCOMPARE(rest.ranks[0]->weightsSha256, whole.ranks[0]->weightsSha256);
+      QCOMPARE(rest.epochs.back().trainLoss, whole.epochs.back().trainLoss);
+    }
+  }
+
+  void onlyTheNewestAreKept() {
+    QTemporaryDir dir;
+    RunSettings settings = small();
+    settings.trainer.checkpointFolder = dir.path().toStdString();
+    settings.trainer.modelFile = dir.filePath("model.safetensors").toStdString();
+    const RunOutcome out = trained(settings);
+    QVERIFY2(out.ok(), out.error().c_str());
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(dir.path().toStdString()))
+      names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    QCOMPARE(names, (std::vector<std::string>{"model.safetensors", "step-000000032", "step-000000048"}));
+    auto model = runtime::readTensors(settings.trainer.modelFile);
+    QVERIFY(model.ok());
+    QCOMPARE(model->entries.size(), std::size_t{4});
+    QCOMPARE(model->entries.at("dense1.weight").shape, (Shape{784, 128}));
+  }
+
+  void wrongCheckpointsAreRefused() {
+    QTemporaryDir dir;
+    RunSettings settings = small();
+    settings.trainer.maxSteps = 2;
+    settings.trainer.checkpointFolder = dir.path().toStdString();
+    QVERIFY(trained(settings).ok());
+    RunSettings other = settings;
+    other.model = fashionCnn();
+    other.trainer.resumeFrom = settings.trainer.checkpointFolder;
+    other.trainer.checkpointFolder.clear();
+    const RunOutcome refused = trained(other);
+    QVERIFY(!refused.ok());
+    QVERIFY(refused.ranks[0].error().code == Code::kInvalidArgument);
+    QVERIFY(refused.ranks[1].error().code == Code::kAborted);
+    auto plan = planOf(settings);
+    runtime::StateArena state(*plan);
+    QVERIFY(runtime::readCheckpoint(dir.filePath("nothing").toStdString(), *plan, state).error().code ==
+            Code::kNotFound);
+  }
+
+  // No input makes the reader crash: truncations and seeded mutations of a real file.
+  void damagedFilesAreErrors() {
+    QTemporaryDir dir;
+    const std::string path = dir.filePath("t.safetensors").toStdString();
+    const std::vector<float> values(12, 1.5f);
+    QVERIFY(runtime::writeTensors(path, {{"a", DType::kF32, {3, 4}, std::as_bytes(std::span(values))}},
+                                  {{"step", "1"}}).ok());
+    const std::string good = *readFile(path);
+    auto file = runtime::readTensors(path);
+    QVERIFY(file.ok() && file->metadata.at("step") == "1");
+    for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+      std::string bad = good;
+      if (seed < good.size()) {
+        bad.resize(seed);
+      } else {
+        for (std::uint64_t k = 0; k < 1 + seed % 4; ++k)
+          bad[randomBits(seed, 2 * k) % bad.size()] = static_cast<char>(randomBits(seed, 2 * k + 1));
+      }
+      std::ofstream(path, std::ios::binary | std::ios::trunc) << bad;
+      auto read = runtime::readTensors(path);
+      if (read.ok())
+        for (const auto& [name, entry] : read->entries)
+          QVERIFY(read->bytes(entry).size() == entry.size);
+    }
+  }
+
+  // A full disk: a clear error, and nothing half-written stays.
+  void noSpaceIsAnError() {
+    QTemporaryDir dir;
+    if (geteuid() != 0) QSKIP("needs root to mount a small file system");
+    const std::string mount = dir.filePath("small").toStdString();
+    fs::create_directory(mount);
+    if (system(fmt::format("mount -t tmpfs -o size=64k tmpfs {} 2>/dev/null", mount).c_str()) != 0)
+      QSKIP("this machine lets no tmpfs be mounted");
+    RunSettings settings = small();
+    settings.trainer.maxSteps = 2;
+    settings.trainer.checkpointFolder = mount + "/checkpoints";
+    const RunOutcome out = trained(settings);
+    std::error_code ignored;
+    const bool empty = fs::is_empty(settings.trainer.checkpointFolder, ignored);
+    QCOMPARE(system(fmt::format("umount {}", mount).c_str()), 0);
+    QVERIFY(!out.ranks[0].ok());
+    QVERIFY(out.ranks[0].error().code == Code::kResourceExhausted);
+    QVERIFY(empty);
+  }
+};
+
+QTEST_GUILESS_MAIN(CheckpointTest)
+#include "checkpoint_test.moc"

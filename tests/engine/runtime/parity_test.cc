@@ -1,0 +1,187 @@
+// The distribution changes nothing but the speed: several ranks against one.
+#include <QtTest>
+
+#include <cmath>
+
+#include "engine/base/random.h"
+#include "tests/support/engine_run.h"
+
+using namespace lockstep;
+using namespace lockstep::test;
+
+namespace {
+RunOutcome trained(const RunSettings& settings) {
+  auto plan = planOf(settings);
+  if (!plan.ok()) {
+    RunOutcome out;
+    out.ranks.push_back(plan.error());
+    return out;
+  }
+  return run(settings, *plan);
+}
+
+double worstRelative(const RunOutcome& a, const RunOutcome& b) {
+  if (a.steps.size() != b.steps.size()) return INFINITY;
+  double worst = 0;
+  for (std::size_t i = 0; i < a.steps.size(); ++i)
+    worst = std::max(worst, std::abs(a.steps[i].loss - b.steps[i].loss) / std::abs(b.steps[i].loss));
+  return worst;
+}
+}  // namespace
+
+class ParityTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void severalRanksAgainstOne_data() {
+    QTest::addColumn<QString>("model");
+    QTest::addColumn<QString>("backend");
+    QTest::addColumn<bool>("f64");
+    QTest::addColumn<QString>("optimizer");
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<int>("batch");
+    QTest::addColumn<int>("bucket");
+    QTest::addColumn<double>("tolerance");
+    QTest::newRow("mlp f64 sgd 3 ranks") << "mlp" << "reference" << true << "sgd" << 3 << 96 << 0 << 1e-9;
+    QTest::newRow("mlp f64 adam 3 ranks") << "mlp" << "reference" << true << "adam" << 3 << 96 << 0 << 1e-9;
+    QTest::newRow("mlp f64 adam, remainder") << "mlp" << "reference" << true << "adam" << 3 << 64 << 0 << 1e-9;
+    QTest::newRow("mlp f64 adam, many buckets") << "mlp" << "reference" << true << "adam" << 2 << 96 << 4096 << 1e-9;
+    QTest::newRow("cnn f64 adam 3 ranks") << "cnn" << "reference" << true << "adam" << 3 << 24 << 0 << 1e-9;
+    QTest::newRow("mlp fp32 sgd 3 ranks") << "mlp" << "onednn" << false << "sgd" << 3 << 96 << 0 << 1e-5;
+    QTest::newRow("mlp fp32 adam 3 ranks") << "mlp" << "onednn" << false << "adam" << 3 << 96 << 0 << 1e-4;
+    QTest::newRow("cnn fp32 sgd 3 ranks") << "cnn" << "onednn" << false << "sgd" << 3 << 96 << 0 << 1e-5;
+    QTest::newRow("cnn fp32 adam 3 ranks") << "cnn" << "onednn" << false << "adam" << 3 << 96 << 0 << 1e-4;
+    QTest::newRow("cnn fp32 adam 4 ranks, remainder") << "cnn" << "onednn" << false << "adam" << 4 << 50 << 65536 << 1e-4;
+  }
+  void severalRanksAgainstOne() {
+    QFETCH(QString, model);
+    QFETCH(QString, backend);
+    QFETCH(bool, f64);
+    QFETCH(QString, optimizer);
+    QFETCH(int, ranks);
+    QFETCH(int, batch);
+    QFETCH(int, bucket);
+    QFETCH(double, tolerance);
+    RunSettings settings;
+    settings.model = model == "mlp" ? fashionMlp() : fashionCnn();
+    settings.backend = backend.toStdString();
+    settings.compute = f64 ? DType::kF64 : DType::kF32;
+    settings.optimizer.kind = optimizer.toStdString();
+    settings.optimizer.momentum = optimizer == "sgd" ? 0.9 : 0;
+    settings.batch = batch;
+    settings.bucketBytes = bucket;
+    settings.train = fashionMnist();
+    if (settings.train == nullptr) QSKIP("the data set is not installed (dataset-fashion-mnist)");
+    const bool slow = f64 && model == "cnn";
+    settings.trainer.maxSteps = slow ? 10 : 100;
+    settings.trainer.learningRate = optimizer == "sgd" ? 0.01 : 1e-3;
+    const RunOutcome one = trained(settings);
+    QVERIFY2(one.ok(), one.error().c_str());
+    settings.ranks = ranks;
+    const RunOutcome several = trained(settings);
+    QVERIFY2(several.ok(), several.error().c_str());
+    QCOMPARE(static_cast<std::int64_t>(one.steps.size()), settings.trainer.maxSteps);
+    const double worst = worstRelative(several, one);
+    qInfo("worst relative difference of the loss over %zu steps: %.2e", one.steps.size(), worst);
+    QVERIFY(worst <= tolerance);
+    QVERIFY(one.steps.back().loss < one.steps.front().loss);
+    QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <=
+            10 * tolerance * one.epochs.back().evalLoss);
+  }
+
+  void sameSpecSameBits() {
+    RunSettings settings;
+    settings.model = fashionCnn();
+    settings.backend = "onednn";
+    settings.compute = DType::kF32;
+    settings.ranks = 3;
+    settings.batch = 64;
+    settings.trainer.epochs = 2;
+    const RunOutcome a = trained(settings), b = trained(settings);
+    QVERIFY2(a.ok() && b.ok(), (a.error() + b.error()).c_str());
+    QCOMPARE(a.ranks[0]->weightsSha256, b.ranks[0]->weightsSha256);
+    QCOMPARE(a.ranks[0]->weightsSha256.size(), std::size_t{64});
+    settings.trainer.seed = 2;
+    const RunOutcome c = trained(settings);
+    QVERIFY2(c.ok(), c.error().c_str());
+    QVERIFY(a.ranks[0]->weightsSha256 != c.ranks[0]->weightsSha256);
+  }
+
+  // Both players say the same things in the same order: per rank, the same plan steps of the same
+  // kinds. (Waiting is told by the simulator, which knows all ranks; readers derive it for real runs.)
+  void executorAndSimulatorTellTheSameOrder() {
+    for (const bool cnn : {false, true}) {
+      RunSettings settings;
+      settings.model = cnn ? fashionCnn() : fashionMlp();
+      settings.ranks = 3;
+      settings.batch = 64;
+      settings.backend = "onednn";
+      settings.compute = DType::kF32;
+      settings.bucketBytes = 8192;
+      settings.trainer.maxSteps = 2;
+      settings.trainer.eventsEvery = 1;
+      auto plan = planOf(settings);
+      QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
+      const RunOutcome real = run(settings, *plan);
+      QVERIFY2(real.ok(), real.error().c_str());
+      planner::SimulateOptions simulate;
+      simulate.steps = 2;
+      const planner::Simulation simulated = planner::simulate(*plan, oneHost(3), {}, simulate);
+      for (int rank = 0; rank < 3; ++rank) {
+        std::vector<std::string> measured, predicted;
+        for (const plan::Event& event : real.events[static_cast<std::size_t>(rank)])
+          measured.push_back(fmt::format("{}/{}", event.planStep, plan::eventKindName(event.kind)));
+        for (const plan::Event& event : simulated.events)
+          if (event.rank == rank && event.planStep >= 0 && event.kind != plan::EventKind::kWaiting)
+            predicted.push_back(fmt::format("{}/{}", event.planStep, plan::eventKindName(event.kind)));
+        QVERIFY(!measured.empty());
+        QCOMPARE(measured, predicted);
+      }
+    }
+  }
+
+  void stopIsAgreed() {
+    RunSettings settings;
+    settings.ranks = 3;
+    settings.trainer.epochs = 3;
+    auto plan = planOf(settings);
+    QVERIFY(plan.ok());
+    // The stop input of one rank alone stops all after the same step.
+    const plan::Program* step = plan->find("step");
+    QVERIFY(step != nullptr);
+    struct Stopper : runtime::TrainerObserver {
+      std::atomic<bool>* stop;
+      void onReady(std::int64_t) override {}
+      void onStep(const runtime::StepRecord& record) override {
+        if (record.step == 7) *stop = true;
+      }
+      void onEvents(const std::vector<plan::Event>&) override {}
+      void onEpoch(const runtime::EpochRecord&) override {}
+      void onCheckpoint(std::int64_t, const std::string&) override {}
+    };
+    auto group = comm::makeInProcessGroup(3, 30'000'000'000);
+    const SyntheticImages train(960), evaluate(200);
+    std::vector<std::thread> threads;
+    std::vector<std::int64_t> ended(3, -1);
+    std::vector<std::string> status(3);
+    for (int rank = 0; rank < 3; ++rank)
+      threads.emplace_back([&, rank] {
+        auto backend = backends::makeBackend("reference", {});
+        std::atomic<bool> stop{false}, never{false};
+        Stopper stopper;
+        stopper.stop = rank == 1 ? &stop : &never;
+        auto summary = runtime::train(*plan, rank, settings.trainer, train, evaluate, **backend,
+                                      group[static_cast<std::size_t>(rank)].get(),
+                                      rank == 1 ? stop : never, stopper);
+        if (summary.ok()) {
+          ended[static_cast<std::size_t>(rank)] = summary->steps;
+          status[static_cast<std::size_t>(rank)] = summary->status;
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    QCOMPARE(ended, (std::vector<std::int64_t>{8, 8, 8}));
+    QCOMPARE(status, (std::vector<std::string>(3, "stopped")));
+  }
+};
+
+QTEST_GUILESS_MAIN(ParityTest)
+#include "parity_test.moc"
