@@ -12,6 +12,7 @@ endif()
 # Dev: optimised, so that tests are quick, with assertions and little debug information.
 # (project() has put an empty entry for it into the cache, so this is a variable of the directory.)
 set(CMAKE_CXX_FLAGS_DEV "-O2 -g1")
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")  # kernels ask for more themselves
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
@@ -30,8 +31,10 @@ if(LOCKSTEP_SANITIZE)
 endif()
 
 add_library(lockstep_warnings INTERFACE)
+# -Wrestrict has false alarms in the <string> of g++ 12.
 target_compile_options(lockstep_warnings INTERFACE -Wall -Wextra -Wpedantic -Werror
-                       -Wnon-virtual-dtor -Wno-missing-field-initializers)
+                       -Wnon-virtual-dtor -Wno-missing-field-initializers
+                       -Wno-restrict)
 
 # lockstep_module(NAME SOURCES file… [DEPS target…] [PRIVATE_DEPS target…])
 # One static library per module, target lockstep::NAME; includes are written from the tree's root.
