@@ -2,6 +2,7 @@
 #include <QApplication>
 #include <QtTest>
 #include <QtWidgets>
+#include <cmath>
 
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/about_dialog.h"
@@ -61,6 +62,26 @@ void fillNodes(ClusterPage* page) {
   page->nodes()->setRows(rows);
 }
 
+// Two minutes of load of the nodes that are connected.
+void fillLoad(ClusterPage* page) {
+  const struct { const char* plot; double base, wave; } plots[] = {
+      {"clusterCpuPlot", 0.35, 0.06}, {"clusterMemoryPlot", 5.2e9, 2e8}, {"clusterNetworkPlot", 1.4e7, 3e6}};
+  const double rise[] = {1.14, 0.77, 0.28};  // of the second node over the first
+  for (int i = 0; i < 3; ++i) {
+    auto* plot = page->findChild<PlotView*>(plots[i].plot);
+    plot->clearSeries();
+    for (int node = 0; node < 2; ++node) {
+      auto series = std::make_shared<Series>(QString("local%1").arg(node + 1), node);
+      for (int at = 0; at < 240; ++at) {
+        const double wave = std::sin(at * (0.31 + 0.05 * node)) + 0.6 * std::sin(at * 0.87 + node);
+        series->append(at * 0.5, plots[i].base * (1 + rise[i] * node) + plots[i].wave * wave);
+      }
+      plot->addSeries(std::move(series));
+    }
+    plot->markDirty();
+  }
+}
+
 void shootAll(const QString& prefix, bool dark, const QString& language) {
   StudioHome home;
   const std::string done = home.addRun(0, app::RunPhase::kSucceeded, 3000);
@@ -80,6 +101,7 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   auto* cluster = qobject_cast<ClusterPage*>(window.openFile(copied(home, "local-3.yaml")));
   shoot(&window, prefix + "-cluster-idle");
   fillNodes(cluster);
+  fillLoad(cluster);
   cluster->findChild<QTableView*>("nodeTable")->selectRow(1);
   shoot(&window, prefix + "-cluster");
   ClusterPage* fresh = window.newCluster();

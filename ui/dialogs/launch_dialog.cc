@@ -6,6 +6,7 @@
 #include <QComboBox>
 #include <QFormLayout>
 #include <QHBoxLayout>
+#include <QHeaderView>
 #include <QLabel>
 #include <QLineEdit>
 #include <QPlainTextEdit>
@@ -146,6 +147,7 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   placement_->setObjectName("placementTable");
   placement_->setModel(placementModel_);
   dressTable(placement_);
+  placement_->horizontalHeader()->setStretchLastSection(false);
   setColumns(placement_, {46, 70, 64, 62, 66, 84, 80, 80, 86, 70});
   bars_ = new BreakdownBars("launchBars", this);
   auto* scroll = new QScrollArea(this);

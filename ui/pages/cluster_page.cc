@@ -53,7 +53,7 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   for (int column : {NodeTableModel::kCpu, NodeTableModel::kMemory}) {
     table_->setItemDelegateForColumn(column, new BarDelegate(NodeTableModel::kFractionRole, table_));
   }
-  setColumns(table_, {90, 150, 70, 150, 180, 90, 60, 170, 110});
+  setColumns(table_, {76, 132, 60, 138, 184, 90, 60, 170, 110});
   empty_ = new EmptyState("clusterEmpty", "node", this);
   stack_->addWidget(table_);
   stack_->addWidget(empty_);
@@ -91,7 +91,7 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   splitter->addWidget(textSide());
   splitter->setStretchFactor(0, 5);
   splitter->setStretchFactor(1, 2);
-  splitter->setSizes({760, 300});
+  splitter->setSizes({800, 260});
   body()->addWidget(splitter, 1);
 
   connect(connect_, &QPushButton::clicked, this, &ClusterPage::connectAll);

@@ -65,7 +65,7 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   dressTable(table_);
   table_->setItemDelegateForColumn(RunTableModel::kState, new ToneDelegate(RunTableModel::kToneRole, table_));
   table_->setEditTriggers(QAbstractItemView::DoubleClicked | QAbstractItemView::EditKeyPressed);
-  setColumns(table_, {130, 104, 150, 110, 76, 68, 68, 72, 88, 92, 84, 120});
+  setColumns(table_, {124, 100, 150, 104, 72, 62, 64, 68, 82, 92, 84, 120});
   empty_ = new EmptyState("historyEmpty", "history", this);
   stack_->addWidget(table_);
   stack_->addWidget(empty_);

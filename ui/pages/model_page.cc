@@ -70,7 +70,7 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   table_->setObjectName("layerTable");
   table_->setModel(layers_);
   dressTable(table_);
-  setColumns(table_, {92, 112, 86, 98, 90, 84});
+  setColumns(table_, {98, 96, 96, 92, 88, 84});
   layerCard_->body()->addWidget(table_);
 
   fieldCard_ = new Card("fieldCard", this);
@@ -104,7 +104,7 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   splitter->addWidget(left);
   splitter->addWidget(textSide());
   splitter->setChildrenCollapsible(false);
-  splitter->setSizes({600, 330});
+  splitter->setSizes({660, 270});
   body()->addWidget(splitter, 1);
 
   connect(launch_, &QPushButton::clicked, this, &ModelPage::launchWanted);

@@ -466,12 +466,17 @@ void RunPage::refreshSlow() {
     if (slow->phase == phases[i]) phase = phaseName(i);
   }
   lines << tr("Since step %1, mostly in %2.").arg(formatCount(slow->sinceStep), phase);
-  if (!slow->evidence.empty()) lines << QString::fromStdString(slow->evidence);
+  if (!slow->evidence.empty()) {
+    QString evidence = QString::fromStdString(slow->evidence);
+    evidence[0] = evidence[0].toUpper();
+    if (!evidence.endsWith('.')) evidence += '.';
+    lines << evidence;
+  }
   if (slow->withoutSeconds > 0 && measured > 0) {
     lines << tr("Without this rank a step would take %1 instead of %2.")
                  .arg(formatSeconds(slow->withoutSeconds), formatSeconds(measured));
   }
-  slowText_->setText(lines.join('\n'));
+  slowText_->setText(lines.join(' '));
   slowText_->show();
   refreshBreakdown();
 }

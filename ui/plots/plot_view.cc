@@ -91,6 +91,8 @@ PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
   plot_->setMinimumHeight(90);
   plot_->setNoAntialiasingOnDrag(true);
   plot_->setInteractions(QCP::iRangeDrag | QCP::iRangeZoom);
+  // The label of a tick at the right end stays whole.
+  plot_->axisRect()->setMinimumMargins(QMargins(15, 15, 24, 15));
   plot_->axisRect()->setRangeDrag(Qt::Horizontal);
   plot_->axisRect()->setRangeZoom(Qt::Horizontal);
   lines_ = new SeriesPlottable(plot_->xAxis, plot_->yAxis);
@@ -236,6 +238,7 @@ void PlotView::fit() {
   fitting_ = true;
   // A low plot keeps its room for the curve: fewer ticks, no title of the axis.
   plot_->xAxis->setLabel(plot_->height() > 170 ? xTitle_ : QString());
+  plot_->xAxis->ticker()->setTickCount(std::clamp(plot_->width() / 70, 2, 6));
   plot_->yAxis->ticker()->setTickCount(std::clamp(plot_->height() / 34, 2, 6));
   const bool follow = !group_ || group_->following();
   if (follow) {

@@ -23,7 +23,7 @@ QString phaseName(int phase) {
 }
 
 namespace {
-constexpr int kLegendRow = 20, kBarHeight = 13, kThinHeight = 7, kRowGap = 10;
+constexpr int kLegendRow = 20, kBarHeight = 13, kThinHeight = 7, kRowGap = 7;
 constexpr int kValueWidth = 66;
 
 double total(const std::array<double, kPhaseCount>& parts) {
@@ -41,7 +41,7 @@ std::array<QPoint, kPhaseCount> legendPlaces(int width) {
     const int room = metrics.horizontalAdvance(phaseName(phase)) + 13;
     if (at.x() > 0 && at.x() + room > width) at = QPoint(0, at.y() + kLegendRow);
     out[static_cast<std::size_t>(phase)] = at;
-    at.rx() += room + 14;
+    at.rx() += room + 8;
   }
   return out;
 }
@@ -67,7 +67,7 @@ void BreakdownBars::setBars(std::vector<BreakdownBar> bars) {
 }
 
 QSize BreakdownBars::sizeHint() const {
-  int height = legendHeight(width()) + kRowGap;
+  int height = legendHeight(width());
   for (const auto& bar : bars_) height += rowHeight(bar) + kRowGap;
   return {360, std::max(height, 90)};
 }

@@ -4,6 +4,8 @@
 #include <QKeyEvent>
 #include <QLineEdit>
 #include <QListView>
+#include <QPixmap>
+#include <QRegularExpression>
 #include <QVBoxLayout>
 
 #include "ui/theme/theme.h"
@@ -22,8 +24,18 @@ int CommandModel::rowCount(const QModelIndex& parent) const {
 QVariant CommandModel::data(const QModelIndex& index, int role) const {
   const QAction* action = index.isValid() ? actions_.value(index.row()) : nullptr;
   if (!action) return {};
-  if (role == Qt::DisplayRole) return action->text().remove('&').remove(QString::fromUtf8("…"));
-  if (role == Qt::DecorationRole) return action->icon();
+  if (role == Qt::DisplayRole) {
+    // Without the mnemonic, which Chinese texts carry in brackets.
+    static const QRegularExpression bracketed("\\(&.\\)");
+    return action->text().remove(bracketed).remove('&').remove(QString::fromUtf8("…"));
+  }
+  if (role == Qt::DecorationRole) {
+    if (!action->icon().isNull()) return action->icon();
+    // The names stand under each other whether they have an icon or not.
+    QPixmap blank(16, 16);
+    blank.fill(Qt::transparent);
+    return QIcon(blank);
+  }
   if (role == kShortcutRole) return action->shortcut().toString(QKeySequence::NativeText);
   return {};
 }

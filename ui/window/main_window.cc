@@ -287,6 +287,7 @@ void MainWindow::makeDocks() {
   inspector_->horizontalHeader()->hide();
   inspector_->verticalHeader()->setDefaultSectionSize(26);
   inspector_->setColumnWidth(0, 124);
+  inspector_->setTextElideMode(Qt::ElideMiddle);
   inspector_->setSelectionMode(QAbstractItemView::SingleSelection);
   inspectorDock_ = dock("inspectorDock", inspector_, Qt::RightDockWidgetArea);
   connect(inspectorModel_, &QAbstractItemModel::modelReset, this, [this] {
@@ -311,6 +312,7 @@ void MainWindow::makeDocks() {
 
 void MainWindow::makeStatusBar() {
   statusText_ = makeLabel("statusText", this, "muted");
+  statusText_->setContentsMargins(kSpaceS, 0, 0, 0);
   jobText_ = makeLabel("jobText", this, "muted");
   jobBar_ = new QProgressBar(this);
   jobBar_->setObjectName("jobProgress");
