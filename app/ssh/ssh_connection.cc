@@ -29,11 +29,19 @@ using std::chrono::milliseconds;
 constexpr milliseconds kConnectTimeout{10000};
 constexpr int kMostLateAnswers = 2;  // attempts anew because a person took longer than the server
 constexpr std::size_t kLongestSocketPath = 100;
+constexpr int kMostLosses = 5;  // links one connection may outlive before its channel is open
 
 struct Forward {
   std::string path;
   UniqueFd listener;
   StreamRequest request;
+};
+
+// A connection made to a forward that has no channel yet.
+struct Caller {
+  std::string path;  // of the forward
+  UniqueFd local;
+  int losses = 0;  // of links while its channel was being opened
 };
 
 // Time alone does not mend these.
@@ -168,6 +176,7 @@ class SshConnection::Impl {
       ::unlink(path.c_str());
       return true;
     });
+    std::erase_if(callers_, [&](const Caller& caller) { return caller.path == path; });
     wake_.notify();
   }
 
@@ -236,6 +245,7 @@ class SshConnection::Impl {
       const std::lock_guard lock(mutex_);
       for (const Forward& forward : forwards_) ::unlink(forward.path.c_str());
       forwards_.clear();
+      callers_.clear();
     }
     set({LinkState::kClosed, {}, {}, 0});
   }
@@ -278,9 +288,11 @@ class SshConnection::Impl {
       {
         const std::lock_guard lock(mutex_);
         if (closing_ || wanted_) return;
-        if (status_.state == LinkState::kFailed)
+        if (status_.state == LinkState::kFailed) {
+          callers_.clear();
           for (const Forward& forward : forwards_)
             fds.push_back({forward.listener.get(), POLLIN, 0});
+        }
       }
       int limit = -1;
       if (until != Clock::time_point::max()) {
@@ -290,18 +302,42 @@ class SshConnection::Impl {
       }
       ::poll(fds.data(), fds.size(), limit);
       if (fds[0].revents) wake_.clear();
-      if (fds.size() > 1) acceptAll(nullptr);
+      if (fds.size() > 1) takeCallers();
     }
   }
 
-  void acceptAll(SshSession* session) {
+  // Those given back first, then those in the backlogs, each with what it is to be wired to.
+  std::vector<std::pair<Caller, StreamRequest>> takeCallers() {
     const std::lock_guard lock(mutex_);
     for (const Forward& forward : forwards_) {
       for (;;) {
         UniqueFd local(::accept4(forward.listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
         if (!local) break;
-        if (session) session->attach(forward.request, std::move(local));
+        callers_.push_back({forward.path, std::move(local), 0});
       }
+    }
+    std::vector<std::pair<Caller, StreamRequest>> taken;
+    for (Caller& caller : callers_) {
+      const auto forward = std::find_if(forwards_.begin(), forwards_.end(), [&](const Forward& one) {
+        return one.path == caller.path;
+      });
+      if (forward != forwards_.end()) taken.emplace_back(std::move(caller), forward->request);
+    }
+    callers_.clear();
+    return taken;
+  }
+
+  // The link may be lost before it is known to be: a connection whose channel never opened has
+  // lost nothing, and waits for the next link like those in the backlog.
+  void attachCallers(SshSession& session) {
+    for (auto& [caller, request] : takeCallers()) {
+      request.giveBack = [this, path = caller.path, losses = caller.losses + 1](UniqueFd local) {
+        const std::lock_guard lock(mutex_);
+        if (closing_ || losses > kMostLosses) return;
+        callers_.push_back({path, std::move(local), losses});
+        wake_.notify();
+      };
+      session.attach(std::move(request), std::move(caller.local));
     }
   }
 
@@ -376,12 +412,13 @@ class SshConnection::Impl {
     return {};
   }
 
-  // Accepts connections to the forwards until the link is lost; returns why.
+  // Attaches connections to the forwards until the link is lost; returns why.
   Status serve() {
     const std::shared_ptr<SshSession> session = hops_.back();
     for (;;) {
       for (const auto& hop : hops_)
         if (auto ended = hop->ended()) return *ended;
+      attachCallers(*session);
       std::vector<pollfd> fds{{wake_.fd(), POLLIN, 0}};
       {
         const std::lock_guard lock(mutex_);
@@ -391,7 +428,6 @@ class SshConnection::Impl {
       }
       ::poll(fds.data(), fds.size(), -1);
       if (fds[0].revents) wake_.clear();
-      acceptAll(session.get());
     }
   }
 
@@ -417,6 +453,7 @@ class SshConnection::Impl {
   std::stop_source attemptStop_;
   std::shared_ptr<SshSession> session_;  // while connected
   std::vector<Forward> forwards_;
+  std::vector<Caller> callers_;  // given back by a lost session
   std::mutex joinMutex_;
   // Of the thread alone:
   std::mt19937_64 random_;

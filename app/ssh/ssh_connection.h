@@ -105,7 +105,8 @@ class SshConnection {
   // connection made to it to the remote unix socket: direct-streamlocal, and where that fails,
   // `bridgeCommand` ("" for none), run on the host with stdin and stdout as the stream.
   // The listener stays until stopForward or close, through losses: connections made while the link
-  // is down wait for it in the backlog; in `failed` they are closed. Needs no connection yet.
+  // is down wait for it, as do those whose channel was not open yet when it was lost; in `failed`
+  // they are closed. Needs no connection yet.
   Result<std::string> forward(const std::string& remoteSocket, const std::string& bridgeCommand);
   void stopForward(const std::string& localSocket);
 

@@ -152,7 +152,7 @@ class SshSession::Impl {
         return outcome;
       }
     }
-    stream->fail(*ended_);
+    stream->lose(*ended_);
     return outcome;
   }
   bool opened() const {
@@ -184,8 +184,8 @@ class SshSession::Impl {
       ended_ = error;
       late.swap(arrivals_);
     }
-    for (auto& stream : late) stream->fail(error);
-    for (auto& stream : streams_) stream->fail(error);
+    for (auto& stream : late) stream->lose(error);
+    for (auto& stream : streams_) stream->lose(error);
     streams_.clear();  // channels before their session
     if (event_) {
       ssh_event_remove_session(event_, session_.get());
@@ -406,8 +406,12 @@ class SshSession::Impl {
     std::uint64_t bytesSeen = counter_.in_bytes;
     auto lastHeard = Clock::now(), lastAsked = lastHeard;
     std::vector<pollfd> fds;
+    const auto linkLost = [&] {
+      return lost(Code::kUnavailable, fmt::format("the connection to {} was lost", config_.alias));
+    };
     while (!closing_) {
       accept();
+      if (!ssh_is_connected(session_.get())) return linkLost();
       fds.clear();
       const bool writePending = ssh_get_poll_flags(session_.get()) & SSH_WRITE_PENDING;
       fds.push_back({wake_.fd(), POLLIN, 0});
@@ -424,9 +428,7 @@ class SshSession::Impl {
 
       for (int i = 0; i < kPacketsPerTurn; ++i)
         if (ssh_event_dopoll(event_, 0) != SSH_OK) break;
-      if (!ssh_is_connected(session_.get()))
-        return lost(Code::kUnavailable, fmt::format("the connection to {} was lost",
-                                                    config_.alias));
+      if (!ssh_is_connected(session_.get())) return linkLost();
       std::size_t slot = 2;
       for (auto& stream : streams_) {
         stream->advance(shared_, fds[slot].revents, fds[slot + 1].revents);

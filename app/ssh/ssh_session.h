@@ -38,6 +38,9 @@ struct StreamRequest {
   std::string what;    // command, subsystem, host, or socket path
   int port = 0;        // of kTcp
   std::string bridge;  // of kUnix: the command tried where forwarding fails; "": none
+  // Takes the local end back, unread, if the session ends before the channel is open; null: it is
+  // closed. On any thread, with no lock of the session held.
+  std::function<void(UniqueFd)> giveBack;
 };
 
 // How a stream fares, shared by the session and whoever asked for it. Threads: any.

@@ -82,6 +82,13 @@ void SshStream::fail(const Error& error) {
   phase_ = Phase::kDone;
 }
 
+void SshStream::lose(const Error& error) {
+  // Nothing is read from the local side before the channel is open.
+  const bool untouched = phase_ != Phase::kOpen && phase_ != Phase::kDone;
+  if (untouched && request_.giveBack && local_) request_.giveBack(std::move(local_));
+  fail(error);
+}
+
 void SshStream::advance(Shared& shared, short localEvents, short errorEvents) {
   again_ = false;
   if (phase_ == Phase::kWaiting) {
@@ -143,13 +150,17 @@ void SshStream::openFailed(Shared& shared) {
   const bool linkLost = !ssh_is_connected(shared.session);
   const bool session = usesSessionChannel();
   releaseChannel(shared);
-  if (!linkLost && session && shared.sessionChannels > 0) {
+  if (linkLost) {
+    phase_ = Phase::kWaiting;  // the session is about to notice, and ends all its streams
+    return;
+  }
+  if (session && shared.sessionChannels > 0) {
     // The server's MaxSessions: the rest wait for one of those open to close.
     shared.sessionLimit = shared.sessionChannels;
     phase_ = Phase::kWaiting;
     return;
   }
-  if (!linkLost && request_.kind == StreamRequest::Kind::kUnix && !bridging_ &&
+  if (request_.kind == StreamRequest::Kind::kUnix && !bridging_ &&
       !request_.bridge.empty()) {
     // A refusal and an absent socket look alike in the answer; the bridge tells them apart.
     bridging_ = true;
@@ -168,6 +179,11 @@ void SshStream::request(Shared& shared) {
                          : ssh_channel_request_exec(channel_, bridging_ ? request_.bridge.c_str()
                                                                         : request_.what.c_str());
   if (answer == SSH_AGAIN) return;
+  if (answer != SSH_OK && !ssh_is_connected(shared.session)) {
+    releaseChannel(shared);
+    phase_ = Phase::kWaiting;  // as above
+    return;
+  }
   if (answer != SSH_OK) {
     Error error = makeError(Code::kFailedPrecondition, "the server refuses {}",
                             bridging_ ? request_.bridge : request_.what);

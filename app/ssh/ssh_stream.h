@@ -34,6 +34,7 @@ class SshStream {
 
   void advance(Shared& shared, short localEvents, short errorEvents);
   void fail(const Error& error);  // ends the outcome; the stream is done
+  void lose(const Error& error);  // the session has ended: fails, giving back what never opened
   Phase phase() const { return phase_; }
   bool busy() const { return again_; }  // has more to do without any event
   // What to poll for; descriptor -1: nothing.

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -244,7 +245,10 @@ std::vector<pid_t> Sshd::sessionPids() const {
 int Sshd::killSessions() {
   const auto pids = sessionPids();
   for (const pid_t pid : pids) ::kill(pid, SIGKILL);
-  waitFor([&] { return sessionPids().empty(); });
+  waitFor([&] {  // a client may be back already, in sessions of other processes
+    const auto left = sessionPids();
+    return std::find_first_of(left.begin(), left.end(), pids.begin(), pids.end()) == left.end();
+  });
   return static_cast<int>(pids.size());
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <mutex>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -171,8 +172,10 @@ class SshForwardTest : public QObject {
     for (int i = 0; i < 3; ++i) {
       QCOMPARE(exchange(connectUnix(*local), "before"), std::optional<std::string>("before"));
       const int cut = connectUnix(*local);
+      char byte = 'x';
+      QCOMPARE(::send(cut, &byte, 1, MSG_NOSIGNAL), ssize_t{1});
+      QCOMPARE(::recv(cut, &byte, 1, 0), ssize_t{1});  // it is under way
       QVERIFY(server_->killSessions() > 0);
-      char byte;
       QCOMPARE(::recv(cut, &byte, 1, 0), ssize_t{0});  // those under way end
       ::close(cut);
       QElapsedTimer timer;
@@ -180,6 +183,31 @@ class SshForwardTest : public QObject {
       QCOMPARE(exchange(connectUnix(*local), "after"), std::optional<std::string>("after"));
       qInfo("healed after %lld ms", static_cast<long long>(timer.elapsed()));
     }
+  }
+
+  void connectionsWithoutAChannelOutliveTheLink() {
+    QVERIFY(serve());
+    test::EchoServer echo(folder_ / "echo");
+    SshConnection connection({.host = "n1"}, options());
+    auto local = connection.forward(folder_ / "echo", "");
+    auto stopped = connection.forward(folder_ / "echo", "");
+    VERIFY_OK(connection.connect());
+    const auto descriptors = [] {
+      const std::filesystem::directory_iterator all("/proc/self/fd");
+      return std::distance(begin(all), end(all));
+    };
+    QVERIFY(server_->freeze(true) > 0);
+    const auto before = descriptors();
+    const int caller = connectUnix(*local);
+    const int other = connectUnix(*stopped);
+    // Both are accepted, and nobody answers for their channels.
+    QVERIFY(test::waitFor([&] { return descriptors() == before + 4; }));
+    server_->stop();
+    QVERIFY(test::waitFor([&] { return connection.status().state == LinkState::kReconnecting; }));
+    connection.stopForward(*stopped);
+    QCOMPARE(exchange(other, "x").value_or(""), std::string());
+    QVERIFY(server_->restart());
+    QCOMPARE(exchange(caller, "kept"), std::optional<std::string>("kept"));
   }
 
   void pausesGrowAndSayWhy() {
