@@ -88,7 +88,17 @@ class Work {
     documents.prediction = predictionJson(preview);
     LOCKSTEP_TRY(history->add(row, documents));
 
-    Status started = prepareAndCommit(run, preview, stop);
+    // Where the run is stands in the history before it can begin, so that whoever comes after this
+    // process finds it.
+    Status started = prepareAll(run, preview, stop);
+    if (started.ok()) {
+      documents.nodes = nodesJson();
+      started = history->setDocuments(run, documents);
+    }
+    if (started.ok()) {
+      started = commit(run);
+      if (!started.ok()) endCommitted(run);
+    }
     if (!started.ok()) {
       removePrepared(run);
       row.phase = started.code() == Code::kCancelled ? RunPhase::kStopped : RunPhase::kFailed;
@@ -97,20 +107,23 @@ class Work {
       (void)history->update(row);
       return started.error();
     }
-    nlohmann::json nodes = nlohmann::json::array();
-    for (const Party& party : parties_)
-      nodes.push_back({{"node", party.name},
-                       {"socket", party.socket},
-                       {"folder", party.folder},
-                       {"ranks", party.ranks}});
-    documents.nodes = nodes.dump();
-    LOCKSTEP_TRY(history->setDocuments(run, documents));
     row.phase = RunPhase::kRunning;
-    LOCKSTEP_TRY(history->update(row));
+    (void)history->update(row);  // the run is on its way; its recorder says the same again
     return run;
   }
 
  private:
+  std::string nodesJson() const {
+    nlohmann::json nodes = nlohmann::json::array();
+    for (const Party& party : parties_) {
+      nlohmann::json one = {{"node", party.name}, {"ranks", party.ranks}};
+      if (!party.socket.empty()) one["socket"] = party.socket;
+      if (!party.folder.empty()) one["folder"] = party.folder;
+      nodes.push_back(std::move(one));
+    }
+    return nodes.dump();
+  }
+
   void findParties(const Preview& preview) {
     parties_.clear();
     for (const RankPreview& rank : preview.ranks) {
@@ -200,7 +213,7 @@ class Work {
     return {};
   }
 
-  Status prepareAndCommit(const std::string& run, const Preview& preview, std::stop_token stop) {
+  Status prepareAll(const std::string& run, const Preview& preview, std::stop_token stop) {
     progress(fmt::format("preparing {} nodes", parties_.size()));
     std::vector<node::v1::PrepareRequest> requests;
     for (const Party& party : parties_) requests.push_back(requestFor(party, run, preview));
@@ -232,7 +245,10 @@ class Work {
     }
     for (Status& status : prepared) LOCKSTEP_TRY(std::move(status));
     if (stop.stop_requested()) return makeError(Code::kCancelled, "the launch was cancelled");
+    return {};
+  }
 
+  Status commit(const std::string& run) {
     progress("starting");
     LOCKSTEP_ASSIGN(const auto channel, parties_.front().access->supervisor(parties_.front().socket));
     const auto stub = node::v1::Supervisor::NewStub(channel);
@@ -245,6 +261,20 @@ class Work {
     node::v1::CommitReply reply;
     return rpcStatus(stub->Commit(&context, commit, &reply), "the coordinator did not start the run",
                      parties_.front().name);
+  }
+
+  // A Commit whose answer was lost may have started the run: told as failed, it must not go on.
+  void endCommitted(const std::string& run) {
+    const auto channel = parties_.front().access->supervisor(parties_.front().socket);
+    if (!channel.ok()) return;
+    const auto stub = node::v1::Supervisor::NewStub(*channel);
+    grpc::ClientContext context;
+    setLimit(context, std::chrono::seconds(10));
+    node::v1::KillRequest kill;
+    kill.set_run(run);
+    kill.set_generation(1);
+    node::v1::KillReply reply;
+    (void)stub->Kill(&context, kill, &reply);
   }
 
   // Best effort; what cannot be reached expires by itself.
