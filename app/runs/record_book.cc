@@ -205,7 +205,10 @@ void RecordBook::addSample(const std::string& name, Node& node, const run::v1::R
 void RecordBook::addFinished(const std::string& name, const run::v1::Finished& finished,
                              std::int64_t wallNs) {
   if (name != coordinator_) return;
-  row_.phase = static_cast<RunPhase>(finished.state());
+  const int state = finished.state();  // from a node: any number
+  const bool known = state >= static_cast<int>(RunPhase::kSucceeded) &&
+                     state <= static_cast<int>(RunPhase::kExpired);
+  row_.phase = known ? static_cast<RunPhase>(state) : RunPhase::kFailed;
   row_.finishedNs = wallNs;
   RunFigures& figures = row_.figures;
   figures.steps = std::max(figures.steps, finished.steps());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -25,6 +26,30 @@ constexpr auto kTick = 33ms;
 constexpr auto kGrace = 5s;              // for the other nodes' last records, once the run has ended
 constexpr std::uint64_t kToldAgain = 64; // records before the cursor, see RecordBook
 constexpr std::size_t kMostQueued = 4096;
+
+constexpr std::size_t kMostUnkept = 2'000'000;  // points and lines the history could not take yet
+constexpr auto kAgain = 500ms;
+
+std::size_t sizeOf(const RunBatch& batch) {
+  std::size_t out = batch.logs.size() + batch.epochs.size() + batch.errors.size() +
+                    100 * batch.events.size();
+  for (const auto& series : batch.series) out += series.points.size();
+  return out;
+}
+
+// What came later behind what came before; series may stand in it twice, in order.
+void append(RunBatch& to, RunBatch&& from) {
+  const auto move = [](auto& into, auto& out) {
+    into.insert(into.end(), std::make_move_iterator(out.begin()),
+                std::make_move_iterator(out.end()));
+  };
+  move(to.series, from.series);
+  move(to.logs, from.logs);
+  move(to.epochs, from.epochs);
+  move(to.errors, from.errors);
+  move(to.events, from.events);
+  move(to.cursors, from.cursors);
+}
 
 bool sleepFor(std::chrono::milliseconds time, const std::stop_token& stop) {
   std::mutex mutex;
@@ -72,7 +97,7 @@ struct Recorder::State {
   void record(History& history, RunStore& store, RunRow row, const std::stop_token& stop);
   void read(History& history, RunStore& store, const std::stop_token& stop);
   void write(std::stop_token stop);
-  void finish(History& history, RecordBook& book, const std::stop_token& stop);
+  void finish(History& history, RecordBook& book, bool kept, const std::stop_token& stop);
   void call(bool kill, std::function<void(Status)> done);
 };
 
@@ -124,7 +149,8 @@ void Recorder::State::follow(const RunNode& node, std::uint64_t after, std::stop
   }
 }
 
-void Recorder::State::finish(History& history, RecordBook& book, const std::stop_token& stop) {
+void Recorder::State::finish(History& history, RecordBook& book, bool kept,
+                             const std::stop_token& stop) {
   const RunPhase phase = book.row().phase;
   if (phase == RunPhase::kSucceeded || phase == RunPhase::kStopped) {
     auto model = downloadModel(run, nodes.front(), home, stop);
@@ -136,7 +162,7 @@ void Recorder::State::finish(History& history, RecordBook& book, const std::stop
       post(std::move(update));
     }
   }
-  (void)history.update(book.row());
+  if (kept) (void)history.update(book.row());
   RunUpdate update;
   update.row = book.row();
   update.finished = true;
@@ -155,7 +181,27 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
       follow(node, cursor > kToldAgain ? cursor - kToldAgain : 0, own);
     });
   std::optional<std::chrono::steady_clock::time_point> endedAt;
-  bool writing = true;
+  // What the history could not take is kept and comes before what follows it: a cursor never
+  // passes over records that were not written. Too much of it is given up, and with it recording:
+  // the nodes' spools have it for a recorder that comes later.
+  RunBatch unkept;
+  bool writing = true, givenUp = false;
+  auto again = std::chrono::steady_clock::now();
+  const auto keep = [&](RunBatch batch, bool now) -> Status {
+    if (givenUp) return {};
+    append(unkept, std::move(batch));
+    if (!writing && !now && std::chrono::steady_clock::now() < again) return {};
+    Status kept = store.append(unkept);
+    again = std::chrono::steady_clock::now() + kAgain;
+    if (kept.ok()) unkept = {};
+    if (!kept.ok() && sizeOf(unkept) > kMostUnkept) {
+      givenUp = true;
+      unkept = {};
+    }
+    const bool fresh = writing;
+    writing = kept.ok();
+    return fresh ? kept : Status();  // told once
+  };
   for (;;) {
     std::vector<std::pair<std::string, run::v1::Record>> records;
     std::vector<RunUpdate::Node> states;
@@ -179,14 +225,12 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
     if (!book.empty() || !states.empty()) {
       RecordBook::Taken taken = book.take();
       taken.update.nodes = std::move(states);
-      if (Status kept = store.append(taken.batch); !kept.ok() && writing) {
-        // Curves go on on the screen; the nodes' spools still have what the history lacks.
-        writing = false;
+      // Curves go on on the screen whether or not the history can take them.
+      if (Status kept = keep(std::move(taken.batch), book.ended()); !kept.ok())
         taken.update.errors.push_back(kept.error());
-      } else if (kept.ok()) {
-        writing = true;
-      }
-      if (taken.update.row) (void)history.update(*taken.update.row);
+      // A run whose end stands in the history is not asked for again.
+      if (taken.update.row && (writing || !isFinal(taken.update.row->phase)))
+        (void)history.update(*taken.update.row);
       post(std::move(taken.update));
     }
     if (book.ended()) {
@@ -197,7 +241,8 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
       });
       if (all || now - *endedAt > kGrace) {
         for (auto& follower : followers) follower.request_stop();
-        finish(history, book, stop);
+        if (!writing) (void)keep({}, true);
+        finish(history, book, writing, stop);
         return;
       }
     }
