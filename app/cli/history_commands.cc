@@ -147,7 +147,7 @@ int historyExportCommand(const Globals& globals, const Arguments& arguments) {
 int historyDeleteCommand(const Globals& globals, const Arguments& arguments) {
   return onHistory(globals, arguments, [&](History& history) -> Status {
     LOCKSTEP_ASSIGN(const RunRow row, history.find(arguments.words()[0]));
-    LOCKSTEP_TRY(history.remove(row.run));
+    LOCKSTEP_TRY(history.remove(row.run, arguments.has("force")));
     std::fprintf(stderr, "deleted run %s\n", row.run.c_str());
     return {};
   });

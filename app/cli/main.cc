@@ -77,8 +77,9 @@ const std::vector<Command>& commands() {
        "Writes a run's curves as CSV.",
        historyExportCommand},
       {"history delete",
-       {{}, 1, 1, "history delete RUN"},
-       "Deletes a run from the history.",
+       {{"force"}, 1, 1, "history delete RUN [--force]"},
+       "Deletes a run from the history.\n"
+       "  --force     also one under way, as of nodes that are gone for good",
        historyDeleteCommand},
       {"cluster check",
        {{"json"}, 1, 1, "cluster check FILE [--json]"},

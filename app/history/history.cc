@@ -220,8 +220,14 @@ std::int64_t History::changes() const {
   return (version.step() ? version.integer(0) : 0) + state_->ownChanges;
 }
 
-Status History::remove(const std::string& run) {
-  LOCKSTEP_TRY(row(run).status());
+Status History::remove(const std::string& run, bool evenUnderWay) {
+  LOCKSTEP_ASSIGN(const RunRow row, this->row(run));
+  if (!evenUnderWay && (row.phase == RunPhase::kRunning || row.phase == RunPhase::kStopping)) {
+    Error error = makeError(Code::kFailedPrecondition, "run {} is under way", run);
+    error.why = "without its entry nobody could find it on its nodes again";
+    error.next = "stop or kill it first";
+    return error;
+  }
   const std::string path = state_->pathOf(run);
   auto lock = lockRunStore(path);
   if (!lock.ok()) {

@@ -149,8 +149,9 @@ class History {
   // Newest first; `contains` in id, name, notes, strategy or cluster.
   Result<std::vector<RunRow>> list(const std::string& contains = {}, int limit = 10000) const;
   std::int64_t changes() const;  // grows when another process or this one changed a row
-  // The run's row and its file. kFailedPrecondition while it is being recorded.
-  Status remove(const std::string& run);
+  // The run's row and its file. kFailedPrecondition while it is being recorded, and, unless
+  // evenUnderWay, while it runs.
+  Status remove(const std::string& run, bool evenUnderWay = false);
   Result<std::unique_ptr<RunStore>> openRun(const std::string& run) const;
   // Steps as rows, series as columns ("step", then those with a value a step); series over time
   // follow in a second table below an empty line.

@@ -61,7 +61,11 @@ class HistoryTest : public QObject {
     QVERIFY(store.ok() && (*store)->lockForRecording().ok());
     QVERIFY(history_->remove("20240101-aaaa").error().code == Code::kFailedPrecondition);
     *store = nullptr;
-    QVERIFY(history_->remove("20240101-aaaa").ok());
+    RunRow underWay = *history_->row("20240101-aaaa");
+    underWay.phase = RunPhase::kRunning;
+    QVERIFY(history_->update(underWay).ok());
+    QVERIFY(history_->remove("20240101-aaaa").error().code == Code::kFailedPrecondition);
+    QVERIFY(history_->remove("20240101-aaaa", true).ok());
     QVERIFY(history_->openRun("20240101-aaaa").error().code == Code::kNotFound);
     QCOMPARE(QDir(dir_->path() + "/runs").entryList({"20240101-aaaa*"}).size(), 0);
   }
