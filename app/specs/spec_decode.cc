@@ -183,7 +183,17 @@ struct Decoder {
     }
   }
 
+  // Left out, these have a default, which a message holds as 0; written as 0 they are mistakes.
+  static bool countsFromOne(const FieldDescriptor& field) {
+    constexpr std::string_view kTraining = "lockstep.spec.v1.TrainingSpec.";
+    std::string_view name = field.full_name();
+    if (!name.starts_with(kTraining)) return false;
+    name.remove_prefix(kTraining.size());
+    return name == "batch" || name == "epochs" || name == "evaluate_batch";
+  }
+
   static std::string expected(const FieldDescriptor& field) {
+    if (countsFromOne(field)) return "expected a whole number, at least 1";
     switch (field.cpp_type()) {
       case FieldDescriptor::CPPTYPE_INT32:
       case FieldDescriptor::CPPTYPE_INT64:
@@ -229,6 +239,7 @@ struct Decoder {
       case FieldDescriptor::CPPTYPE_INT64: {
         std::int64_t value = 0;
         if (!number(node, value)) return wrong();
+        if (value == 0 && countsFromOne(field)) return wrong();
         add ? r->AddInt64(&out, &field, value) : r->SetInt64(&out, &field, value);
         return;
       }

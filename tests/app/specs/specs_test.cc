@@ -71,14 +71,17 @@ class SpecsTest : public QObject {
         "max_steps, seed, optimizer, precision, schedule, checkpoint, no_shuffle, backend, "
         "evaluate_batch");
     row("wrong type", "batch: 64", "batch: many",
-        "f.yaml:17:10: 'batch' is 'many', expected a whole number");
+        "f.yaml:17:10: 'batch' is 'many', expected a whole number, at least 1");
+    row("zero", "batch: 64", "batch: 0",
+        "f.yaml:17:10: 'batch' is '0', expected a whole number, at least 1");
     row("fraction", "batch: 64", "batch: 6.4",
-        "f.yaml:17:10: 'batch' is '6.4', expected a whole number");
+        "f.yaml:17:10: 'batch' is '6.4', expected a whole number, at least 1");
     row("quoted number", "batch: 64", "batch: \"64\"",
-        "f.yaml:17:10: 'batch' is '64', expected a whole number");
+        "f.yaml:17:10: 'batch' is '64', expected a whole number, at least 1");
     row("list for number", "batch: 64", "batch: [64]",
-        "f.yaml:17:10: 'batch' is a list, expected a whole number");
-    row("empty", "batch: 64", "batch:", "f.yaml:17:9: 'batch' is empty, expected a whole number");
+        "f.yaml:17:10: 'batch' is a list, expected a whole number, at least 1");
+    row("empty", "batch: 64", "batch:",
+        "f.yaml:17:9: 'batch' is empty, expected a whole number, at least 1");
     row("choice", "kind: adam", "kind: adma",
         "f.yaml:18:21: 'kind' is 'adma', expected one of sgd, adam (did you mean 'adam'?)");
     row("boolean", "batch: 64", "no_shuffle: yes",
