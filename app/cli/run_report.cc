@@ -216,6 +216,9 @@ RunResult resultOf(const RunRow& row) {
   RunResult out{"failed", row.figures};
   if (row.phase == RunPhase::kSucceeded) out.status = "succeeded";
   if (row.phase == RunPhase::kStopped) out.status = "stopped";
+  // A run that ended before its first epoch ended has no training loss yet.
+  if (out.status != "succeeded" && out.figures.epochs == 0 && out.figures.trainLoss == 0)
+    out.figures.trainLoss = std::numeric_limits<double>::quiet_NaN();
   return out;
 }
 
@@ -223,7 +226,8 @@ std::string resultText(const RunResult& result) {
   const RunFigures& figures = result.figures;
   std::string out =
       fmt::format("{} after {} steps, {} epochs", result.status, figures.steps, figures.epochs);
-  if (figures.steps > 0) out += fmt::format("; train loss {:.4f}", figures.trainLoss);
+  if (figures.steps > 0 && !std::isnan(figures.trainLoss))
+    out += fmt::format("; train loss {:.4f}", figures.trainLoss);
   if (figures.evalLoss != 0 || figures.evalAccuracy != 0)
     out += fmt::format(", test loss {:.4f}, test accuracy {:.2f} %", figures.evalLoss,
                        100 * figures.evalAccuracy);
