@@ -5,12 +5,12 @@
 #include <grpcpp/support/status.h>
 
 #include "engine/base/status.h"
-#include "lockstep/run/v1/telemetry.pb.h"
+#include "engine/specs/error_info.h"
 
 namespace lockstep::agent {
 
-run::v1::ErrorInfo toInfo(const Error& error);
-Error fromInfo(const run::v1::ErrorInfo& info);
+using specs::fromInfo;
+using specs::toInfo;
 grpc::Status toGrpc(const Status& status);
 Error fromGrpc(const grpc::Status& status, std::string what);
 
