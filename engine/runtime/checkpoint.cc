@@ -159,8 +159,19 @@ Result<Progress> readCheckpoint(const std::string& checkpoint, const plan::Plan&
     matched.error().next = "resume with the spec the checkpoint was made with";
     return matched.error();
   }
+  // Steps count batches: with another batch they would point elsewhere in the data.
+  std::int64_t batch = 0;
+  LOCKSTEP_TRY(metadataNumber(file, "batch", batch));
+  if (batch != plan.globalBatch) {
+    Error error = invalidArgument("the checkpoint was made with batch {}, this run has {}", batch,
+                                  plan.globalBatch);
+    error.next = fmt::format("resume with training.batch={}", batch);
+    return error;
+  }
   Progress progress;
   LOCKSTEP_TRY(metadataNumber(file, "step", progress.step));
+  if (progress.step < 0)
+    return makeError(Code::kDataLoss, "the checkpoint's metadata has no valid \"step\"");
   LOCKSTEP_TRY(metadataNumber(file, "loss_sum", progress.lossSum));
   LOCKSTEP_TRY(metadataNumber(file, "weight_sum", progress.weightSum));
   LOCKSTEP_TRY(metadataNumber(file, "seed", progress.seed));
