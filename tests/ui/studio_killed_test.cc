@@ -1,0 +1,138 @@
+// The studio is killed in the middle of a run it launched. The run goes on, and a studio opened
+// afterwards has all of its curves. The studio that is killed is this program started once more.
+#include "tests/ui/studio_road.h"
+
+using namespace lockstep;
+
+namespace {
+
+constexpr int kRanks = 2, kSteps = 3000, kKilledAfter = 200;
+
+// Launches a run, says its name once it is well under way, and follows it until killed.
+int studioToBeKilled(const QString& home) {
+  app::Home own;
+  own.root = home.toStdString();
+  tests::StudioRoad road(own);
+  road.open();
+  road.launch("fashion-mlp.yaml", {{"epochs: 5", QString("epochs: 5\n  max_steps: %1").arg(kSteps)}}, nullptr, kRanks);
+  if (!road.page() || !tests::wait([&] { return road.page()->document()->lastStep() >= kKilledAfter; })) return 1;
+  QTextStream(stdout) << "run " << road.run() << Qt::endl;
+  tests::wait([] { return false; }, 120'000);
+  return 1;
+}
+
+class Studio : public QObject {
+  Q_OBJECT
+
+ public:
+  static QString home;   // of the studio that is to be killed; none in a test
+
+ private Q_SLOTS:
+  void studio() { QCOMPARE(studioToBeKilled(home), 0); }
+};
+QString Studio::home;
+
+}  // namespace
+
+class StudioKilledTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void initTestCase() {
+    if (const char* why = tests::whyNoRuns()) QSKIP(why);
+  }
+  void cleanup() {
+    if (!road_) return;
+    road_->close();
+    road_->endAgents();
+    road_.reset();
+    home_.reset();
+  }
+
+  void runGoesOnAndItsCurvesAreComplete_data() {
+    QTest::addColumn<bool>("afterTheEnd");
+    QTest::newRow("reopened while it goes on") << false;
+    QTest::newRow("reopened after its end") << true;
+  }
+  void runGoesOnAndItsCurvesAreComplete() {
+    QFETCH(bool, afterTheEnd);
+    home_ = std::make_unique<tests::StudioHome>();
+    road_ = std::make_unique<tests::StudioRoad>(home_->home());
+    QProcess studio;
+    studio.setProcessChannelMode(QProcess::MergedChannels);
+    studio.start(QCoreApplication::applicationFilePath(),
+                 {"--studio", QString::fromStdString(home_->home().root)});
+    QByteArray said;
+    QVERIFY2(tests::wait([&] {
+      said += studio.readAll();
+      return said.contains("\nrun ") || studio.state() == QProcess::NotRunning;
+    }, 120'000), said);
+    const auto at = said.indexOf("\nrun ");
+    QVERIFY2(at >= 0, said);
+    const QString run = QString::fromUtf8(said.mid(at + 5).split('\n')[0].trimmed());
+    QCOMPARE(road_->processes("worker", run).size(), std::size_t{kRanks});
+
+    QVERIFY(::kill(static_cast<pid_t>(studio.processId()), SIGKILL) == 0);
+    QVERIFY(studio.waitForFinished(10'000));
+    QCOMPARE(studio.exitStatus(), QProcess::CrashExit);
+    QCOMPARE(road_->processes("worker", run).size(), std::size_t{kRanks});   // it goes on
+    if (afterTheEnd) QVERIFY(tests::wait([&] { return road_->processes("worker", run).empty(); }));
+
+    road_->open();
+    road_->window()->restoreSession();
+    ui::RunPage* page = nullptr;
+    QVERIFY(tests::wait([&] {
+      for (ui::Page* one : road_->window()->pages()) {
+        if (auto* found = qobject_cast<ui::RunPage*>(one); found && found->document()->run() == run) page = found;
+      }
+      return page != nullptr && page->document()->loaded();
+    }));
+    qInfo("reopened with %lld steps in the history", static_cast<long long>(page->document()->lastStep()));
+    QVERIFY(page->document()->lastStep() > 0);
+    QVERIFY2(tests::wait([&] { return page->document()->row().phase == app::RunPhase::kSucceeded; }),
+             qPrintable(page->message()->details()));
+    const auto line = page->document()->series("loss");
+    QVERIFY(tests::wait([&] { return line->raw().size() >= kSteps; }));
+    checkSteps(line->raw());
+
+    // And so they are in the history itself.
+    auto history = app::History::open(home_->home().historyFolder());
+    QVERIFY(history.ok());
+    auto store = (*history)->openRun(run.toStdString());
+    QVERIFY(store.ok());
+    int curves = 0;
+    for (const auto& info : (*store)->series()) {
+      const bool perStep = info.name == "loss" || info.name == "accuracy" || info.name == "rank/1/forward";
+      if (!perStep) continue;
+      ++curves;
+      auto points = (*store)->readAll(info.name);
+      QVERIFY(points.ok());
+      ui::Pyramid line;
+      for (const app::Point& point : *points) line.append(point.x, point.y);
+      checkSteps(line);
+    }
+    QVERIFY(curves >= 2);
+  }
+
+ private:
+  static void checkSteps(const ui::Pyramid& line) {
+    QCOMPARE(line.size(), std::size_t{kSteps});
+    for (std::size_t i = 0; i < line.size(); ++i) QCOMPARE(line.x(i), static_cast<double>(i + 1));
+  }
+
+  std::unique_ptr<tests::StudioHome> home_;
+  std::unique_ptr<tests::StudioRoad> road_;
+};
+
+int main(int argc, char** argv) {
+  QApplication app(argc, argv);
+  const QStringList arguments = QApplication::arguments();
+  if (arguments.size() == 3 && arguments[1] == "--studio") {
+    Studio::home = arguments[2];
+    Studio once;
+    return QTest::qExec(&once);
+  }
+  StudioKilledTest test;
+  return QTest::qExec(&test, argc, argv);
+}
+#include "studio_killed_test.moc"
