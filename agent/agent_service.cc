@@ -47,7 +47,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
  public:
   Impl(EventLoop& loop, Workdir workdir, std::string version, double prepareSeconds)
       : loop_(loop), workdir_(std::move(workdir)), version_(std::move(version)),
-        prepareSeconds_(prepareSeconds), hashes_(workdir_.path + "/data-hashes") {}
+        prepareSeconds_(prepareSeconds), data_(workdir_.path + "/data-files") {}
 
   grpc::Status Handshake(grpc::ServerContext*, const node::v1::HandshakeRequest* request,
                          node::v1::HandshakeReply* reply) override {
@@ -201,7 +201,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
 
   Status prepare(const node::v1::PrepareRequest& request, node::v1::PrepareReply& reply) {
     std::map<std::string, std::string> hashes;
-    if (Status status = checkPrepare(request, workdir_, hashes_, hashes); !status.ok()) {
+    if (Status status = checkPrepare(request, workdir_, data_, hashes); !status.ok()) {
       if (status.error().node.empty()) status.error().node = request.node();
       return status;
     }
@@ -274,7 +274,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   const Workdir workdir_;
   const std::string version_;
   const double prepareSeconds_;
-  HashCache hashes_;
+  DataCache data_;
   std::mutex prepareMutex_, measuring_, startedMutex_;
   std::set<int> started_;  // startedMutex_
   std::mutex leaveMutex_;

@@ -6,12 +6,14 @@
 
 #include <array>
 #include <cerrno>
+#include <sstream>
 
 #include "agent/metrics.h"
 #include "agent/peers.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/plan/plan.h"
+#include "engine/runtime/checkpoint.h"
 
 namespace lockstep::agent {
 namespace {
@@ -27,43 +29,87 @@ std::string expectedHash(const spec::v1::RunSpec& spec, const std::string& name)
   return {};
 }
 
-// The first bytes of an IDX file, plain or gzip.
-Status checkMagic(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    Error error = systemError(errno, "cannot open the data file " + path);
-    error.next = "put the file there, or correct its path in the run or in the node's `data`";
-    return error;
+// What shapeText wrote.
+Shape readShape(std::istringstream& line) {
+  std::string word, part;
+  line >> word;
+  Shape out;
+  for (std::istringstream parts(word); std::getline(parts, part, 'x');)
+    out.push_back(std::strtoll(part.c_str(), nullptr, 10));
+  return out;
+}
+
+// The shape of one sample the plan's steps take; empty where they take none.
+Shape sampleOf(const plan::Plan& plan) {
+  const plan::Program* step = plan.find("step");
+  if (step == nullptr || step->bodies.empty()) return {};
+  for (const plan::Buffer& buffer : step->bodies.front().buffers)
+    if (buffer.kind == plan::BufferKind::kInput && buffer.name == "x" && !buffer.type.shape.empty())
+      return Shape(buffer.type.shape.begin() + 1, buffer.type.shape.end());
+  return {};
+}
+
+// The training or the evaluation data; evaluation data may be absent.
+Status checkData(const std::map<std::string, std::string>& paths, const std::string& which,
+                 const node::v1::PrepareRequest& request, const Shape& sample, DataCache& cache,
+                 std::map<std::string, std::string>& hashes) {
+  const std::array<std::string, 2> names = {which + ".images", which + ".labels"};
+  std::array<std::string, 2> files;
+  std::array<data::IdxFacts, 2> facts;
+  const std::size_t given = paths.count(names[0]) + paths.count(names[1]);
+  if (given == 0 && which == "evaluate") return {};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto path = paths.find(names[i]);
+    if (path == paths.end()) {
+      Error error = invalidArgument("the run has no data.{}", names[i]);
+      error.next = "name the file in the run";
+      return error;
+    }
+    files[i] = path->second;
+    auto found = cache.inspect(files[i]);
+    if (!found.ok()) {
+      if (found.error().next.empty() || found.error().code == Code::kNotFound)
+        found.error().next = "put the file there, or correct its path in the run or in the node's `data`";
+      return found.status();
+    }
+    facts[i] = std::move(*found);
+    hashes[names[i]] = facts[i].sha256;
+    std::string expected = expectedHash(request.spec(), names[i]);
+    for (char& c : expected)
+      if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
+    if (!expected.empty() && expected != facts[i].sha256) {
+      Error error = makeError(Code::kFailedPrecondition, "the data file {} is another one", files[i]);
+      error.why = fmt::format("its SHA-256 is {}, the run expects {}", facts[i].sha256, expected);
+      error.next = "copy the right file to this node";
+      return error;
+    }
   }
-  std::array<unsigned char, 4> head{};
-  const ssize_t count = read(fd, head.data(), head.size());
-  close(fd);
-  const bool gzip = count >= 2 && head[0] == 0x1f && head[1] == 0x8b;
-  const bool idx = count == 4 && head[0] == 0 && head[1] == 0 && head[2] == 8 && head[3] >= 1;
-  if (gzip || idx) return {};
-  Error error = makeError(Code::kDataLoss, "{} is neither an IDX file nor gzip", path);
-  error.why = fmt::format("it begins with {:02x} {:02x} {:02x} {:02x}", head[0], head[1], head[2], head[3]);
-  error.next = "replace it by the original file";
-  return error;
+  const int classes = request.spec().model().classes();
+  return data::checkIdx({files[0], files[1], {}, {}}, facts[0], facts[1], sample,
+                        classes > 0 ? classes : 256);
 }
 
 }  // namespace
 
-void HashCache::load() {
+// A line: hash, dimensions, highest element, its place; then what it is remembered by.
+void DataCache::load() {
   if (loaded_) return;
   loaded_ = true;
   auto text = readFile(path_, std::size_t{4} << 20);
   if (!text.ok()) return;
-  std::size_t at = 0;
-  while (at < text->size()) {
-    std::size_t end = text->find('\n', at);
-    if (end == std::string::npos) break;
-    if (end - at > 65) known_[text->substr(at + 65, end - at - 65)] = text->substr(at, 64);
-    at = end + 1;
+  std::string line;
+  for (std::istringstream lines(*text); std::getline(lines, line);) {
+    std::istringstream words(line);
+    data::IdxFacts facts;
+    words >> facts.sha256;
+    facts.dimensions = readShape(words);
+    std::string key;
+    if (words >> facts.highest >> facts.highestAt && words.get() == ' ' && std::getline(words, key))
+      known_[key] = std::move(facts);
   }
 }
 
-Result<std::string> HashCache::hash(const std::string& file) {
+Result<data::IdxFacts> DataCache::inspect(const std::string& file) {
   struct stat info {};
   if (stat(file.c_str(), &info) != 0) return systemError(errno, "cannot open the data file " + file);
   const std::string key = fmt::format("{}.{:09} {} {}", info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
@@ -73,14 +119,16 @@ Result<std::string> HashCache::hash(const std::string& file) {
     load();
     if (auto at = known_.find(key); at != known_.end()) return at->second;
   }
-  LOCKSTEP_ASSIGN(std::string hash, sha256File(file));
+  LOCKSTEP_ASSIGN(data::IdxFacts facts, data::inspectIdx(file));
   std::lock_guard lock(mutex_);
   if (known_.size() > 1000) known_.clear();
-  known_[key] = hash;
+  known_[key] = facts;
   std::string text;
-  for (const auto& [name, value] : known_) text += value + " " + name + "\n";
+  for (const auto& [name, known] : known_)
+    text += fmt::format("{} {} {} {} {}\n", known.sha256, shapeText(known.dimensions), known.highest,
+                        known.highestAt, name);
   (void)writeFileAtomically(path_, text, 0600);
-  return hash;
+  return facts;
 }
 
 std::map<std::string, std::string> dataPaths(
@@ -97,7 +145,7 @@ std::map<std::string, std::string> dataPaths(
 }
 
 Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir,
-                    HashCache& cache, std::map<std::string, std::string>& hashes) {
+                    DataCache& cache, std::map<std::string, std::string>& hashes) {
   if (!isPlainName(request.run())) return invalidArgument("\"{}\" is no run id", request.run());
   if (!isPlainName(request.node())) return invalidArgument("\"{}\" is no node name", request.node());
   auto parsed = plan::parse(request.plan());
@@ -136,15 +184,15 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
     return invalidArgument("the only node of a run coordinates it");
   }
 
-  for (const auto& [name, path] : dataPaths(request.spec(), request.data_paths())) {
-    LOCKSTEP_TRY(checkMagic(path));
-    LOCKSTEP_ASSIGN(hashes[name], cache.hash(path));
-    const std::string expected = expectedHash(request.spec(), name);
-    if (!expected.empty() && expected != hashes[name]) {
-      Error error = makeError(Code::kFailedPrecondition, "the data file {} is another one", path);
-      error.why = fmt::format("its SHA-256 is {}, the run expects {}", hashes[name], expected);
-      error.next = "copy the right file to this node";
-      return error;
+  const auto paths = dataPaths(request.spec(), request.data_paths());
+  for (const char* which : {"train", "evaluate"})
+    LOCKSTEP_TRY(checkData(paths, which, request, sampleOf(*parsed), cache, hashes));
+
+  // Rank 0, which reads it, is here.
+  if (request.coordinator() && !request.resume_from().empty()) {
+    if (auto found = runtime::newestCheckpoint(request.resume_from()); !found.ok()) {
+      found.error().next = "name a run, or a folder of checkpoints on this node";
+      return found.status();
     }
   }
 

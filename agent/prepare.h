@@ -7,31 +7,33 @@
 
 #include "agent/paths.h"
 #include "engine/base/status.h"
+#include "engine/data/dataset.h"
 #include "lockstep/node/v1/node.pb.h"
 
 namespace lockstep::agent {
 
-// SHA-256 of files, remembered by path, modification time and size. Threads: any.
-class HashCache {
+// What data files are, remembered by path, modification time and size. Threads: any.
+class DataCache {
  public:
-  explicit HashCache(std::string path) : path_(std::move(path)) {}
-  Result<std::string> hash(const std::string& file);
+  explicit DataCache(std::string path) : path_(std::move(path)) {}
+  Result<data::IdxFacts> inspect(const std::string& file);
 
  private:
   void load();  // mutex_ held
   std::string path_;
   std::mutex mutex_;
   bool loaded_ = false;
-  std::map<std::string, std::string> known_;  // "mtime size path" → hash
+  std::map<std::string, data::IdxFacts> known_;  // by "mtime size path"
 };
 
 // The data files of a run on this node: "train.images" → path, from `given` or the spec.
 std::map<std::string, std::string> dataPaths(
     const spec::v1::RunSpec& spec, const google::protobuf::Map<std::string, std::string>& given);
 
-// Names, the plan and its hash, ranks, data files, space. Fills `hashes` ("train.images" → SHA-256).
-// Errors name the file, what was found and what to do.
+// Names, the plan and its hash, ranks, data files that are whole, belong together and fit the plan,
+// the checkpoint to go on from, space. Fills `hashes` ("train.images" → SHA-256). Errors name the
+// file, what was found and what to do.
 Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir,
-                    HashCache& cache, std::map<std::string, std::string>& hashes);
+                    DataCache& cache, std::map<std::string, std::string>& hashes);
 
 }  // namespace lockstep::agent

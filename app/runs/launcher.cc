@@ -3,6 +3,7 @@
 #include <grpcpp/channel.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -31,6 +32,13 @@ std::string newRunId() {
   return fmt::format("{}-{:04x}", time, random() & 0xffff);
 }
 
+// "train.images": the path the run gives it.
+std::string pathIn(const spec::v1::RunSpec& spec, std::string_view name) {
+  const bool train = name.starts_with("train");
+  const spec::v1::DataFiles& files = train ? spec.data().train() : spec.data().evaluate();
+  return name.ends_with("images") ? files.images() : files.labels();
+}
+
 // The nodes that take part, in the cluster's order, with what they bring.
 struct Party {
   int index = 0;                 // in the session
@@ -39,6 +47,7 @@ struct Party {
   NodeAccess* access = nullptr;
   NodeInventory inventory;
   std::string socket, folder;    // once prepared
+  std::map<std::string, std::string> data;  // once prepared: "train.images" → SHA-256 of what is there
 };
 
 // What Launch and MeasuredPreview do on their threads.
@@ -174,14 +183,8 @@ class Work {
     out.set_events_every(request_.eventsEvery);
     for (const auto& node : request_.cluster->nodes()) {
       if (node.name() != party.name) continue;
-      const auto& data = request_.spec->data();
-      const std::pair<const char*, const std::string*> files[] = {
-          {"train.images", &data.train().images()},
-          {"train.labels", &data.train().labels()},
-          {"evaluate.images", &data.evaluate().images()},
-          {"evaluate.labels", &data.evaluate().labels()}};
-      for (const auto& [name, path] : files)
-        if (const auto own = node.data().find(*path); own != node.data().end())
+      for (const char* name : {"train.images", "train.labels", "evaluate.images", "evaluate.labels"})
+        if (const auto own = node.data().find(pathIn(*request_.spec, name)); own != node.data().end())
           (*out.mutable_data_paths())[name] = own->second;
     }
     return out;
@@ -199,6 +202,7 @@ class Work {
       LOCKSTEP_TRY(rpcStatus(stub->Prepare(&context, request, &reply),
                              "the node could not prepare the run", party.name));
       party.socket = reply.socket();
+      party.data = {reply.data_hashes().begin(), reply.data_hashes().end()};
       peerAddress = reply.peer_address();
     }
     grpc::ClientContext context;
@@ -210,6 +214,37 @@ class Work {
     LOCKSTEP_TRY(rpcStatus(stub->FindRun(&context, find, &found),
                            "the node lost the run it had prepared", party.name));
     party.folder = found.folder();
+    return {};
+  }
+
+  // Every node trains on the same files: the one that has another is named.
+  Status sameData(const std::vector<node::v1::PrepareRequest>& requests) const {
+    for (const auto& [name, first] : parties_.front().data) {
+      const auto holders = [&](const std::string& hash) {
+        return std::count_if(parties_.begin(), parties_.end(), [&](const Party& party) {
+          const auto at = party.data.find(name);
+          return at != party.data.end() && at->second == hash;
+        });
+      };
+      const Party* usual = &parties_.front();
+      for (const Party& party : parties_) {
+        const auto at = party.data.find(name);
+        if (at != party.data.end() && holders(at->second) > holders(usual->data.at(name))) usual = &party;
+      }
+      for (std::size_t i = 0; i < parties_.size(); ++i) {
+        const auto at = parties_[i].data.find(name);
+        if (at != parties_[i].data.end() && at->second == usual->data.at(name)) continue;
+        const auto path = requests[i].data_paths().find(name);
+        Error error = makeError(Code::kFailedPrecondition, "its file for data.{} is not that of {}", name,
+                                usual->name);
+        error.node = parties_[i].name;
+        error.why = fmt::format("{} has SHA-256 {} here, {} there",
+                                path == requests[i].data_paths().end() ? pathIn(*request_.spec, name) : path->second,
+                                at == parties_[i].data.end() ? "none" : at->second, usual->data.at(name));
+        error.next = "copy the same file to every node";
+        return error;
+      }
+    }
     return {};
   }
 
@@ -244,6 +279,7 @@ class Work {
       }
     }
     for (Status& status : prepared) LOCKSTEP_TRY(std::move(status));
+    LOCKSTEP_TRY(sameData(requests));
     if (stop.stop_requested()) return makeError(Code::kCancelled, "the launch was cancelled");
     return {};
   }

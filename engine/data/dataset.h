@@ -37,9 +37,23 @@ struct IdxFiles {
   std::string labelsSha256;
 };
 // Fields "x" u8[H×W×1] and "label" i32[]. Errors name the file: kNotFound, kDataLoss (truncated or
-// corrupt gzip, wrong magic, counts that differ, label ≥ classes with its record), and
-// kFailedPrecondition for a wrong hash with both hashes.
+// corrupt gzip, wrong magic, images given as labels, counts that differ, label ≥ classes with its
+// record), and kFailedPrecondition for a wrong hash with both hashes.
 Result<std::unique_ptr<Dataset>> openIdx(const IdxFiles& files, int classes);
+
+// What an IDX file is, without keeping it: found by reading all of it once.
+struct IdxFacts {
+  std::string sha256;
+  Shape dimensions;
+  int highest = 0;             // of one dimension (labels): the greatest element,
+  std::int64_t highestAt = 0;  // and its first place
+};
+// Errors as openIdx has them for one file.
+Result<IdxFacts> inspectIdx(const std::string& path);
+// Whether two files are a data set, as openIdx would say, and one of a model that takes `sample`
+// (empty: any) else: kInvalidArgument. Hashes are not looked at.
+Status checkIdx(const IdxFiles& files, const IdxFacts& images, const IdxFacts& labels,
+                const Shape& sample, int classes);
 
 // The order of an epoch: position → sample, a permutation π(seed, epoch) that is the same whatever
 // the world size; the identity where shuffle is false.

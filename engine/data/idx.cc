@@ -1,12 +1,14 @@
 // IDX, the format of MNIST: 0, 0, element type, number of dimensions, the dimensions as big-endian
 // 32-bit numbers, the elements (Y. LeCun, C. Cortes, C. Burges, "The MNIST database").
+#include <fcntl.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
-#include <limits>
+#include <functional>
 
-#include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/data/dataset.h"
 
@@ -32,58 +34,114 @@ Error dataLoss(const std::string& path, std::string why) {
   return error;
 }
 
-struct Inflater {
-  z_stream stream{};
-  bool ready = inflateInit2(&stream, 16 + MAX_WBITS) == Z_OK;
-  ~Inflater() {
-    if (ready) inflateEnd(&stream);
+using Sink = std::function<void(std::string_view)>;
+
+// What a file unpacks to, plain or all members of gzip, piece by piece.
+class Unpacker {
+ public:
+  Unpacker(const std::string& path, const Sink& sink) : path_(path), sink_(sink), piece_(kPiece, '\0') {}
+  ~Unpacker() {
+    if (gzip_) inflateEnd(&stream_);
   }
+  Unpacker(const Unpacker&) = delete;
+  Unpacker& operator=(const Unpacker&) = delete;
+
+  // The next bytes of the file, at most kPiece; the first of them say what it is.
+  Status add(std::string_view packed) {
+    if (!begun_) {
+      begun_ = true;
+      gzip_ = packed.starts_with("\x1f\x8b");
+      if (gzip_ && inflateInit2(&stream_, 16 + MAX_WBITS) != Z_OK) {
+        gzip_ = false;
+        return makeError(Code::kResourceExhausted, "unpacking {}", path_);
+      }
+    }
+    if (!gzip_) return take(packed);
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
+    stream_.avail_in = static_cast<uInt>(packed.size());
+    for (;;) {
+      if (ended_) {
+        if (stream_.avail_in == 0) return {};
+        inflateReset(&stream_);
+        ended_ = false;
+      }
+      stream_.next_out = reinterpret_cast<Bytef*>(piece_.data());
+      stream_.avail_out = static_cast<uInt>(piece_.size());
+      const int code = inflate(&stream_, Z_NO_FLUSH);
+      LOCKSTEP_TRY(take(std::string_view(piece_).substr(0, piece_.size() - stream_.avail_out)));
+      ended_ = code == Z_STREAM_END;
+      if (ended_) continue;
+      if (code == Z_BUF_ERROR || (code == Z_OK && stream_.avail_in == 0 && stream_.avail_out != 0))
+        return {};  // it wants more
+      if (code != Z_OK)
+        return dataLoss(path_, fmt::format("the gzip stream is corrupt ({})",
+                                           stream_.msg != nullptr ? stream_.msg : "no reason given"));
+    }
+  }
+  Status end() const {
+    if (gzip_ && !ended_) return dataLoss(path_, "the gzip stream is truncated");
+    return {};
+  }
+  static constexpr std::size_t kPiece = std::size_t{1} << 18;
+
+ private:
+  Status take(std::string_view bytes) {
+    size_ += bytes.size();
+    if (size_ > kLimit)
+      return makeError(Code::kResourceExhausted, "{} holds more than {} bytes", path_, kLimit);
+    sink_(bytes);
+    return {};
+  }
+  const std::string& path_;
+  const Sink& sink_;
+  std::string piece_;
+  z_stream stream_{};
+  std::size_t size_ = 0;
+  bool begun_ = false, gzip_ = false;
+  bool ended_ = false;  // a member has, and no other has begun
 };
 
-// All members of a gzip file, one after the other.
-Result<std::string> gunzip(const std::string& path, const std::string& packed) {
-  Inflater inflater;
-  if (!inflater.ready) return makeError(Code::kResourceExhausted, "unpacking {}", path);
-  z_stream& stream = inflater.stream;
-  std::string out;
-  std::vector<char> piece(std::size_t{1} << 18);
-  std::size_t given = 0;
-  for (;;) {
-    if (stream.avail_in == 0) {
-      const std::size_t part = std::min<std::size_t>(packed.size() - given, std::size_t{1} << 30);
-      stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data() + given));
-      stream.avail_in = static_cast<uInt>(part);
-      given += part;
-    }
-    stream.next_out = reinterpret_cast<Bytef*>(piece.data());
-    stream.avail_out = static_cast<uInt>(piece.size());
-    const int code = inflate(&stream, Z_NO_FLUSH);
-    out.append(piece.data(), piece.size() - stream.avail_out);
-    if (out.size() > kLimit)
-      return makeError(Code::kResourceExhausted, "{} unpacks to more than {} bytes", path, kLimit);
-    const bool exhausted = stream.avail_in == 0 && given == packed.size();
-    if (code == Z_STREAM_END) {
-      if (exhausted) return out;
-      inflateReset(&stream);
-    } else if (code == Z_BUF_ERROR || (code == Z_OK && exhausted && stream.avail_out != 0)) {
-      return dataLoss(path, "the gzip stream is truncated");
-    } else if (code != Z_OK) {
-      return dataLoss(path, fmt::format("the gzip stream is corrupt ({})",
-                                        stream.msg != nullptr ? stream.msg : "no reason given"));
-    }
+// Reads a file once: its content to `sink`; its SHA-256.
+Result<std::string> readContent(const std::string& path, const Sink& sink) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return systemError(errno, "cannot open the data file " + path);
+  Unpacker unpacker(path, sink);
+  Sha256 hash;
+  std::string piece(Unpacker::kPiece, '\0');
+  Status status;
+  while (status.ok()) {
+    const ssize_t count = read(fd, piece.data(), piece.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) status = systemError(errno, "cannot read the data file " + path);
+    if (count <= 0) break;
+    const auto bytes = std::string_view(piece).substr(0, static_cast<std::size_t>(count));
+    hash.update(bytes);
+    status = unpacker.add(bytes);
   }
+  close(fd);
+  LOCKSTEP_TRY(std::move(status));
+  LOCKSTEP_TRY(unpacker.end());
+  return hash.hex();
 }
 
-Result<IdxArray> parseIdx(const std::string& path, std::string bytes, std::size_t rank) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
-  if (bytes.size() < 4) return dataLoss(path, "it is too short for an IDX header");
-  if (at(0) != 0 || at(1) != 0 || at(2) != kUnsignedByte || at(3) != rank)
-    return dataLoss(path, fmt::format("magic {:02x}{:02x}{:02x}{:02x}; expected 0000{:02x}{:02x}, an "
-                                      "IDX file of bytes with {} dimension(s)",
-                                      at(0), at(1), at(2), at(3), kUnsignedByte, rank, rank));
-  IdxArray array;
-  array.offset = 4 + 4 * rank;
-  if (bytes.size() < array.offset) return dataLoss(path, "it is too short for an IDX header");
+struct IdxHeader {
+  std::vector<std::int64_t> dimensions;
+  std::size_t offset = 0;  // of the first element
+};
+constexpr std::size_t kLongestHeader = 4 + 4 * 255;
+
+// Of a file that begins with `head` and unpacks to `size` bytes.
+Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, std::uint64_t size) {
+  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(head[i]); };
+  if (head.size() < 4) return dataLoss(path, "it is too short for an IDX header");
+  if (at(0) != 0 || at(1) != 0 || at(2) != kUnsignedByte || at(3) == 0)
+    return dataLoss(path, fmt::format("it is neither an IDX file of bytes nor gzip of one: it begins with "
+                                      "{:02x}{:02x}{:02x}{:02x}, expected 0000{:02x} and the number of "
+                                      "dimensions", at(0), at(1), at(2), at(3), kUnsignedByte));
+  const std::size_t rank = at(3);
+  IdxHeader header;
+  header.offset = 4 + 4 * rank;
+  if (head.size() < header.offset) return dataLoss(path, "it is too short for an IDX header");
   std::uint64_t elements = 1;
   for (std::size_t d = 0; d < rank; ++d) {
     const std::size_t i = 4 + 4 * d;
@@ -93,33 +151,43 @@ Result<IdxArray> parseIdx(const std::string& path, std::string bytes, std::size_
     if (elements > kLimit / extent)
       return dataLoss(path, "its header promises more elements than a file can hold");
     elements *= extent;
-    array.dimensions.push_back(static_cast<std::int64_t>(extent));
+    header.dimensions.push_back(static_cast<std::int64_t>(extent));
   }
-  if (bytes.size() - array.offset != elements)
+  if (size - header.offset != elements)
     return dataLoss(path, fmt::format("its header promises {} bytes of elements, {} follow", elements,
-                                      bytes.size() - array.offset));
-  array.bytes = std::move(bytes);
+                                      size - header.offset));
+  return header;
+}
+
+Result<IdxArray> readIdx(const std::string& path, const std::string& sha256) {
+  IdxArray array;
+  LOCKSTEP_ASSIGN(const std::string actual,
+                  readContent(path, [&](std::string_view piece) { array.bytes += piece; }));
+  std::string expected = sha256;
+  std::transform(expected.begin(), expected.end(), expected.begin(), [](char c) {
+    return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  if (!expected.empty() && actual != expected) {
+    Error error = makeError(Code::kFailedPrecondition, "data file {}", path);
+    error.why = fmt::format("its sha256 is {}; expected {}", actual, expected);
+    error.next = "put the right file there, or mend the hash in the spec";
+    return error;
+  }
+  LOCKSTEP_ASSIGN(IdxHeader header, parseHeader(path, array.bytes, array.bytes.size()));
+  array.dimensions = std::move(header.dimensions);
+  array.offset = header.offset;
   return array;
 }
 
-Result<IdxArray> readIdx(const std::string& path, const std::string& sha256, std::size_t rank) {
-  LOCKSTEP_ASSIGN(std::string bytes, readFile(path, kLimit));
-  if (!sha256.empty()) {
-    std::string expected = sha256;
-    std::transform(expected.begin(), expected.end(), expected.begin(), [](char c) {
-      return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
-    });
-    if (const std::string actual = sha256Hex(bytes); actual != expected) {
-      Error error = makeError(Code::kFailedPrecondition, "data file {}", path);
-      error.why = fmt::format("its sha256 is {}; expected {}", actual, expected);
-      error.next = "put the right file there, or mend the hash in the spec";
-      return error;
-    }
-  }
-  if (bytes.starts_with("\x1f\x8b")) {
-    LOCKSTEP_ASSIGN(bytes, gunzip(path, bytes));
-  }
-  return parseIdx(path, std::move(bytes), rank);
+// The greatest byte of `bytes` with its first place, where it is greater than what is known.
+void findHighest(std::string_view bytes, std::int64_t place, IdxFacts& facts) {
+  const auto less = [](char a, char b) { return static_cast<unsigned char>(a) < static_cast<unsigned char>(b); };
+  const auto found = std::max_element(bytes.begin(), bytes.end(), less);
+  if (found == bytes.end()) return;
+  const int value = static_cast<unsigned char>(*found);
+  if (value <= facts.highest) return;
+  facts.highest = value;
+  facts.highestAt = place + (found - bytes.begin());
 }
 
 class IdxDataset final : public Dataset {
@@ -151,17 +219,70 @@ class IdxDataset final : public Dataset {
 
 }  // namespace
 
-Result<std::unique_ptr<Dataset>> openIdx(const IdxFiles& files, int classes) {
-  LOCKSTEP_ASSIGN(IdxArray images, readIdx(files.images, files.imagesSha256, 3));
-  LOCKSTEP_ASSIGN(IdxArray labels, readIdx(files.labels, files.labelsSha256, 1));
+Result<IdxFacts> inspectIdx(const std::string& path) {
+  IdxFacts facts, later;  // of the elements in `head`, and of those after it
+  std::string head;
+  std::uint64_t size = 0;
+  const auto sink = [&](std::string_view piece) {
+    const std::size_t part = std::min(piece.size(), kLongestHeader - head.size());
+    head += piece.substr(0, part);
+    const bool labels = head.size() > 3 && head[3] == 1;
+    if (labels) findHighest(piece.substr(part), static_cast<std::int64_t>(size + part) - 8, later);
+    size += piece.size();
+  };
+  LOCKSTEP_ASSIGN(facts.sha256, readContent(path, sink));
+  LOCKSTEP_ASSIGN(IdxHeader header, parseHeader(path, head, size));
+  facts.dimensions = std::move(header.dimensions);
+  if (facts.dimensions.size() == 1) {
+    findHighest(std::string_view(head).substr(header.offset), 0, facts);
+    if (later.highest > facts.highest) {
+      facts.highest = later.highest;
+      facts.highestAt = later.highestAt;
+    }
+  }
+  return facts;
+}
+
+Status checkIdx(const IdxFiles& files, const IdxFacts& images, const IdxFacts& labels,
+                const Shape& sample, int classes) {
+  const auto dimensions = [](const std::string& path, const char* given, const IdxFacts& facts,
+                             std::size_t rank) -> Status {
+    if (facts.dimensions.size() == rank) return {};
+    Error error = makeError(Code::kDataLoss, "data file {}", path);
+    error.why = fmt::format("it holds {} bytes and is given as {}, which have {} dimension(s)",
+                            shapeText(facts.dimensions), given, rank);
+    error.next = "give images as images and labels as labels";
+    return error;
+  };
+  LOCKSTEP_TRY(dimensions(files.images, "images", images, 3));
+  LOCKSTEP_TRY(dimensions(files.labels, "labels", labels, 1));
   if (images.dimensions[0] != labels.dimensions[0])
     return dataLoss(files.labels, fmt::format("{} labels for the {} images of {}", labels.dimensions[0],
                                               images.dimensions[0], files.images));
-  const unsigned char* label = labels.elements();
-  for (std::int64_t i = 0; i < labels.dimensions[0]; ++i)
-    if (label[i] >= classes)
-      return dataLoss(files.labels, fmt::format("record {} has label {}; expected 0 to {}", i, label[i],
-                                                classes - 1));
+  const Shape held = {images.dimensions[1], images.dimensions[2], 1};
+  if (!sample.empty() && sample != held) {
+    Error error = invalidArgument("data file {}", files.images);
+    error.why = fmt::format("its images are {}; the model takes {}", shapeText(held), shapeText(sample));
+    error.next = "give images of that shape, or make it model.input.shape";
+    return error;
+  }
+  if (labels.highest >= classes) {
+    Error error = dataLoss(files.labels, fmt::format("record {} has label {}; expected 0 to {}",
+                                                     labels.highestAt, labels.highest, classes - 1));
+    error.next = "give the labels of these images, or correct model.classes";
+    return error;
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Dataset>> openIdx(const IdxFiles& files, int classes) {
+  LOCKSTEP_ASSIGN(IdxArray images, readIdx(files.images, files.imagesSha256));
+  LOCKSTEP_ASSIGN(IdxArray labels, readIdx(files.labels, files.labelsSha256));
+  IdxFacts imageFacts, labelFacts;
+  imageFacts.dimensions = images.dimensions;
+  labelFacts.dimensions = labels.dimensions;
+  findHighest(std::string_view(labels.bytes).substr(labels.offset), 0, labelFacts);
+  LOCKSTEP_TRY(checkIdx(files, imageFacts, labelFacts, {}, classes));
   return std::unique_ptr<Dataset>(new IdxDataset(std::move(images), std::move(labels)));
 }
 

@@ -263,19 +263,20 @@ class AgentRunTest : public QObject {
              grpc::StatusCode::INVALID_ARGUMENT);
   }
 
-  void corruptDataIsAnErrorOfItsRank() {
+  // Whole when it was prepared, another one when the workers read it.
+  void dataThatChangesAfterPrepareIsAnErrorOfItsRank() {
     Node node("n1");
     node.start();
-    const std::string bad = node.workdir() + "/images.gz";
-    QFile file(QString::fromStdString(bad));
-    QVERIFY(file.open(QIODevice::WriteOnly));
-    file.write("\x1f\x8b\x08not really gzip");
-    file.close();
+    const std::string own = node.workdir() + "/images.gz";
     RunOptions options{.run = newRunId()};
     node::v1::PrepareRequest request = prepareRequest(options);
-    (*request.mutable_data_paths())["train.images"] = bad;
+    QVERIFY(QFile::copy(QString::fromStdString(request.spec().data().train().images()),
+                        QString::fromStdString(own)));
+    (*request.mutable_data_paths())["train.images"] = own;
     node::v1::PrepareReply prepared;
-    QVERIFY(node.agent().Prepare(deadline().get(), request, &prepared).ok());
+    const grpc::Status status = node.agent().Prepare(deadline().get(), request, &prepared);
+    QVERIFY2(status.ok(), status.error_message().c_str());
+    QVERIFY(writeFileAtomically(own, "\x1f\x8b\x08not really gzip").ok());
     auto supervisor = node::v1::Supervisor::NewStub(channelTo(prepared.socket()));
     Follower records(prepared.socket());
     node::v1::CommitRequest commit;

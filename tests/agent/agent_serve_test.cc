@@ -127,9 +127,17 @@ class AgentServeTest : public QObject {
     QTest::newRow("plan that is none") << 1 << "invalid-argument" << "plan";
     QTest::newRow("missing data file") << 2 << "not-found" << "/no/such/images.gz";
     QTest::newRow("wrong data hash") << 3 << "failed-precondition" << "another one";
-    QTest::newRow("no data file") << 4 << "data-loss" << "neither an IDX file nor gzip";
+    QTest::newRow("no data file") << 4 << "data-loss" << "neither an IDX file of bytes nor gzip";
     QTest::newRow("run id with a path") << 5 << "invalid-argument" << "no run id";
     QTest::newRow("rank out of range") << 6 << "invalid-argument" << "rank 9";
+    QTest::newRow("corrupt gzip") << 7 << "data-loss" << "the gzip stream is corrupt";
+    QTest::newRow("truncated gzip") << 8 << "data-loss" << "the gzip stream is truncated";
+    QTest::newRow("labels given as images") << 9 << "data-loss" << "given as images";
+    QTest::newRow("images of another size") << 10 << "invalid-argument" << "its images are 32x32x1; the model takes 28x28x1";
+    QTest::newRow("labels past the classes") << 11 << "data-loss" << "record 1 has label 10; expected 0 to 9";
+    QTest::newRow("counts that differ") << 12 << "data-loss" << "10000 labels for the 60000 images";
+    QTest::newRow("labels missing") << 13 << "invalid-argument" << "no data.evaluate.labels";
+    QTest::newRow("no checkpoint") << 14 << "not-found" << "there is no checkpoint in /no/such/run";
   }
   void prepareRefusesWhatCannotRun() {
     QFETCH(int, which);
@@ -149,6 +157,30 @@ class AgentServeTest : public QObject {
     if (which == 4) (*request.mutable_data_paths())["train.labels"] = "/etc/passwd";
     if (which == 5) request.set_run("../escape");
     if (which == 6) request.add_ranks(9);
+    auto& paths = *request.mutable_data_paths();
+    const auto& given = request.spec().data();
+    const std::string own = node->workdir() + "/data";
+    const auto write = [&](const std::string& bytes) { QVERIFY(writeFileAtomically(own, bytes).ok()); };
+    auto packed = readFile(given.train().images());
+    QVERIFY(packed.ok());
+    if (which == 7) (*packed)[packed->size() / 2] ^= 0x10;
+    if (which == 7) write(*packed);
+    if (which == 8) write(packed->substr(0, packed->size() - 100));
+    if (which == 7 || which == 8) paths["train.images"] = own;
+    if (which == 9) paths["train.images"] = given.train().labels();
+    const std::string two("\0\0\0\2", 4);
+    if (which == 10 || which == 11) {
+      const std::string side(which == 10 ? "\0\0\0\40" : "\0\0\0\34", 4);
+      const std::size_t pixels = which == 10 ? 32 * 32 : 28 * 28;
+      write(std::string("\0\0\10\3", 4) + two + side + side + std::string(2 * pixels, '\1'));
+      QVERIFY(writeFileAtomically(own + "-labels", std::string("\0\0\10\1", 4) + two + "\3" +
+                                                       (which == 11 ? "\12" : "\4")).ok());
+      paths["train.images"] = own;
+      paths["train.labels"] = own + "-labels";
+    }
+    if (which == 12) paths["train.labels"] = given.evaluate().labels();
+    if (which == 13) request.mutable_spec()->mutable_data()->mutable_evaluate()->clear_labels();
+    if (which == 14) request.set_resume_from("/no/such/run");
     node::v1::PrepareReply reply;
     const grpc::Status status = node->agent().Prepare(deadline().get(), request, &reply);
     QVERIFY(!status.ok());
@@ -157,8 +189,10 @@ class AgentServeTest : public QObject {
     QVERIFY2((info.what() + info.why()).find(text.toStdString()) != std::string::npos,
              status.error_message().c_str());
     QCOMPARE(info.node(), request.node());
+    QVERIFY(!info.next().empty() || which < 7);
     QVERIFY(nothingKept(*node));
-    if (which == 6) node.reset();
+    QVERIFY(processesOfRun(request.run()).empty());
+    if (which == 14) node.reset();
   }
 
   void aPrepareExpires() {
