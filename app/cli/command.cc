@@ -61,10 +61,14 @@ bool drainUntil(Inbox& inbox, const std::function<bool()>& done, int interruptsS
 Result<ClusterSpecFile> clusterOf(const Globals& globals, const Arguments& arguments) {
   if (arguments.has("cluster") && arguments.has("local"))
     return invalidArgument("--cluster and --local exclude each other");
-  if (arguments.has("cluster")) return loadClusterSpec(arguments.text("cluster"));
+  const std::vector<std::string> ranks = arguments.all("ranks");
+  if (arguments.has("cluster")) {
+    LOCKSTEP_ASSIGN(ClusterSpecFile cluster, loadClusterSpec(arguments.text("cluster")));
+    return withRanks(std::move(cluster), ranks);
+  }
   LOCKSTEP_ASSIGN(const std::int64_t nodes, arguments.integer("local", 1, 1, 64));
-  return localCluster(static_cast<int>(nodes), globals.home.root + "/local",
-                      arguments.text("comm"));
+  return withRanks(localCluster(static_cast<int>(nodes), globals.home.root + "/local",
+                                arguments.text("comm")), ranks);
 }
 
 ClusterSessionOptions sessionOptions(const Globals& globals, double sampleHertz) {

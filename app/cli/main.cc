@@ -13,13 +13,14 @@ namespace {
 const std::vector<Command>& commands() {
   static const std::vector<Command> all{
       {"run",
-       {{"cluster=", "local=", "comm=", "set=", "detach", "resume=", "every=", "json"},
+       {{"cluster=", "local=", "ranks=", "comm=", "set=", "detach", "resume=", "every=", "json"},
         1,
         1,
-        "run SPEC [--cluster FILE | --local N] [--comm KIND] [--set path=value]… [--detach]\n"
-        "             [--resume RUN|DIR] [--every N] [--json]"},
+        "run SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set path=value]…\n"
+        "             [--detach] [--resume RUN|DIR] [--every N] [--json]"},
        "Trains what SPEC says, on a cluster or on N agents of this machine (1).\n"
        "  --set       one field, as training.max_steps=100; model, training, strategy, data\n"
+       "  --ranks     other ranks on a node than the cluster says\n"
        "  --comm      shm, gloo: what ranks talk through, whatever the cluster says\n"
        "  --detach    returns once the run has started and prints its id\n"
        "  --resume    goes on from a run's last checkpoint, or from a checkpoint folder\n"
@@ -44,20 +45,20 @@ const std::vector<Command>& commands() {
        logsCommand},
       {"runs", {{"json"}, 0, 0, "runs [--json]"}, "Lists the runs under way.", runsCommand},
       {"plan",
-       {{"cluster=", "local=", "comm=", "set=", "measure", "json"},
+       {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "json"},
         1,
         1,
-        "plan SPEC [--cluster FILE | --local N] [--comm KIND] [--set path=value]… [--measure] "
-        "[--json]"},
+        "plan SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set path=value]…\n"
+        "             [--measure] [--json]"},
        "Prints the plan of a run, and to stderr what it will cost.\n"
        "  --measure   connects to the nodes and measures instead of going by built-in costs",
        planCommand},
       {"simulate",
-       {{"cluster=", "local=", "comm=", "set=", "measure", "slow=", "json"},
+       {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "slow=", "json"},
         1,
         1,
-        "simulate SPEC [--cluster FILE | --local N] [--comm KIND] [--set path=value]… [--measure]\n"
-        "             [--slow RANK=FACTOR]… [--json]"},
+        "simulate SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND]\n"
+        "             [--set path=value]… [--measure] [--slow RANK=FACTOR]… [--json]"},
        "Plays a plan in virtual time and shows one step of every rank.\n"
        "  --slow      a rank that takes FACTOR times as long",
        simulateCommand},

@@ -196,9 +196,14 @@ ClusterSession::ClusterSession(std::shared_ptr<const spec::v1::ClusterSpec> clus
 }
 
 ClusterSession::~ClusterSession() {
+  end();
+  state_->nodes.clear();
+}
+
+void ClusterSession::end() {
+  state_->alive.reset();
   state_->questions.clear();
   for (auto& node : state_->nodes) node->beginEnd();
-  state_->nodes.clear();
 }
 
 const std::shared_ptr<const spec::v1::ClusterSpec>& ClusterSession::cluster() const {
@@ -252,6 +257,12 @@ void ClusterSession::answer(std::uint64_t question, std::optional<Secret> secret
 
 NodeAccess& ClusterSession::access(int node) const {
   return *state_->nodes[static_cast<std::size_t>(node)];
+}
+NodeAccess* ClusterSession::access(const std::string& name) const {
+  for (const auto& node : state_->nodes) {
+    if (node->name() == name) return node.get();
+  }
+  return nullptr;
 }
 
 }  // namespace lockstep::app

@@ -2,7 +2,8 @@
 // (local agent or SSH, deploy, handshake), watches its load, and connects again after a loss.
 //
 // Threads: all functions and the observer on the inbox's thread, unless said otherwise.
-// Destruction cancels what is under way and joins; nothing is called afterwards.
+// Destruction cancels what is under way and joins; nothing is called afterwards. Joining may take
+// as long as a name look-up or a handshake does: a window calls end() and destroys elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -98,6 +99,10 @@ class ClusterSession {
   ClusterSession(const ClusterSession&) = delete;
   ClusterSession& operator=(const ClusterSession&) = delete;
 
+  // Cancels what is under way. From here on nothing is called, nothing else may be asked, and the
+  // destructor may be on any thread.
+  void end();
+
   const std::shared_ptr<const spec::v1::ClusterSpec>& cluster() const;
   int size() const;
   const NodeStatus& status(int node) const;
@@ -113,8 +118,9 @@ class ClusterSession {
   void answer(std::uint64_t question, bool accept);
   void answer(std::uint64_t question, std::optional<Secret> secret);
 
-  // Any thread, for as long as the session lives; used by launches and recorders.
+  // Any thread, for as long as the session lives; used by launches and recorders. Null: no such node.
   NodeAccess& access(int node) const;
+  NodeAccess* access(const std::string& name) const;
 
  private:
   struct State;

@@ -364,6 +364,10 @@ Launch::Launch(LaunchRequest request, ClusterSession& session, const Home& home,
 }
 Launch::~Launch() = default;
 void Launch::cancel() { state_->thread.request_stop(); }
+void Launch::end() {
+  state_->alive.reset();
+  cancel();
+}
 const std::string& Launch::run() const { return state_->run; }
 
 struct MeasuredPreview::State {
@@ -387,5 +391,9 @@ MeasuredPreview::MeasuredPreview(LaunchRequest request, ClusterSession& session,
 }
 MeasuredPreview::~MeasuredPreview() = default;
 void MeasuredPreview::cancel() { state_->thread.request_stop(); }
+void MeasuredPreview::end() {
+  state_->alive.reset();
+  cancel();
+}
 
 }  // namespace lockstep::app

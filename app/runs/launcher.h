@@ -19,7 +19,8 @@ struct LaunchObserver {
   std::function<void(Result<std::string>)> onDone;                // run id, or why not. Once.
 };
 
-// Threads: the inbox's. The session must outlive it. Destruction cancels and joins.
+// Threads: the inbox's. The session must outlive it. Destruction cancels and joins, which may take
+// as long as taking back what was prepared: a window calls end() and destroys elsewhere.
 class Launch {
  public:
   Launch(LaunchRequest request, ClusterSession& session, const Home& home, Inbox& inbox,
@@ -28,6 +29,7 @@ class Launch {
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
   void cancel();
+  void end();                      // cancels; nothing is called any more, destruction on any thread
   const std::string& run() const;  // the id, known from the start
 
  private:
@@ -42,6 +44,7 @@ class MeasuredPreview {
                   std::function<void(Result<Preview>)> onDone);
   ~MeasuredPreview();
   void cancel();
+  void end();                      // as Launch::end()
 
  private:
   struct State;

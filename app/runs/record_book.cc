@@ -25,7 +25,7 @@ double at(const List& list, int index) {
 }  // namespace
 
 RecordBook::RecordBook(RunRow row, const std::vector<NodeCursor>& nodes)
-    : row_(std::move(row)), coordinator_(nodes.front().node), analyzer_(std::max(row_.world, 1)) {
+    : row_(std::move(row)), phaseBefore_(row_.phase), coordinator_(nodes.front().node), analyzer_(std::max(row_.world, 1)) {
   for (const NodeCursor& node : nodes) nodes_[node.node].cursor = node.sequence;
 }
 
@@ -45,17 +45,23 @@ void RecordBook::addError(const Error& error) {
 
 void RecordBook::fail(const Error& error) {
   addError(error);
-  row_.phase = RunPhase::kFailed;
-  row_.finishedNs = wallNow();
-  rowChanged_ = true;
+  end(RunPhase::kFailed, wallNow());
   ++fresh_;
+}
+
+void RecordBook::end(RunPhase phase, std::int64_t wallNs) {
+  if (!ended()) phaseBefore_ = row_.phase;
+  row_.phase = phase;
+  row_.finishedNs = wallNs;
+  rowChanged_ = true;
 }
 
 void RecordBook::add(const std::string& name, const run::v1::Record& record) {
   Node& node = nodes_[name];
   if (record.sequence() <= node.sequence) return;
   node.sequence = record.sequence();
-  if (record.sequence() <= node.cursor && record.body_case() != run::v1::Record::kSteps) return;
+  if (record.sequence() <= node.cursor && record.body_case() != run::v1::Record::kSteps &&
+      record.body_case() != run::v1::Record::kFinished) return;
   ++fresh_;
   switch (record.body_case()) {
     case run::v1::Record::kStarted: {
@@ -208,8 +214,7 @@ void RecordBook::addFinished(const std::string& name, const run::v1::Finished& f
   const int state = finished.state();  // from a node: any number
   const bool known = state >= static_cast<int>(RunPhase::kSucceeded) &&
                      state <= static_cast<int>(RunPhase::kExpired);
-  row_.phase = known ? static_cast<RunPhase>(state) : RunPhase::kFailed;
-  row_.finishedNs = wallNs;
+  end(known ? static_cast<RunPhase>(state) : RunPhase::kFailed, wallNs);
   RunFigures& figures = row_.figures;
   figures.steps = std::max(figures.steps, finished.steps());
   figures.epochs = std::max(figures.epochs, finished.epochs());
@@ -222,7 +227,6 @@ void RecordBook::addFinished(const std::string& name, const run::v1::Finished& f
   }
   figures.samplesPerSecond = finished.samples_per_second();
   figures.weightsSha256 = finished.weights_sha256();
-  rowChanged_ = true;
 }
 
 std::string RecordBook::evidence(int rank) const {
@@ -286,6 +290,8 @@ RecordBook::Taken RecordBook::take() {
   update_.run = row_.run;
   update_.series = batch_.series;
   if (rowChanged_) update_.row = row_;
+  if (ended() && update_.row) update_.row->phase = phaseBefore_;
+  update_.ending = ended();
   out.batch = std::move(batch_);
   out.update = std::move(update_);
   batch_ = {};

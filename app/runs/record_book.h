@@ -19,8 +19,8 @@ namespace lockstep::app {
 class RecordBook {
  public:
   // `nodes`: of the run, the coordinator first; `row` as the history has it. What came up to a
-  // node's cursor is in the history already: of that only steps are taken, told again so that a
-  // recorder that takes over completes the breakdown of steps not all ranks had told of.
+  // node's cursor is in the history already: of that only two are taken. Steps, so that a recorder that takes over completes
+  // the breakdown of steps not all ranks had told of; and the end, which history gets last.
   struct NodeCursor { std::string node; std::uint64_t sequence = 0; };
   RecordBook(RunRow row, const std::vector<NodeCursor>& nodes);
 
@@ -36,7 +36,8 @@ class RecordBook {
   bool empty() const { return fresh_ == 0; }
 
   bool finished(const std::string& node) const;
-  // The coordinator said how the run ended.
+  // The coordinator said how the run ended. What other nodes said before may still come, so until
+  // then the rows of take() keep the phase before; row() has the final one.
   bool ended() const { return isFinal(row_.phase); }
   const RunRow& row() const { return row_; }
   void setModelFile(const std::string& path) { row_.modelFile = path; rowChanged_ = true; }
@@ -55,6 +56,7 @@ class RecordBook {
 
   void addSteps(Node& node, const run::v1::StepChunk& chunk);
   void addSample(const std::string& name, Node& node, const run::v1::Record& record);
+  void end(RunPhase phase, std::int64_t wallNs);
   void addFinished(const std::string& name, const run::v1::Finished& finished, std::int64_t wallNs);
   void addError(const Error& error);
   void analyse();
@@ -62,6 +64,7 @@ class RecordBook {
   std::vector<Point>& points(const std::string& series) { return series_[series]; }
 
   RunRow row_;
+  RunPhase phaseBefore_;            // the last one that was not final
   bool rowChanged_ = false;
   std::string coordinator_;
   std::map<std::string, Node> nodes_;

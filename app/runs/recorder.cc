@@ -72,7 +72,8 @@ struct Recorder::State {
   Inbox& inbox;
   RunObserver observer;
   std::shared_ptr<void> alive = std::make_shared<int>(0);
-  std::vector<RunNode> nodes;
+  const std::weak_ptr<void> owner = alive;   // for the threads
+  std::vector<RunNode> nodes;                // of the writer
 
   // Between followers and the writer.
   std::mutex mutex;
@@ -86,13 +87,14 @@ struct Recorder::State {
 
   void post(RunUpdate update) {
     update.run = run;
-    inbox.post(alive, [this, update = std::move(update)] { observer(update); });
+    inbox.post(owner, [this, update = std::move(update)] { observer(update); });
   }
   void tellNode(const std::string& name, bool reachable, bool live, std::string detail) {
     std::lock_guard lock(mutex);
     nodeStates.push_back({name, reachable, live, std::move(detail)});
     filled.notify_one();
   }
+  Result<std::vector<RunNode>> findNodes(const History& history) const;
   void follow(const RunNode& node, std::uint64_t after, std::stop_token stop);
   void record(History& history, RunStore& store, RunRow row, const std::stop_token& stop);
   void read(History& history, RunStore& store, const std::stop_token& stop);
@@ -162,6 +164,7 @@ void Recorder::State::finish(History& history, RecordBook& book, bool kept,
       post(std::move(update));
     }
   }
+  // A run whose end stands in the history is not asked for again.
   if (kept) (void)history.update(book.row());
   RunUpdate update;
   update.row = book.row();
@@ -228,9 +231,7 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
       // Curves go on on the screen whether or not the history can take them.
       if (Status kept = keep(std::move(taken.batch), book.ended()); !kept.ok())
         taken.update.errors.push_back(kept.error());
-      // A run whose end stands in the history is not asked for again.
-      if (taken.update.row && (writing || !isFinal(taken.update.row->phase)))
-        (void)history.update(*taken.update.row);
+      if (taken.update.row) (void)history.update(*taken.update.row);
       post(std::move(taken.update));
     }
     if (book.ended()) {
@@ -311,6 +312,9 @@ void Recorder::State::write(std::stop_token stop) {
   };
   auto history = History::open(home.historyFolder());
   if (!history.ok()) return failed(history.error());
+  auto found = findNodes(**history);
+  if (!found.ok()) return failed(found.error());
+  nodes = std::move(*found);
   auto row = (*history)->row(run);
   if (!row.ok()) return failed(row.error());
   auto store = (*history)->openRun(run);
@@ -323,11 +327,17 @@ void Recorder::State::write(std::stop_token stop) {
   record(**history, **store, *row, stop);
 }
 
+Result<std::vector<RunNode>> Recorder::State::findNodes(const History& history) const {
+  LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run));
+  return runNodes(documents.nodes, session);
+}
+
 void Recorder::State::call(bool kill, std::function<void(Status)> done) {
   calls.emplace_back([this, kill, done = std::move(done)](std::stop_token stop) {
     Status result = [&]() -> Status {
-      if (nodes.empty()) return makeError(Code::kNotFound, "it is not known on which nodes the run is");
-      const RunNode& coordinator = nodes.front();
+      LOCKSTEP_ASSIGN(const auto history, History::open(home.historyFolder()));
+      LOCKSTEP_ASSIGN(const std::vector<RunNode> found, findNodes(*history));
+      const RunNode& coordinator = found.front();
       LOCKSTEP_ASSIGN(const auto channel, supervisorOf(run, coordinator, stop));
       const auto stub = node::v1::Supervisor::NewStub(channel);
       grpc::ClientContext context;
@@ -348,32 +358,21 @@ void Recorder::State::call(bool kill, std::function<void(Status)> done) {
       return rpcStatus(stub->Stop(&context, request, &reply), "the run could not be stopped",
                        coordinator.name);
     }();
-    if (done) inbox.post(alive, [done, result] { done(result); });
+    if (done) inbox.post(owner, [done, result] { done(result); });
   });
 }
 
 Recorder::Recorder(const std::string& run, ClusterSession& session, const Home& home, Inbox& inbox,
                    RunObserver observer)
     : state_(std::make_unique<State>(run, session, home, inbox, std::move(observer))) {
-  // Nodes are looked up on the inbox's thread, where the session lives.
-  Status known = [&]() -> Status {
-    LOCKSTEP_ASSIGN(const auto history, History::open(home.historyFolder()));
-    LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(run));
-    LOCKSTEP_ASSIGN(state_->nodes, runNodes(documents.nodes, session));
-    return {};
-  }();
-  if (!known.ok()) {
-    RunUpdate update;
-    update.errors.push_back(known.error());
-    update.finished = true;
-    state_->post(std::move(update));
-    return;
-  }
   session.connect();
   state_->writer = std::jthread([state = state_.get()](std::stop_token stop) { state->write(stop); });
 }
 
-Recorder::~Recorder() {
+Recorder::~Recorder() { end(); }
+
+void Recorder::end() {
+  state_->alive.reset();
   state_->writer.request_stop();
   for (auto& call : state_->calls) call.request_stop();
   {

@@ -17,7 +17,8 @@
 namespace lockstep::app {
 
 // Threads: the inbox's. The session (of the run's own cluster) must outlive it; nodes that are not
-// connected are waited for. Destruction ends recording, never the run.
+// connected are waited for. Destruction ends recording, never the run, and waits for threads: a
+// window calls end() and destroys elsewhere.
 class Recorder {
  public:
   Recorder(const std::string& run, ClusterSession& session, const Home& home, Inbox& inbox,
@@ -25,6 +26,9 @@ class Recorder {
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
+
+  // Ends recording. From here on nothing is called, and the destructor may be on any thread.
+  void end();
 
   // All ranks finish an agreed step, write a checkpoint, leave. `done` says whether the request
   // arrived; the end of the run comes as an update.

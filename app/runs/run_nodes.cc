@@ -10,7 +10,7 @@
 
 namespace lockstep::app {
 
-Result<std::vector<RunNode>> runNodes(const std::string& text, ClusterSession& session) {
+Result<std::vector<RunNode>> runNodes(const std::string& text, const ClusterSession& session) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   std::vector<RunNode> out;
   if (json.is_array())
@@ -18,10 +18,9 @@ Result<std::vector<RunNode>> runNodes(const std::string& text, ClusterSession& s
       if (!item.is_object() || !item.contains("node") || !item["node"].is_string()) continue;
       RunNode node;
       node.name = item["node"].get<std::string>();
-      const int index = session.find(node.name);
-      if (index < 0)
+      node.access = session.access(node.name);
+      if (node.access == nullptr)
         return makeError(Code::kNotFound, "the cluster has no node \"{}\", where the run was", node.name);
-      node.access = &session.access(index);
       out.push_back(std::move(node));
     }
   if (out.empty()) return makeError(Code::kNotFound, "it is not known on which nodes the run was");

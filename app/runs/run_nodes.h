@@ -20,7 +20,7 @@ struct RunNode {
 };
 // From RunDocuments::nodes (JSON); the coordinator first. kNotFound where a node is not in the
 // session.
-Result<std::vector<RunNode>> runNodes(const std::string& json, ClusterSession& session);
+Result<std::vector<RunNode>> runNodes(const std::string& json, const ClusterSession& session);
 
 // A channel to the run's supervisor on a node, asked from its agent (which starts one again for an
 // ended run). kNotFound where the node does not know the run.

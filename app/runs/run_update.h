@@ -1,5 +1,6 @@
 // RunUpdate: what has become known of a run since the update before. Recorders hand one out per
-// batch, at most about thirty a second, after it has been written to the history.
+// batch, at most about thirty a second, after it has been written to the history. A final phase
+// comes with the last one, when every record up to the end has been told.
 //
 // Series over steps (x = step, from 1): "loss" (mean over the global batch), "accuracy" (training),
 // "samples_per_second", and per rank "rank/<r>/step" (seconds), "rank/<r>/data", "…/forward",
@@ -49,6 +50,7 @@ struct RunUpdate {
   std::optional<SlowRank> slow;                     // valid where slowChanged
   struct Node { std::string name; bool reachable = true; bool live = false; std::string detail; };
   std::vector<Node> nodes;                          // where it changed; live: back-fill has ended
+  bool ending = false;                              // how it ended is known; last records are read
   bool finished = false;                            // last update of the run; row has the figures
 };
 

@@ -2,6 +2,9 @@
 #include <google/protobuf/descriptor.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <charconv>
+
 #include "app/core/home.h"
 #include "app/specs/spec_decode.h"
 #include "app/specs/spec_text.h"
@@ -261,6 +264,35 @@ ClusterSpecFile localCluster(int nodes, const std::string& localFolder, const st
   }
   std::string yaml = toYaml(*spec);
   return {std::move(spec), std::move(yaml), "local"};
+}
+
+Result<ClusterSpecFile> withRanks(ClusterSpecFile cluster, const std::vector<std::string>& ranks) {
+  if (ranks.empty()) return cluster;
+  auto spec = std::make_shared<spec::v1::ClusterSpec>(*cluster.spec);
+  for (const std::string& assignment : ranks) {
+    const std::size_t equals = assignment.rfind('=');
+    const std::string name = assignment.substr(0, equals);
+    const std::string number = equals == std::string::npos ? "" : assignment.substr(equals + 1);
+    int count = 0;
+    const auto [end, wrong] = std::from_chars(number.data(), number.data() + number.size(), count);
+    if (wrong != std::errc() || end != number.data() + number.size() || count < 1 || count > 4096) {
+      return invalidArgument("--ranks {}: NODE=N was expected, N from 1 to 4096", assignment);
+    }
+    auto& nodes = *spec->mutable_nodes();
+    const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const auto& one) { return one.name() == name; });
+    if (node == nodes.end()) return invalidArgument("--ranks {}: the cluster has no node {}", assignment, name);
+    if (node->devices_size() > 1) {
+      Error error = invalidArgument("--ranks {}: node {} has several kinds of devices", assignment, name);
+      error.next = "change their counts in the cluster";
+      return error;
+    }
+    auto* device = node->devices().empty() ? node->add_devices() : node->mutable_devices(0);
+    if (device->kind().empty()) device->set_kind("cpu");
+    device->set_count(count);
+  }
+  cluster.yaml = toYaml(*spec);
+  cluster.spec = std::move(spec);
+  return cluster;
 }
 
 Result<std::vector<LayerRow>> describeModel(const spec::v1::ModelSpec& spec) {

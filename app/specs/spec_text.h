@@ -151,6 +151,10 @@ Result<std::string> importHostfile(std::string_view text, std::string_view name)
 // since two nodes cannot share memory.
 ClusterSpecFile localCluster(int nodes, const std::string& localFolder, const std::string& comm);
 
+// The same cluster with other numbers of ranks on some nodes: "NODE=N" each. Errors: kInvalidArgument
+// where there is no such node, N is no number of at least 1, or the node has devices of several kinds.
+Result<ClusterSpecFile> withRanks(ClusterSpecFile cluster, const std::vector<std::string>& ranks);
+
 // What a model looks like, layer by layer, for one sample.
 struct LayerRow {
   std::string name, kind;

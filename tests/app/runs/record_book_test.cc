@@ -160,6 +160,24 @@ class RecordBookTest : public QObject {
     QCOMPARE(book.row().figures.steps, std::int64_t{7});
   }
 
+  // What a person sees as the end comes after everything that was recorded up to it.
+  void theEndIsToldAfterTheLastRecords() {
+    RecordBook book(rowOf(2), {{"n1", 0}, {"n2", 0}});
+    book.add("n1", stepsRecord(1, 0, 1, 3, 0.01));
+    run::v1::Record finished;
+    finished.set_sequence(2);
+    finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    book.add("n1", finished);
+    auto taken = book.take();
+    QVERIFY(taken.update.ending && !isFinal(taken.update.row->phase));
+    QVERIFY(find(taken.batch, "rank/1/waiting") == nullptr);
+    book.add("n2", stepsRecord(1, 1, 1, 3, 0.02));
+    taken = book.take();
+    QCOMPARE(find(taken.batch, "rank/1/waiting")->points.size(), std::size_t{3});
+    QVERIFY(taken.update.ending && (!taken.update.row || !isFinal(taken.update.row->phase)));
+    QCOMPARE(book.row().phase, RunPhase::kSucceeded);
+  }
+
   void errorsReachRowAndObservers() {
     RecordBook book(rowOf(1), {{"n1", 0}});
     run::v1::Record record;
@@ -189,6 +207,13 @@ class RecordBookTest : public QObject {
     QCOMPARE(taken.batch.logs.size(), std::size_t{1});
     QCOMPARE(find(taken.batch, "loss")->points.size(), std::size_t{3});
     QCOMPARE(taken.batch.cursors.front().sequence, std::uint64_t{6});
+    // The recorder before may have read the end and ended before it wrote it.
+    RecordBook later(rowOf(1), {{"n1", 7}});
+    run::v1::Record finished;
+    finished.set_sequence(7);
+    finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    later.add("n1", finished);
+    QVERIFY(later.ended());
   }
 };
 

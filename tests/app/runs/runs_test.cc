@@ -104,6 +104,7 @@ struct Seen {
   std::vector<EpochRow> epochs;
   std::vector<Error> errors;
   bool started = false, finished = false;
+  bool toldEarly = false;   // a final phase before the last update, or anything after it
   RunRow row;
   RunObserver observer() {
     return [this](const RunUpdate& update) {
@@ -115,6 +116,7 @@ struct Seen {
       epochs.insert(epochs.end(), update.epochs.begin(), update.epochs.end());
       errors.insert(errors.end(), update.errors.begin(), update.errors.end());
       if (update.row) row = *update.row;
+      toldEarly = toldEarly || finished || (!update.finished && isFinal(row.phase));
       finished = finished || update.finished;
     };
   }
@@ -160,6 +162,7 @@ class RunsTest : public QObject {
     {
       Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());
       QVERIFY(bench.until([&] { return seen.finished; }));
+      QVERIFY(!seen.toldEarly);
     }
     QVERIFY2(seen.errors.empty(), seen.errors.empty() ? "" : seen.errors[0].text().c_str());
     QVERIFY(seen.started);

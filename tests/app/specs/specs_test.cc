@@ -293,6 +293,19 @@ class SpecsTest : public QObject {
     QCOMPARE(localCluster(3, "/h", "").spec->nodes_size(), 3);
   }
 
+  void otherRanksOnANode() {
+    const auto cluster = loadClusterSpec(LOCKSTEP_SOURCE_DIR "/resources/examples/local-3.yaml");
+    QVERIFY(cluster.ok());
+    const auto changed = withRanks(*cluster, {"local2=4"});
+    QVERIFY2(changed.ok(), changed.ok() ? "" : changed.error().text().c_str());
+    QCOMPARE(changed->spec->nodes(0).devices(0).count(), 1);
+    QCOMPARE(changed->spec->nodes(1).devices(0).count(), 4);
+    QVERIFY(SpecText::parse(changed->yaml, "changed", SpecKind::kCluster).ok());
+    for (const char* wrong : {"local2", "local2=0", "local2=x", "=2", "local9=1"}) {
+      QVERIFY2(!withRanks(*cluster, {wrong}).ok(), wrong);
+    }
+  }
+
   void filesAndSets() {
     QTemporaryDir folder;
     const std::string root = folder.path().toStdString();
