@@ -1241,6 +1241,14 @@ It uses:
             <source>Cancel</source>
             <translation>取消</translation>
         </message>
+        <message>
+            <source>Ranks on %1</source>
+            <translation>%1 上的进程数</translation>
+        </message>
+        <message>
+            <source>Ranks on each node</source>
+            <translation>各节点的进程数</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::LayerTableModel</name>
@@ -1529,6 +1537,929 @@ It uses:
         <message>
             <source>Status</source>
             <translation>状态</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::Message</name>
+        <message>
+            <source>permission denied for %1</source>
+            <translation>%1 拒绝登录</translation>
+        </message>
+        <message>
+            <source>the host key of %1 is not known</source>
+            <translation>%1 的主机密钥未知</translation>
+        </message>
+        <message>
+            <source>the host key of %1 has changed</source>
+            <translation>%1 的主机密钥已改变</translation>
+        </message>
+        <message>
+            <source>the host key of %1 is revoked</source>
+            <translation>%1 的主机密钥已被吊销</translation>
+        </message>
+        <message>
+            <source>the name %1 is not found</source>
+            <translation>找不到名称 %1</translation>
+        </message>
+        <message>
+            <source>%1 has no address</source>
+            <translation>%1 没有地址</translation>
+        </message>
+        <message>
+            <source>cannot connect to %1 port %2</source>
+            <translation>无法连接 %1 端口 %2</translation>
+        </message>
+        <message>
+            <source>%1 port %2 does not answer</source>
+            <translation>%1 端口 %2 没有应答</translation>
+        </message>
+        <message>
+            <source>%1 answers, but not as an SSH server in time</source>
+            <translation>%1 有应答，但没有及时表现为 SSH 服务器</translation>
+        </message>
+        <message>
+            <source>%1 does not answer during authentication</source>
+            <translation>%1 在认证时没有应答</translation>
+        </message>
+        <message>
+            <source>%1 went away during authentication</source>
+            <translation>%1 在认证时断开</translation>
+        </message>
+        <message>
+            <source>%1 cannot be reached from jump host %2</source>
+            <translation>从跳板机 %2 无法到达 %1</translation>
+        </message>
+        <message>
+            <source>%1 is reached by a ProxyCommand</source>
+            <translation>%1 通过 ProxyCommand 连接</translation>
+        </message>
+        <message>
+            <source>the SSH configuration of %1 cannot be read</source>
+            <translation>无法读取 %1 的 SSH 配置</translation>
+        </message>
+        <message>
+            <source>the jump hosts of %1 lead in a circle</source>
+            <translation>%1 的跳板机形成了环</translation>
+        </message>
+        <message>
+            <source>connecting to %1 was cancelled</source>
+            <translation>已取消连接 %1</translation>
+        </message>
+        <message>
+            <source>connecting was cancelled</source>
+            <translation>已取消连接</translation>
+        </message>
+        <message>
+            <source>the connection to %1 was lost</source>
+            <translation>与 %1 的连接已断开</translation>
+        </message>
+        <message>
+            <source>the connection to %1 is dead</source>
+            <translation>与 %1 的连接已失效</translation>
+        </message>
+        <message>
+            <source>the connection to the agent was lost</source>
+            <translation>与代理的连接已断开</translation>
+        </message>
+        <message>
+            <source>the server opens no channel to %1</source>
+            <translation>服务器没有打开到 %1 的通道</translation>
+        </message>
+        <message>
+            <source>the server refuses %1</source>
+            <translation>服务器拒绝 %1</translation>
+        </message>
+        <message>
+            <source>the node is not connected</source>
+            <translation>节点未连接</translation>
+        </message>
+        <message>
+            <source>the node did not answer in time</source>
+            <translation>节点没有及时应答</translation>
+        </message>
+        <message>
+            <source>the agent does not answer</source>
+            <translation>代理没有应答</translation>
+        </message>
+        <message>
+            <source>the agent ended</source>
+            <translation>代理已结束</translation>
+        </message>
+        <message>
+            <source>the agent does not start</source>
+            <translation>代理无法启动</translation>
+        </message>
+        <message>
+            <source>the agent did not start</source>
+            <translation>代理没有启动</translation>
+        </message>
+        <message>
+            <source>the agent cannot run on this node</source>
+            <translation>代理无法在此节点运行</translation>
+        </message>
+        <message>
+            <source>the agent speaks protocol %1, not %2</source>
+            <translation>代理使用协议 %1，而不是 %2</translation>
+        </message>
+        <message>
+            <source>no agent was started</source>
+            <translation>没有启动代理</translation>
+        </message>
+        <message>
+            <source>there is no bundle to bring to nodes</source>
+            <translation>没有可部署到节点的软件包</translation>
+        </message>
+        <message>
+            <source>there is no bundle in %1</source>
+            <translation>%1 中没有软件包</translation>
+        </message>
+        <message>
+            <source>%1 arrived damaged</source>
+            <translation>%1 传输后已损坏</translation>
+        </message>
+        <message>
+            <source>the SFTP connection ended</source>
+            <translation>SFTP 连接已结束</translation>
+        </message>
+        <message>
+            <source>%1 failed on the node</source>
+            <translation>在节点上失败：%1</translation>
+        </message>
+        <message>
+            <source>%1 failed</source>
+            <translation>失败：%1</translation>
+        </message>
+        <message>
+            <source>looking at the node</source>
+            <translation>检查节点</translation>
+        </message>
+        <message>
+            <source>checking what was copied</source>
+            <translation>校验已复制的文件</translation>
+        </message>
+        <message>
+            <source>no space on %1 for the agent: %2 bytes needed, %3 free in %4</source>
+            <translation>%1 上没有空间放置代理：需要 %2 字节，%4 中剩余 %3 字节</translation>
+        </message>
+        <message>
+            <source>the node could not prepare the run</source>
+            <translation>节点未能准备运行</translation>
+        </message>
+        <message>
+            <source>the node lost the run it had prepared</source>
+            <translation>节点丢失了已准备的运行</translation>
+        </message>
+        <message>
+            <source>the coordinator did not start the run</source>
+            <translation>协调节点没有启动运行</translation>
+        </message>
+        <message>
+            <source>the launch was cancelled</source>
+            <translation>已取消启动</translation>
+        </message>
+        <message>
+            <source>cannot open the data file %1</source>
+            <translation>无法打开数据文件 %1</translation>
+        </message>
+        <message>
+            <source>the data file %1 is another one</source>
+            <translation>数据文件 %1 不是所要的文件</translation>
+        </message>
+        <message>
+            <source>data file %1</source>
+            <translation>数据文件 %1</translation>
+        </message>
+        <message>
+            <source>%1 is neither an IDX file nor gzip</source>
+            <translation>%1 既不是 IDX 文件也不是 gzip 文件</translation>
+        </message>
+        <message>
+            <source>no space for the run in %1</source>
+            <translation>%1 中没有空间放置此运行</translation>
+        </message>
+        <message>
+            <source>comm "%1" reaches the ranks of one node only</source>
+            <translation>通信方式“%1”只能到达同一节点的进程</translation>
+        </message>
+        <message>
+            <source>the plan is not the one that was announced</source>
+            <translation>计划与所声明的不一致</translation>
+        </message>
+        <message>
+            <source>there is no interface %1 with an address</source>
+            <translation>没有带地址的网络接口 %1</translation>
+        </message>
+        <message>
+            <source>cannot listen for the run's other nodes at %1</source>
+            <translation>无法在 %1 监听运行的其他节点</translation>
+        </message>
+        <message>
+            <source>the coordinator at %1 refused this node</source>
+            <translation>协调节点 %1 拒绝了此节点</translation>
+        </message>
+        <message>
+            <source>the run was not committed in time</source>
+            <translation>运行没有及时提交</translation>
+        </message>
+        <message>
+            <source>the run did not form in %1 s</source>
+            <translation>运行在 %1 秒内没有组成</translation>
+        </message>
+        <message>
+            <source>the run did not stop in time</source>
+            <translation>运行没有及时停止</translation>
+        </message>
+        <message>
+            <source>the run was killed</source>
+            <translation>运行已被终止</translation>
+        </message>
+        <message>
+            <source>the worker of rank %1 %2</source>
+            <translation>进程 %1 的工作进程%2</translation>
+        </message>
+        <message>
+            <source>rank %1 %2</source>
+            <translation>进程 %1 %2</translation>
+        </message>
+        <message>
+            <source>was killed by signal %1 (%2)</source>
+            <translation>被信号 %1（%2）终止</translation>
+        </message>
+        <message>
+            <source>was killed by signal %1</source>
+            <translation>被信号 %1 终止</translation>
+        </message>
+        <message>
+            <source>exited with code %1</source>
+            <translation>以代码 %1 退出</translation>
+        </message>
+        <message>
+            <source>could not be started (exit code 127)</source>
+            <translation>无法启动（退出代码 127）</translation>
+        </message>
+        <message>
+            <source>node %1 was lost</source>
+            <translation>节点 %1 已失联</translation>
+        </message>
+        <message>
+            <source>the first node was lost</source>
+            <translation>第一个节点已失联</translation>
+        </message>
+        <message>
+            <source>node %1 has another plan</source>
+            <translation>节点 %1 的计划不同</translation>
+        </message>
+        <message>
+            <source>the run's supervisor ended unexpectedly</source>
+            <translation>运行的监管进程意外结束</translation>
+        </message>
+        <message>
+            <source>the run's supervisor has gone</source>
+            <translation>运行的监管进程已不在</translation>
+        </message>
+        <message>
+            <source>nothing on node %1 speaks for the run</source>
+            <translation>节点 %1 上没有进程代表此运行</translation>
+        </message>
+        <message>
+            <source>there is no run "%1" on this node</source>
+            <translation>此节点上没有运行“%1”</translation>
+        </message>
+        <message>
+            <source>there is no run "%1" in the history</source>
+            <translation>历史中没有运行“%1”</translation>
+        </message>
+        <message>
+            <source>it is not known on which nodes the run was</source>
+            <translation>不知道此运行在哪些节点上</translation>
+        </message>
+        <message>
+            <source>the run could not be stopped</source>
+            <translation>无法停止运行</translation>
+        </message>
+        <message>
+            <source>the run could not be killed</source>
+            <translation>无法终止运行</translation>
+        </message>
+        <message>
+            <source>cannot ask for the run</source>
+            <translation>无法查询运行</translation>
+        </message>
+        <message>
+            <source>cannot fetch the trained model</source>
+            <translation>无法取回训练好的模型</translation>
+        </message>
+        <message>
+            <source>the trained model was damaged on its way from %1</source>
+            <translation>训练好的模型在从 %1 传回时损坏</translation>
+        </message>
+        <message>
+            <source>cannot measure what the plan costs</source>
+            <translation>无法测量计划的开销</translation>
+        </message>
+        <message>
+            <source>run %1 is under way</source>
+            <translation>运行 %1 正在进行</translation>
+        </message>
+        <message>
+            <source>run %1 is being recorded</source>
+            <translation>运行 %1 正在被记录</translation>
+        </message>
+        <message>
+            <source>another process records this run</source>
+            <translation>另一个进程正在记录此运行</translation>
+        </message>
+        <message>
+            <source>%1 was written by a newer Lockstep</source>
+            <translation>%1 由更新版本的 Lockstep 写入</translation>
+        </message>
+        <message>
+            <source>communication over Gloo</source>
+            <translation>Gloo 通信</translation>
+        </message>
+        <message>
+            <source>cannot read the %1 %2</source>
+            <translation>无法读取%1 %2</translation>
+        </message>
+        <message>
+            <source>cannot read the model '%1' (%2)</source>
+            <translation>无法读取模型“%1”（%2）</translation>
+        </message>
+        <message>
+            <source>cannot read %1</source>
+            <translation>无法读取 %1</translation>
+        </message>
+        <message>
+            <source>cannot open %1</source>
+            <translation>无法打开 %1</translation>
+        </message>
+        <message>
+            <source>cannot write %1</source>
+            <translation>无法写入 %1</translation>
+        </message>
+        <message>
+            <source>cannot make %1</source>
+            <translation>无法创建 %1</translation>
+        </message>
+        <message>
+            <source>cannot make the folder %1</source>
+            <translation>无法创建文件夹 %1</translation>
+        </message>
+        <message>
+            <source>cannot rename to %1</source>
+            <translation>无法重命名为 %1</translation>
+        </message>
+        <message>
+            <source>cannot use %1</source>
+            <translation>无法使用 %1</translation>
+        </message>
+        <message>
+            <source>cannot lock %1</source>
+            <translation>无法锁定 %1</translation>
+        </message>
+        <message>
+            <source>cannot run %1</source>
+            <translation>无法运行 %1</translation>
+        </message>
+        <message>
+            <source>nothing was heard for %1 ms</source>
+            <translation>已有 %1 毫秒没有收到任何数据</translation>
+        </message>
+        <message>
+            <source>tried %1; server offers %2</source>
+            <translation>已尝试 %1；服务器支持 %2</translation>
+        </message>
+        <message>
+            <source>it shows %1, but %2:%3 names another key; someone may be posing as this host, or it was installed anew</source>
+            <translation>它出示 %1，而 %2:%3 记录的是另一个密钥；可能有人冒充此主机，或者主机重新安装过</translation>
+        </message>
+        <message>
+            <source>%1 is marked @revoked in %2:%3</source>
+            <translation>%1 在 %2:%3 中被标为 @revoked</translation>
+        </message>
+        <message>
+            <source>it shows %1</source>
+            <translation>它出示 %1</translation>
+        </message>
+        <message>
+            <source>ProxyCommand is not supported</source>
+            <translation>不支持 ProxyCommand</translation>
+        </message>
+        <message>
+            <source>its SHA-256 is %1, expected %2</source>
+            <translation>其 SHA-256 为 %1，应为 %2</translation>
+        </message>
+        <message>
+            <source>its SHA-256 is %1, the run expects %2</source>
+            <translation>其 SHA-256 为 %1，运行要求 %2</translation>
+        </message>
+        <message>
+            <source>it begins with %1</source>
+            <translation>其开头为 %1</translation>
+        </message>
+        <message>
+            <source>%1 MiB are free, %2 MiB are needed</source>
+            <translation>剩余 %1 MiB，需要 %2 MiB</translation>
+        </message>
+        <message>
+            <source>still waiting for node %1</source>
+            <translation>仍在等待节点 %1</translation>
+        </message>
+        <message>
+            <source>its supervisor did not come back within %1 s</source>
+            <translation>其监管进程在 %1 秒内没有恢复</translation>
+        </message>
+        <message>
+            <source>no connection to it for %1 s: %2</source>
+            <translation>与它断开已 %1 秒：%2</translation>
+        </message>
+        <message>
+            <source>it was killed, or the node was restarted</source>
+            <translation>它被终止，或节点已重启</translation>
+        </message>
+        <message>
+            <source>its coordinator does not know it any more</source>
+            <translation>其协调节点已不知道此运行</translation>
+        </message>
+        <message>
+            <source>the address is not one of this node, or the run's keys are unusable</source>
+            <translation>该地址不属于此节点，或运行的密钥不可用</translation>
+        </message>
+        <message>
+            <source>rank %1 does not answer</source>
+            <translation>进程 %1 没有应答</translation>
+        </message>
+        <message>
+            <source>rank %1 waited for this rank in vain or met its failure</source>
+            <translation>进程 %1 一直等不到此进程，或遇到了它的失败</translation>
+        </message>
+        <message>
+            <source>the others waited for this rank in vain</source>
+            <translation>其他进程一直等不到此进程</translation>
+        </message>
+        <message>
+            <source>its processor is %1, the bundle is for %2</source>
+            <translation>其处理器为 %1，软件包适用于 %2</translation>
+        </message>
+        <message>
+            <source>its glibc is %1, and %2 is needed</source>
+            <translation>其 glibc 为 %1，需要 %2</translation>
+        </message>
+        <message>
+            <source>without its entry nobody could find it on its nodes again</source>
+            <translation>没有这条记录，就再也无法在节点上找到它</translation>
+        </message>
+        <message>
+            <source>sought in %1</source>
+            <translation>已在 %1 中查找</translation>
+        </message>
+        <message>
+            <source>its log is %1</source>
+            <translation>其日志为 %1</translation>
+        </message>
+        <message>
+            <source>No such file or directory</source>
+            <translation>没有那个文件或目录</translation>
+        </message>
+        <message>
+            <source>Permission denied</source>
+            <translation>权限不够</translation>
+        </message>
+        <message>
+            <source>No space left on device</source>
+            <translation>设备上没有空间</translation>
+        </message>
+        <message>
+            <source>Connection refused</source>
+            <translation>连接被拒绝</translation>
+        </message>
+        <message>
+            <source>Connection timed out</source>
+            <translation>连接超时</translation>
+        </message>
+        <message>
+            <source>Is a directory</source>
+            <translation>是一个目录</translation>
+        </message>
+        <message>
+            <source>Not a directory</source>
+            <translation>不是目录</translation>
+        </message>
+        <message>
+            <source>Read-only file system</source>
+            <translation>只读文件系统</translation>
+        </message>
+        <message>
+            <source>Name or service not known</source>
+            <translation>名称或服务未知</translation>
+        </message>
+        <message>
+            <source>Temporary failure in name resolution</source>
+            <translation>域名解析暂时失败</translation>
+        </message>
+        <message>
+            <source>put your public key there (ssh-copy-id %1), or name the right IdentityFile</source>
+            <translation>把公钥放到那里（ssh-copy-id %1），或指定正确的 IdentityFile</translation>
+        </message>
+        <message>
+            <source>the server cut the attempts short: set IdentitiesOnly and IdentityFile for it</source>
+            <translation>服务器限制了尝试次数：为它设置 IdentitiesOnly 和 IdentityFile</translation>
+        </message>
+        <message>
+            <source>ask the host's administrator for its new key</source>
+            <translation>向主机管理员索取新密钥</translation>
+        </message>
+        <message>
+            <source>if the change is known to be right: %1</source>
+            <translation>如果确认改变无误：%1</translation>
+        </message>
+        <message>
+            <source>compare it with the host's own (%1</source>
+            <translation>与主机自己的密钥比对（%1</translation>
+        </message>
+        <message>
+            <source>check the host's name in the cluster and in the SSH configuration</source>
+            <translation>检查集群和 SSH 配置中的主机名</translation>
+        </message>
+        <message>
+            <source>check that the host is up and that no firewall drops the connection</source>
+            <translation>检查主机是否开机、防火墙是否丢弃了连接</translation>
+        </message>
+        <message>
+            <source>check that sshd runs there and listens on this port</source>
+            <translation>检查那里的 sshd 是否运行并监听此端口</translation>
+        </message>
+        <message>
+            <source>check the network and the address</source>
+            <translation>检查网络和地址</translation>
+        </message>
+        <message>
+            <source>check the path</source>
+            <translation>检查路径</translation>
+        </message>
+        <message>
+            <source>connect the cluster first</source>
+            <translation>先连接集群</translation>
+        </message>
+        <message>
+            <source>use ProxyJump in the SSH configuration</source>
+            <translation>在 SSH 配置中使用 ProxyJump</translation>
+        </message>
+        <message>
+            <source>mend %1</source>
+            <translation>修正 %1</translation>
+        </message>
+        <message>
+            <source>see that sshd has the sftp subsystem</source>
+            <translation>确认 sshd 启用了 sftp 子系统</translation>
+        </message>
+        <message>
+            <source>see that the account's login files print nothing for non-interactive shells</source>
+            <translation>确认该账户的登录脚本在非交互 shell 中不输出任何内容</translation>
+        </message>
+        <message>
+            <source>deploy this version to the node: %1</source>
+            <translation>把此版本部署到节点：%1</translation>
+        </message>
+        <message>
+            <source>deploy the agent of your version to this node</source>
+            <translation>把你的版本的代理部署到此节点</translation>
+        </message>
+        <message>
+            <source>deploy again; if it stays so, make the bundle again and check the node's disk</source>
+            <translation>重新部署；如仍如此，重新制作软件包并检查节点磁盘</translation>
+        </message>
+        <message>
+            <source>make it with %1</source>
+            <translation>用以下命令制作：%1</translation>
+        </message>
+        <message>
+            <source>make a bundle for this kind of machine</source>
+            <translation>为此类机器制作软件包</translation>
+        </message>
+        <message>
+            <source>use a node with a newer system, or build the bundle on an older one</source>
+            <translation>使用系统更新的节点，或在更旧的系统上制作软件包</translation>
+        </message>
+        <message>
+            <source>free space there, or give the node another workdir</source>
+            <translation>在那里腾出空间，或给节点指定另一个工作目录</translation>
+        </message>
+        <message>
+            <source>free space there, or choose another workdir</source>
+            <translation>在那里腾出空间，或选择另一个工作目录</translation>
+        </message>
+        <message>
+            <source>free space where the workdir is</source>
+            <translation>在工作目录所在处腾出空间</translation>
+        </message>
+        <message>
+            <source>free space where the node keeps its runs, then resume</source>
+            <translation>在节点保存运行的位置腾出空间，然后恢复运行</translation>
+        </message>
+        <message>
+            <source>free disk space</source>
+            <translation>腾出磁盘空间</translation>
+        </message>
+        <message>
+            <source>put the file there, or correct its path in the run or in the node's `data`</source>
+            <translation>把文件放到那里，或在运行或节点的 `data` 中改正路径</translation>
+        </message>
+        <message>
+            <source>copy the right file to this node</source>
+            <translation>把正确的文件复制到此节点</translation>
+        </message>
+        <message>
+            <source>replace it by the original file</source>
+            <translation>换回原始文件</translation>
+        </message>
+        <message>
+            <source>fetch the file again</source>
+            <translation>重新获取该文件</translation>
+        </message>
+        <message>
+            <source>use comm: gloo for a cluster of several nodes</source>
+            <translation>多节点集群请使用 comm: gloo</translation>
+        </message>
+        <message>
+            <source>launch again from one version of the program</source>
+            <translation>用同一版本的程序重新启动</translation>
+        </message>
+        <message>
+            <source>launch it again</source>
+            <translation>重新启动它</translation>
+        </message>
+        <message>
+            <source>see the run's log; launch it again with --resume to go on from its last checkpoint</source>
+            <translation>查看运行日志；用 --resume 重新启动，从最后一个检查点继续</translation>
+        </message>
+        <message>
+            <source>launch the run again with --resume to go on from its last checkpoint</source>
+            <translation>用 --resume 重新启动运行，从最后一个检查点继续</translation>
+        </message>
+        <message>
+            <source>look at that node's agent, and whether it reaches the first node at its address</source>
+            <translation>查看该节点的代理，以及它能否按地址到达第一个节点</translation>
+        </message>
+        <message>
+            <source>see whether the node runs and reaches the first node at its address</source>
+            <translation>查看节点是否在运行、能否按地址到达第一个节点</translation>
+        </message>
+        <message>
+            <source>see whether that node runs and is reached from here at its address</source>
+            <translation>查看该节点是否在运行、从这里能否按地址到达</translation>
+        </message>
+        <message>
+            <source>check that the node is up and that its peers reach the address in the cluster file</source>
+            <translation>检查节点是否开机、其他节点能否到达集群文件中的地址</translation>
+        </message>
+        <message>
+            <source>correct `address` of the node in the cluster</source>
+            <translation>改正集群中该节点的 `address`</translation>
+        </message>
+        <message>
+            <source>correct `interface` of the node in the cluster, or give `address`</source>
+            <translation>改正集群中该节点的 `interface`，或给出 `address`</translation>
+        </message>
+        <message>
+            <source>stop or kill it first</source>
+            <translation>先停止或终止它</translation>
+        </message>
+        <message>
+            <source>stop or kill the run first</source>
+            <translation>先停止或终止运行</translation>
+        </message>
+        <message>
+            <source>wait for its end, or stop it first</source>
+            <translation>等它结束，或先停止它</translation>
+        </message>
+        <message>
+            <source>use that version, or another --home</source>
+            <translation>使用那个版本，或换一个 --home</translation>
+        </message>
+        <message>
+            <source>correct the text first</source>
+            <translation>先改正文本</translation>
+        </message>
+        <message>
+            <source>the text cannot be edited as fields</source>
+            <translation>文本无法按字段编辑</translation>
+        </message>
+        <message>
+            <source>it is not valid YAML</source>
+            <translation>它不是有效的 YAML</translation>
+        </message>
+        <message>
+            <source>unknown field '%1' in %2</source>
+            <translation>%2 中有未知字段“%1”</translation>
+        </message>
+        <message>
+            <source>unknown field '%1'</source>
+            <translation>未知字段“%1”</translation>
+        </message>
+        <message>
+            <source>'%1' is empty</source>
+            <translation>“%1”为空</translation>
+        </message>
+        <message>
+            <source>'%1' is %2</source>
+            <translation>“%1”为 %2</translation>
+        </message>
+        <message>
+            <source>not valid YAML (%1)</source>
+            <translation>不是有效的 YAML（%1）</translation>
+        </message>
+        <message>
+            <source>a layer without a kind</source>
+            <translation>没有种类的层</translation>
+        </message>
+        <message>
+            <source>a layer of two kinds</source>
+            <translation>有两个种类的层</translation>
+        </message>
+        <message>
+            <source>version %1 of this format is not known</source>
+            <translation>未知的格式版本 %1</translation>
+        </message>
+        <message>
+            <source>did you mean '%1'?</source>
+            <translation>是否想写“%1”？</translation>
+        </message>
+        <message>
+            <source>expected one of %1 (did you mean '%2'?)</source>
+            <translation>应为其中之一：%1（是否想写“%2”？）</translation>
+        </message>
+        <message>
+            <source>expected one of %1</source>
+            <translation>应为其中之一：%1</translation>
+        </message>
+        <message>
+            <source>expected the fields %1</source>
+            <translation>应为字段 %1</translation>
+        </message>
+        <message>
+            <source>expected a whole number, at least 1</source>
+            <translation>应为不小于 1 的整数</translation>
+        </message>
+        <message>
+            <source>expected a whole number, 0 or more</source>
+            <translation>应为不小于 0 的整数</translation>
+        </message>
+        <message>
+            <source>expected a whole number</source>
+            <translation>应为整数</translation>
+        </message>
+        <message>
+            <source>expected a number</source>
+            <translation>应为数字</translation>
+        </message>
+        <message>
+            <source>expected true or false</source>
+            <translation>应为 true 或 false</translation>
+        </message>
+        <message>
+            <source>expected text</source>
+            <translation>应为文本</translation>
+        </message>
+        <message>
+            <source>expected a list ('- …' lines)</source>
+            <translation>应为列表（以“- …”开头的行）</translation>
+        </message>
+        <message>
+            <source>expected a list: [a, b]</source>
+            <translation>应为列表：[a, b]</translation>
+        </message>
+        <message>
+            <source>expected 'path: path' lines</source>
+            <translation>应为“路径: 路径”形式的行</translation>
+        </message>
+        <message>
+            <source>expected 'name: value' lines with even indentation</source>
+            <translation>应为缩进一致的“名称: 值”行</translation>
+        </message>
+        <message>
+            <source>expected 'name: value'</source>
+            <translation>应为“名称: 值”</translation>
+        </message>
+        <message>
+            <source>%1 compute threads share the %2 cores of one host, so a step takes longer than on hosts of their own</source>
+            <translation>%1 个计算线程共用一台主机的 %2 个核心，因此每步比各用一台主机时更慢</translation>
+        </message>
+        <message>
+            <source>the batch of %1 does not divide by %2 ranks: shares are %3 and %4 samples</source>
+            <translation>批量 %1 不能被 %2 个进程整除：各份为 %3 和 %4 个样本</translation>
+        </message>
+        <message>
+            <source>the costs could not be measured: %1</source>
+            <translation>无法测量开销：%1</translation>
+        </message>
+        <message>
+            <source>connecting %1 nodes</source>
+            <translation>正在连接 %1 个节点</translation>
+        </message>
+        <message>
+            <source>measuring what the plan costs on %1</source>
+            <translation>正在 %1 上测量计划的开销</translation>
+        </message>
+        <message>
+            <source>preparing %1 nodes</source>
+            <translation>正在准备 %1 个节点</translation>
+        </message>
+        <message>
+            <source>starting</source>
+            <translation>正在启动</translation>
+        </message>
+        <message>
+            <source>uploading %1 of %2 MB</source>
+            <translation>已上传 %1 / %2 MB</translation>
+        </message>
+        <message>
+            <source>again in %1 s</source>
+            <translation>%1 秒后重试</translation>
+        </message>
+        <message>
+            <source>connecting again</source>
+            <translation>正在重新连接</translation>
+        </message>
+        <message>
+            <source>the supervisor ended</source>
+            <translation>监管进程已结束</translation>
+        </message>
+        <message>
+            <source>there are no nodes</source>
+            <translation>没有节点</translation>
+        </message>
+        <message>
+            <source>there are no layers</source>
+            <translation>没有层</translation>
+        </message>
+        <message>
+            <source>there is no node %1</source>
+            <translation>没有节点 %1</translation>
+        </message>
+        <message>
+            <source>another node is named %1</source>
+            <translation>另一个节点也叫 %1</translation>
+        </message>
+        <message>
+            <source>no node has the role worker</source>
+            <translation>没有节点担任 worker</translation>
+        </message>
+        <message>
+            <source>comm is shm but the nodes are on several hosts</source>
+            <translation>通信方式为 shm，但节点位于多台主机</translation>
+        </message>
+        <message>
+            <source>%1 is %2 but its input is %3</source>
+            <translation>%1 为 %2，而其输入为 %3</translation>
+        </message>
+        <message>
+            <source>%1 is missing</source>
+            <translation>缺少 %1</translation>
+        </message>
+        <message>
+            <source>the last layer gives %1, not flat</source>
+            <translation>最后一层给出 %1，不是展平的</translation>
+        </message>
+        <message>
+            <source>a global %1 of %2 cannot be divided over %3 ranks</source>
+            <translation>全局%1 %2 无法分给 %3 个进程</translation>
+        </message>
+        <message>
+            <source>every rank needs a sample of each step</source>
+            <translation>每一步每个进程都需要一个样本</translation>
+        </message>
+        <message>
+            <source>raise the %1 to at least %2 or use fewer ranks</source>
+            <translation>把%1提高到至少 %2，或减少进程数</translation>
+        </message>
+        <message>
+            <source>batch</source>
+            <translation>批量</translation>
+        </message>
+        <message>
+            <source>evaluation batch</source>
+            <translation>评估批量</translation>
+        </message>
+        <message>
+            <source>strategy mirrored keeps all ranks in one node</source>
+            <translation>策略 mirrored 只能把所有进程放在一个节点</translation>
+        </message>
+        <message>
+            <source>ranks are on %1 and %2</source>
+            <translation>进程分布在 %1 和 %2</translation>
+        </message>
+        <message>
+            <source>set strategy.kind to multi-worker-mirrored</source>
+            <translation>把 strategy.kind 设为 multi-worker-mirrored</translation>
+        </message>
+        <message>
+            <source>unknown strategy %1</source>
+            <translation>未知策略 %1</translation>
+        </message>
+        <message>
+            <source>check the path and its permissions</source>
+            <translation>检查路径及其权限</translation>
         </message>
     </context>
     <context>
@@ -2255,6 +3186,10 @@ It uses:
             <source>No rank holds the others up: the work of every rank is close to the median.</source>
             <translation>没有进程拖慢其他进程：各进程的工作时间都接近中位数。</translation>
         </message>
+        <message>
+            <source>finishing</source>
+            <translation>正在收尾</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::RunPhase</name>
@@ -2480,6 +3415,34 @@ It uses:
         <message>
             <source>Welcome</source>
             <translation>欢迎</translation>
+        </message>
+        <message>
+            <source>Version</source>
+            <translation>版本</translation>
+        </message>
+        <message>
+            <source>Kept in</source>
+            <translation>数据目录</translation>
+        </message>
+        <message>
+            <source>This machine</source>
+            <translation>本机</translation>
+        </message>
+        <message>
+            <source>Name</source>
+            <translation>名称</translation>
+        </message>
+        <message>
+            <source>Cores</source>
+            <translation>核心数</translation>
+        </message>
+        <message>
+            <source>System</source>
+            <translation>系统</translation>
+        </message>
+        <message>
+            <source>Kernel</source>
+            <translation>内核</translation>
         </message>
     </context>
 </TS>

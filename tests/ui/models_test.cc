@@ -1,5 +1,9 @@
 // Every model of the studio under QAbstractItemModelTester, without a window.
+#include <netdb.h>
+
 #include <QAbstractItemModelTester>
+#include <QDirIterator>
+#include <QScopeGuard>
 #include <QSignalSpy>
 #include <QtTest>
 
@@ -16,9 +20,11 @@
 #include "ui/models/run_table_model.h"
 #include "ui/studio/spec_document.h"
 #include "ui/theme/format.h"
+#include "ui/theme/message_text.h"
 #include "ui/theme/theme.h"
 #include "ui/window/command_palette.h"
 #include "ui/window/job_tracker.h"
+#include "ui/window/language.h"
 
 using namespace lockstep::ui;
 namespace app = lockstep::app;
@@ -269,6 +275,49 @@ class ModelsTest : public QObject {
     QCOMPARE(formatDuration(3723), QString("1:02:03"));
     QCOMPARE(formatPercent(0.9012, 1), QString("90.1 %"));
     QCOMPARE(formatCount(101770), QString("101,770"));
+  }
+
+  // A pattern that no source makes any more translates nothing.
+  void everyMessagePatternIsOfASource() {
+    QString sources;
+    for (const char* folder : {"app", "agent", "engine"}) {
+      QDirIterator files(QString(LOCKSTEP_SOURCE_DIR) + "/" + folder, {"*.cc", "*.h"}, QDir::Files,
+                         QDirIterator::Subdirectories);
+      while (files.hasNext()) {
+        QFile file(files.next());
+        QVERIFY(file.open(QIODevice::ReadOnly));
+        sources += QString::fromUtf8(file.readAll());
+      }
+    }
+    sources.replace(QRegularExpression("\"\\s*\n\\s*\""), "");   // literals of several lines
+    sources.replace("\\\"", "\"");
+    QStringList ofTheSystem;
+    for (int code : {ENOENT, EACCES, ENOSPC, ECONNREFUSED, ETIMEDOUT, EISDIR, ENOTDIR, EROFS}) ofTheSystem << strerror(code);
+    for (int code : {EAI_NONAME, EAI_AGAIN}) ofTheSystem << gai_strerror(code);
+    static const QRegularExpression place("%[1-9]");
+    for (const char* pattern : messagePatterns()) {
+      if (ofTheSystem.contains(pattern)) continue;
+      QStringList pieces;
+      for (const QString& piece : QString::fromUtf8(pattern).split(place, Qt::SkipEmptyParts)) {
+        if (!piece.trimmed().isEmpty()) pieces << QRegularExpression::escape(piece.trimmed());
+      }
+      const QRegularExpression expression(pieces.join("[^;]{0,120}?"));
+      QVERIFY2(sources.contains(expression), pattern);
+    }
+  }
+
+  void messagesInChinese() {
+    Theme::instance().apply(Theme::Mode::kLight);   // with it come the compiled-in texts
+    const auto restore = qScopeGuard([] { Language::instance().set("en"); });
+    QCOMPARE(messageText("unknown field 'x' in layer"), QString("unknown field 'x' in layer"));
+    Language::instance().set("zh_CN");
+    QCOMPARE(messageText("preparing 3 nodes"), QString::fromUtf8("正在准备 3 个节点"));
+    QCOMPARE(messageText("cannot open the data file /x/%1/y"), QString::fromUtf8("无法打开数据文件 /x/%1/y"));
+    QCOMPARE(messageText("the costs could not be measured: the agent ended"),
+             QString::fromUtf8("无法测量开销：代理已结束"));
+    QCOMPARE(messageText("node n2, rank 1: the worker of rank 1 was killed by signal 9 (SIGKILL)"),
+             QString::fromUtf8("node n2, rank 1: 进程 1 的工作进程被信号 9（SIGKILL）终止"));
+    QCOMPARE(messageText("words of nobody"), QString("words of nobody"));
   }
 };
 

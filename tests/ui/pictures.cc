@@ -1,4 +1,5 @@
-// Pictures of every page with real content, in light, dark and Chinese: ui_pictures FOLDER.
+// Pictures of every page and dialog, with made-up runs: ui_pictures FOLDER [LOOK…] [WIDTHxHEIGHT],
+// LOOK one of light, dark, chinese, chinese-dark. QT_SCALE_FACTOR=1.5 for a denser screen.
 #include <QApplication>
 #include <QtTest>
 #include <QtWidgets>
@@ -17,6 +18,8 @@
 #include "ui/pages/welcome_page.h"
 #include "ui/models/run_table_model.h"
 #include "ui/plots/plot_view.h"
+#include "ui/theme/message_text.h"
+#include "ui/widgets/widgets.h"
 #include "ui/window/command_palette.h"
 
 using namespace lockstep;
@@ -27,6 +30,7 @@ using lockstep::tests::StudioHome;
 namespace {
 
 QString folder;
+QSize size(1400, 900);
 
 // Waits for background work and two frames, then takes the picture.
 void shoot(QWidget* widget, const QString& name) {
@@ -35,8 +39,8 @@ void shoot(QWidget* widget, const QString& name) {
   widget->grab().save(folder + "/" + name + ".png");
 }
 
-QString copied(const StudioHome& home, const char* example) {
-  const QString path = home.path(example);
+QString copied(const char* example) {
+  const QString path = QDir::homePath() + "/" + example;
   QFile::copy(QString::fromStdString(examplePath(example)), path);
   QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
   return path;
@@ -50,7 +54,7 @@ void fillNodes(ClusterPage* page) {
     row.version = "5f1c0a9be27d4410";
     row.cores = 8;
     row.cpuName = "Intel Xeon";
-    row.detail = i < 2 ? QString() : QString("12 of 40 MB");
+    row.detail = i < 2 ? QString() : messageText("uploading 12 of 40 MB");
     row.sampled = i < 2;
     row.cpu = 0.35 + 0.4 * i;
     row.memoryUsed = 5.2e9 + 4e9 * i;
@@ -84,21 +88,29 @@ void fillLoad(ClusterPage* page) {
 
 void shootAll(const QString& prefix, bool dark, const QString& language) {
   StudioHome home;
+  qputenv("HOME", home.path("anna").toLocal8Bit());   // whose files are shown as ~/…
+  QDir().mkpath(QDir::homePath());
   const std::string done = home.addRun(0, app::RunPhase::kSucceeded, 3000);
   home.addRun(1, app::RunPhase::kSucceeded, 2500);
-  home.addRun(2, app::RunPhase::kFailed, 900);
+  const std::string failed = home.addRun(2, app::RunPhase::kFailed, 900);
   home.addRun(3, app::RunPhase::kStopped, 1800);
   MainWindow window(home.options());
   window.setDark(dark);
   window.setLanguage(language);
-  window.resize(1400, 900);
+  window.resize(size);
   window.show();
   window.restoreDefaultLayout();
   shoot(&window, prefix + "-welcome");
-  auto* model = qobject_cast<ModelPage*>(window.openFile(copied(home, "fashion-cnn.yaml")));
+  auto* model = qobject_cast<ModelPage*>(window.openFile(copied("fashion-cnn.yaml")));
   model->selectLayer(0);
   shoot(&window, prefix + "-model");
-  auto* cluster = qobject_cast<ClusterPage*>(window.openFile(copied(home, "local-3.yaml")));
+  model->document()->type(QString(model->document()->text()).replace("filters: 32", "filtres: 32"));
+  shoot(&window, prefix + "-model-mistake");
+  window.findChild<QAction*>("actionCloseTab")->trigger();
+  shoot(&window, prefix + "-model-unsaved");
+  model->document()->undoStack()->undo();
+  model->message()->clear();
+  auto* cluster = qobject_cast<ClusterPage*>(window.openFile(copied("local-3.yaml")));
   shoot(&window, prefix + "-cluster-idle");
   fillNodes(cluster);
   fillLoad(cluster);
@@ -136,6 +148,13 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   shoot(launch, prefix + "-launch-time");
   launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(2);
   shoot(launch, prefix + "-launch-plan");
+  launch->chooseTarget(0);   // the open cluster
+  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(0);
+  (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
+  shoot(launch, prefix + "-launch-cluster");
+  launch->findChild<QSpinBox*>("launchBatch")->setValue(2);
+  QTest::qWait(500);
+  shoot(launch, prefix + "-launch-refused");
   launch->reject();
   RunPage* run = window.openRun(QString::fromStdString(done));
   (void)QTest::qWaitFor([&] { return run->lossPlot()->sampleCount() > 0; }, 5000);
@@ -149,6 +168,11 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   shoot(&window, prefix + "-run-nodes");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(2);
   shoot(&window, prefix + "-run-logs");
+  run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(0);
+  run->findChild<QToolButton*>("breakdownAsTable")->setChecked(true);
+  shoot(&window, prefix + "-run-table");
+  window.openRun(QString::fromStdString(failed));
+  shoot(&window, prefix + "-run-failed");
   HistoryPage* history = window.openHistory();
   (void)QTest::qWaitFor([&] { return history->runs()->rowCount() == 4; }, 5000);
   for (int row : {0, 1, 3}) {
@@ -160,6 +184,12 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   shoot(&window, prefix + "-error");
   window.findChild<QAction*>("actionPalette")->trigger();
   shoot(&window, prefix + "-palette");
+  for (const char* name : {"menuFile", "menuView", "menuRun"}) {
+    auto* menu = window.findChild<QMenu*>(name);
+    menu->popup(window.mapToGlobal(QPoint(20, 30)));
+    shoot(menu, prefix + "-" + name);
+    menu->close();
+  }
 }
 
 }  // namespace
@@ -169,14 +199,21 @@ int main(int argc, char** argv) {
   QApplication app(argc, argv);
   QApplication::setApplicationVersion("0.1.0");
   if (argc < 2) {
-    fprintf(stderr, "usage: ui_pictures FOLDER [light|dark|chinese]\n");
+    fprintf(stderr, "usage: ui_pictures FOLDER [light|dark|chinese|chinese-dark]... [WIDTHxHEIGHT]\n");
     return 2;
   }
   folder = argv[1];
   QDir().mkpath(folder);
-  const QString only = argc > 2 ? argv[2] : "";
-  if (only.isEmpty() || only == "light") shootAll("light", false, "en");
-  if (only.isEmpty() || only == "dark") shootAll("dark", true, "en");
-  if (only.isEmpty() || only == "chinese") shootAll("chinese", false, "zh_CN");
+  QStringList looks;
+  for (int i = 2; i < argc; ++i) {
+    const QString word = argv[i];
+    if (word[0].isDigit()) {
+      size = QSize(word.section('x', 0, 0).toInt(), word.section('x', 1, 1).toInt());
+    } else {
+      looks << word;
+    }
+  }
+  if (looks.isEmpty()) looks = QStringList{"light", "dark", "chinese", "chinese-dark"};
+  for (const QString& look : looks) shootAll(look, look.endsWith("dark"), look.startsWith("chinese") ? "zh_CN" : "en");
   return 0;
 }

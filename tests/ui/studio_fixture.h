@@ -68,7 +68,15 @@ class StudioHome {
     if (index == 1) row.notes = "baseline";
     const double stepSeconds = row.measuredStepSeconds;
     if (app::isFinal(phase)) row.finishedNs = row.startedNs + static_cast<std::int64_t>(steps * stepSeconds * 1e9);
-    if (phase == app::RunPhase::kFailed) row.error = "rank 1 on local2 was killed by signal 9";
+    std::optional<Error> error;
+    if (phase == app::RunPhase::kFailed) {
+      error = makeError(Code::kAborted, "the worker of rank 1 was killed by signal 9 (SIGKILL)");
+      error->next = "see the run's log; launch it again with --resume to go on from its last checkpoint";
+      error->node = "local2";
+      error->rank = 1;
+      error->step = steps;
+      row.error = error->text();
+    }
     app::RunDocuments documents;
     QFile file(QString::fromStdString(examplePath(example)));
     LOCKSTEP_CHECK(file.open(QIODevice::ReadOnly), "example");
@@ -80,6 +88,7 @@ class StudioHome {
     std::normal_distribution<double> noise;
     const int perEpoch = std::max(1, steps / 5);
     app::RunBatch batch;
+    if (error) batch.errors.push_back(*error);
     const auto add = [&](const std::string& name) -> std::vector<app::Point>& {
       for (auto& series : batch.series) if (series.name == name) return series.points;
       batch.series.push_back({name, {}});

@@ -134,7 +134,7 @@ class StudioRoad {
     collectLocal();
     QCOMPARE(page_->document()->row().phase, app::RunPhase::kSucceeded);
     QCOMPARE(page_->document()->row().figures.steps, steps);
-    QVERIFY(wait([&] { return page_->document()->series("loss")->raw().size() == static_cast<std::size_t>(steps); }));
+    QCOMPARE(page_->document()->series("loss")->raw().size(), static_cast<std::size_t>(steps));
     QCOMPARE(page_->document()->breakdown().size(), static_cast<std::size_t>(ranks));
   }
 

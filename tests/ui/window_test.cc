@@ -1,4 +1,10 @@
 // The window, driven offscreen: every page is reachable, named, in tab order, translated, themed.
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <QScopeGuard>
 #include <QtTest>
 #include <QtWidgets>
 
@@ -190,6 +196,52 @@ class WindowTest : public QObject {
     QVERIFY(dialog->findChild<QPlainTextEdit*>("planText")->toPlainText().size() > 100);
     dialog->reject();
     QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
+  }
+
+  void ranksOfEachNodeAreChosenInTheLaunchDialog() {
+    auto* cluster = qobject_cast<ClusterPage*>(window_->openFile(QString::fromStdString(examplePath("local-3.yaml"))));
+    auto* model = qobject_cast<ModelPage*>(window_->openFile(QString::fromStdString(examplePath("fashion-mlp.yaml"))));
+    LaunchDialog* dialog = window_->openLaunch(model, cluster);
+    QVERIFY(wait([&] { return dialog->ready() && dialog->preview()->ranks.size() == 3; }));
+    QVERIFY(!dialog->command().contains("--ranks"));
+    dialog->findChild<QSpinBox*>("launchRanks_local2")->setValue(2);
+    QVERIFY(dialog->command().contains("--ranks local2=2"));
+    QVERIFY(wait([&] { return dialog->ready() && dialog->preview()->ranks.size() == 4; }));
+    QCOMPARE(dialog->preview()->ranks[2].node, std::string("local2"));
+    dialog->chooseTarget(dialog->findChild<QComboBox*>("launchCluster")->count() - 1);
+    QVERIFY(!dialog->findChild<QSpinBox*>("launchRanks_local2"));
+    dialog->reject();
+    QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
+  }
+
+  // A host that takes the connection and says nothing holds its thread up, and nothing else.
+  void closingAPageWaitsForNoHost() {
+    const int silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const auto closed = qScopeGuard([&] { ::close(silent); });
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    QVERIFY(::bind(silent, reinterpret_cast<sockaddr*>(&address), size) == 0 && ::listen(silent, 4) == 0);
+    QVERIFY(::getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    const QString path = home_->path("silent.yaml");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(QString("version: 1\nname: silent\nnodes:\n  - name: n1\n    ssh: {host: 127.0.0.1, port: %1}\n"
+                       "    address: 127.0.0.1\n").arg(ntohs(address.sin_port)).toUtf8());
+    file.close();
+    QPointer<ClusterPage> page = qobject_cast<ClusterPage*>(window_->openFile(path));
+    QVERIFY(page);
+    page->connectAll();
+    pollfd arrived{silent, POLLIN, 0};
+    QVERIFY(wait([&] { return ::poll(&arrived, 1, 0) == 1; }));
+    QElapsedTimer timer;
+    timer.start();
+    window_->findChild<QAction*>("actionCloseTab")->trigger();
+    QCoreApplication::sendPostedEvents(nullptr, QEvent::DeferredDelete);
+    const qint64 took = timer.elapsed();
+    QVERIFY(!page);
+    QVERIFY2(took < 100, qPrintable(QString("%1 ms").arg(took)));
   }
 
   void runPageShowsHistory() {

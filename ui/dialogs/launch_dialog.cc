@@ -4,6 +4,7 @@
 #include <QCheckBox>
 #include <QClipboard>
 #include <QComboBox>
+#include <QDir>
 #include <QFormLayout>
 #include <QHBoxLayout>
 #include <QHeaderView>
@@ -24,6 +25,7 @@
 #include "ui/studio/workspace.h"
 #include "ui/theme/error_text.h"
 #include "ui/theme/format.h"
+#include "ui/theme/message_text.h"
 #include "ui/widgets/breakdown_bars.h"
 #include "ui/widgets/tables.h"
 #include "ui/widgets/widgets.h"
@@ -42,6 +44,12 @@ QString shellWord(const QString& text) {
   return '\'' + out.replace('\'', "'\\''") + '\'';
 }
 
+// A file as a word of a shell command, in the home folder as ~/….
+QString shellPath(const QString& path) {
+  const QString home = QDir::homePath() + '/';
+  return path.startsWith(home) ? "~/" + shellWord(path.mid(home.size())) : shellWord(path);
+}
+
 std::int64_t wireBytes(const plan::Plan& plan) {
   const plan::Program* step = plan.find("step");
   if (!step || step->bodies.empty()) return 0;
@@ -56,7 +64,7 @@ std::int64_t wireBytes(const plan::Plan& plan) {
 
 struct LaunchDialog::Inputs {
   std::string specYaml, specFile, clusterYaml, clusterFile, comm, localFolder;
-  std::vector<std::string> sets;
+  std::vector<std::string> sets, ranks;
   std::vector<app::HostFacts> hosts;
   int localNodes = 0;   // 0: the cluster's text
   bool measure = true;
@@ -69,12 +77,14 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
       specFile_(std::move(specFile)),
       targets_(std::move(targets)),
       workspace_(workspace) {
-  resize(1200, 700);
+  QSize size(1200, 700);
+  if (parent) size = size.boundedTo(parent->window()->size() - QSize(40, 60)).expandedTo({900, 540});
+  resize(size);
   message_ = new MessagePanel(this);
   content()->addWidget(message_);
   auto* columns = new QHBoxLayout;
   columns->setSpacing(kSpaceXl);
-  auto* form = new QFormLayout;
+  auto* form = form_ = new QFormLayout;
   form->setHorizontalSpacing(kSpaceM);
   form->setVerticalSpacing(kSpaceS);
   form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
@@ -123,7 +133,20 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
     form->addRow(label, field);
   }
   form->addRow(QString(), measure_);
-  columns->addLayout(form);
+  auto* left = new QVBoxLayout;
+  left->setSpacing(kSpaceS);
+  left->addLayout(form);
+  ranksLabel_ = makeLabel("launchRanksLabel", this, "section");
+  ranksArea_ = new QScrollArea(this);
+  ranksArea_->setObjectName("launchRanksArea");
+  ranksArea_->setWidgetResizable(true);
+  ranksArea_->setFocusPolicy(Qt::NoFocus);
+  ranksArea_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  left->addSpacing(kSpaceS);
+  left->addWidget(ranksLabel_);
+  left->addWidget(ranksArea_, 1);
+  left->addStretch(0);
+  columns->addLayout(left);
 
   auto* right = new QVBoxLayout;
   right->setSpacing(kSpaceM);
@@ -208,7 +231,7 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   }
   target_->addItem(Theme::instance().icon("home"), {});
   connect(target_, &QComboBox::currentIndexChanged, this, [this] {
-    nodes_->setEnabled(local());
+    fillRanks();
     schedule();
   });
   for (QSpinBox* spin : {nodes_, batch_, epochs_}) {
@@ -222,17 +245,32 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   delay_.setSingleShot(true);
   delay_.setInterval(120);
   connect(&delay_, &QTimer::timeout, this, &LaunchDialog::makePreview);
-  nodes_->setEnabled(local());
   setBusy(false, {});
   target_->setFocus();
   retranslate();
+  fillRanks();
   schedule();
 }
 
 LaunchDialog::~LaunchDialog() {
-  launch_.reset();
-  measured_.reset();
+  dropMeasuring();
+  if (launch_) {
+    launch_->end();
+    destroyOn(workspace_.endings(), std::move(launch_), cluster_->keeper());
+  }
   if (job_) workspace_.jobs().finish(job_);
+}
+
+void LaunchDialog::dropMeasuring() {
+  if (!measured_) return;
+  measured_->end();
+  destroyOn(workspace_.endings(), std::move(measured_), measuredOn_->keeper());
+}
+
+// The prediction goes by the nodes themselves as soon as they are there.
+void LaunchDialog::nodesChanged() {
+  if (!cluster_ || launch_ || measured_ || !preview_ || preview_->measured || !measure_->isChecked()) return;
+  if (cluster_->session().allConnected()) schedule();
 }
 
 void LaunchDialog::chooseTarget(int index) { target_->setCurrentIndex(index); }
@@ -252,16 +290,72 @@ QStringList LaunchDialog::sets() const {
   return out;
 }
 
+QStringList LaunchDialog::ranks() const {
+  QStringList out;
+  for (const NodeRanks& one : nodeRanks_) {
+    if (one.spin->value() != one.written) out << QString("%1=%2").arg(one.node).arg(one.spin->value());
+  }
+  return out;
+}
+
+void LaunchDialog::fillRanks() {
+  nodeRanks_.clear();
+  form_->setRowVisible(nodes_, local());
+  auto* holder = new QWidget;
+  holder->setObjectName("launchRanksHolder");
+  auto* form = new QFormLayout(holder);
+  form->setContentsMargins(0, 0, kSpaceS, 0);
+  form->setHorizontalSpacing(kSpaceM);
+  form->setVerticalSpacing(kSpaceXs);
+  form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
+  int labelWidth = 0;
+  for (QLabel* label : labels_) {
+    if (form_->indexOf(label) >= 0) labelWidth = std::max(labelWidth, label->sizeHint().width());
+  }
+  if (!local()) {
+    const LaunchTarget& target = targets_[target_->currentIndex()];
+    const auto spec = app::SpecText::parse(target.yaml(), target.file.toStdString(), app::SpecKind::kCluster);
+    for (int i = 0; i < spec.count("nodes"); ++i) {
+      const std::string path = "nodes[" + std::to_string(i) + "]";
+      const QString name = QString::fromStdString(spec.value(path + ".name").value_or(""));
+      int written = 0;
+      const int devices = spec.count(path + ".devices");
+      for (int d = 0; d < devices; ++d) {
+        const auto count = spec.value(path + ".devices[" + std::to_string(d) + "].count");
+        written += count ? std::max(1, std::atoi(count->c_str())) : 1;
+      }
+      written = std::max(1, written);
+      auto* spin = new QSpinBox(holder);
+      spin->setObjectName("launchRanks_" + name);
+      spin->setAccessibleName(tr("Ranks on %1").arg(name));
+      spin->setRange(1, 4096);
+      spin->setValue(written);
+      spin->setEnabled(devices <= 1);   // of several kinds of devices: in the cluster's own page
+      auto* label = makeLabel("launchRanksLabel_" + name, holder);
+      label->setText(name);
+      label->setBuddy(spin);
+      label->setMinimumWidth(labelWidth);   // in line with the form above
+      form->addRow(label, spin);
+      connect(spin, &QSpinBox::valueChanged, this, &LaunchDialog::schedule);
+      nodeRanks_ << NodeRanks{name, spin, written};
+    }
+  }
+  ranksArea_->setWidget(holder);
+  ranksArea_->setVisible(!nodeRanks_.isEmpty());
+  ranksLabel_->setVisible(!nodeRanks_.isEmpty());
+}
+
 QString LaunchDialog::command() const {
-  QStringList words{"lockstep", "run", shellWord(specFile_)};
+  QStringList words{"lockstep", "run", shellPath(specFile_)};
   if (local()) {
     words << "--local" << QString::number(nodes_->value());
   } else {
-    words << "--cluster" << shellWord(targets_[target_->currentIndex()].file);
+    words << "--cluster" << shellPath(targets_[target_->currentIndex()].file);
   }
+  for (const QString& one : ranks()) words << "--ranks" << shellWord(one);
   for (const QString& set : sets()) words << "--set" << shellWord(set);
   if (!comm_->currentData().toString().isEmpty()) words << "--comm" << comm_->currentData().toString();
-  if (!workspace_.sshConfig().isEmpty()) words << "--ssh-config" << shellWord(workspace_.sshConfig());
+  if (!workspace_.sshConfig().isEmpty()) words << "--ssh-config" << shellPath(workspace_.sshConfig());
   return words.join(' ');
 }
 
@@ -270,7 +364,8 @@ void LaunchDialog::schedule() {
   command_->setCursorPosition(0);
   preview_.reset();
   request_.reset();
-  measured_.reset();
+  dropMeasuring();
+  setBusy(false, {});
   acceptButton()->setEnabled(false);
   ++generation_;
   delay_.start();
@@ -292,6 +387,7 @@ void LaunchDialog::makePreview() {
     const LaunchTarget& target = targets_[target_->currentIndex()];
     in.clusterYaml = target.yaml();
     in.clusterFile = target.file.toStdString();
+    for (const QString& one : ranks()) in.ranks.push_back(one.toStdString());
     live = target.live ? target.live() : nullptr;
   }
   if (live) {
@@ -316,7 +412,9 @@ void LaunchDialog::makePreview() {
         } else {
           auto read = app::completeClusterSpec(in.clusterYaml, in.clusterFile);
           if (!read) return {std::nullopt, read.error()};
-          cluster = *read;
+          auto changed = app::withRanks(std::move(*read), in.ranks);
+          if (!changed) return {std::nullopt, changed.error()};
+          cluster = std::move(*changed);
         }
         app::LaunchRequest request;
         request.spec = spec->spec;
@@ -337,11 +435,13 @@ void LaunchDialog::makePreview() {
         message_->clear();
         request_ = std::move(made.request);
         cluster_ = live;
+        if (live) connect(live.get(), &LiveCluster::nodeChanged, this, &LaunchDialog::nodesChanged, Qt::UniqueConnection);
         preview_ = std::move(*made.preview);
         show(*preview_);
         acceptButton()->setEnabled(true);
         if (!measure_->isChecked() || !live || !live->session().allConnected()) return;
         setBusy(true, tr("Measuring the nodes"));
+        measuredOn_ = live;
         measured_ = std::make_unique<app::MeasuredPreview>(
             *request_, live->session(), workspace_.home(), workspace_.inbox(),
             [this, generation](Result<app::Preview> measured) {
@@ -363,6 +463,7 @@ void LaunchDialog::showError(const Error& error) {
     figure->setValue(QString(QChar(0x2014)));
   }
   source_->clear();
+  remarks_->hide();
 }
 
 void LaunchDialog::show(const app::Preview& preview) {
@@ -389,7 +490,7 @@ void LaunchDialog::show(const app::Preview& preview) {
   plan_->setPlainText(QString::fromStdString(preview.planText));
   QStringList remarks;
   for (const auto& remark : preview.remarks) {
-    remarks << QString::fromUtf8("• ") + QString::fromStdString(remark);
+    remarks << QString::fromUtf8("• ") + messageText(remark);
   }
   remarks_->setText(remarks.join('\n'));
   remarks_->setVisible(!remarks.isEmpty());
@@ -403,7 +504,7 @@ void LaunchDialog::setBusy(bool busy, const QString& text) {
 
 void LaunchDialog::accept() {
   if (!request_ || launch_) return;
-  measured_.reset();
+  dropMeasuring();
   message_->clear();
   app::LaunchRequest request = *request_;
   request.measure = measure_->isChecked();
@@ -422,22 +523,21 @@ void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveClus
   }
   const auto enableAgain = [this] {
     for (QWidget* field : findChildren<QWidget*>()) field->setEnabled(true);
-    nodes_->setEnabled(local());
   };
   setBusy(true, tr("Starting"));
   job_ = workspace_.jobs().start(tr("Launching"), [this] { reject(); });
   app::LaunchObserver observer;
   observer.onProgress = [this](const std::string& text) {
-    busyText_->setText(QString::fromStdString(text));
-    workspace_.jobs().progress(job_, -1, QString::fromStdString(text));
+    busyText_->setText(messageText(text));
+    workspace_.jobs().progress(job_, -1, messageText(text));
   };
-  observer.onDone = [this, cluster, enableAgain](Result<std::string> done) {
+  observer.onDone = [this, enableAgain](Result<std::string> done) {
     workspace_.jobs().finish(job_);
     job_ = 0;
     setBusy(false, {});
     if (done) {
       const QString run = QString::fromStdString(*done);
-      workspace_.keepForRun(run, cluster);
+      workspace_.keepForRun(run, cluster_);
       Q_EMIT launched(run);
       Q_EMIT workspace_.historyChanged();
       QDialog::accept();
@@ -451,8 +551,8 @@ void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveClus
       acceptButton()->setEnabled(request_.has_value());
     });
   };
-  cluster_ = cluster;
-  launch_ = std::make_unique<app::Launch>(std::move(request), cluster->session(), workspace_.home(),
+  cluster_ = std::move(cluster);   // not held by the observer, which may be destroyed on any thread
+  launch_ = std::make_unique<app::Launch>(std::move(request), cluster_->session(), workspace_.home(),
                                           workspace_.inbox(), std::move(observer));
 }
 
@@ -478,6 +578,9 @@ void LaunchDialog::retranslate() {
   comm_->setItemText(0, tr("chosen from the cluster"));
   measure_->setText(tr("Measure the nodes first"));
   measure_->setAccessibleName(measure_->text());
+  ranksLabel_->setText(tr("Ranks on each node"));
+  ranksArea_->setAccessibleName(ranksLabel_->text());
+  for (const NodeRanks& one : nodeRanks_) one.spin->setAccessibleName(tr("Ranks on %1").arg(one.node));
   stepTime_->setName(tr("Step time"));
   throughput_->setName(tr("Throughput"));
   memory_->setName(tr("Memory"));

@@ -14,9 +14,11 @@
 
 class QCheckBox;
 class QComboBox;
+class QFormLayout;
 class QLineEdit;
 class QPlainTextEdit;
 class QProgressBar;
+class QScrollArea;
 class QSpinBox;
 class QTabWidget;
 class QTableView;
@@ -66,8 +68,12 @@ class LaunchDialog : public Dialog {
   void show(const app::Preview& preview);
   void showError(const Error& error);
   QStringList sets() const;
+  QStringList ranks() const;           // "node=3", where it is not what the cluster says
+  void fillRanks();                    // a number for every node of the chosen cluster
   bool local() const;
   void setBusy(bool busy, const QString& text);
+  void dropMeasuring();
+  void nodesChanged();
   void launchOn(app::LaunchRequest request, std::shared_ptr<LiveCluster> cluster);
 
   QString specYaml_, specFile_;
@@ -80,6 +86,11 @@ class LaunchDialog : public Dialog {
   QSpinBox* epochs_ = nullptr;
   QComboBox* comm_ = nullptr;
   QCheckBox* measure_ = nullptr;
+  QFormLayout* form_ = nullptr;
+  QLabel* ranksLabel_ = nullptr;
+  QScrollArea* ranksArea_ = nullptr;
+  struct NodeRanks { QString node; QSpinBox* spin; int written; };
+  QVector<NodeRanks> nodeRanks_;
   QVector<QLabel*> labels_;
   Figure* stepTime_ = nullptr;
   Figure* throughput_ = nullptr;
@@ -102,7 +113,7 @@ class LaunchDialog : public Dialog {
   int generation_ = 0;
   std::optional<app::Preview> preview_;
   std::optional<app::LaunchRequest> request_;
-  std::shared_ptr<LiveCluster> cluster_;
+  std::shared_ptr<LiveCluster> cluster_, measuredOn_;
   std::unique_ptr<app::MeasuredPreview> measured_;
   std::unique_ptr<app::Launch> launch_;
   int job_ = 0;

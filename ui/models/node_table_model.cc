@@ -31,6 +31,18 @@ Tone nodePhaseTone(app::NodePhase phase) {
   return Tone::kNeutral;
 }
 
+namespace {
+
+// "5.20 of 16.0 GB"
+QString share(double used, double total) {
+  const QString all = formatBytes(total);
+  QString part = formatBytes(used);
+  if (part.section(' ', 1) == all.section(' ', 1)) part = part.section(' ', 0, 0);
+  return NodeTableModel::tr("%1 of %2").arg(part, all);
+}
+
+}  // namespace
+
 void NodeTableModel::setRows(QVector<NodeRow> rows) {
   beginResetModel();
   rows_ = std::move(rows);
@@ -94,14 +106,11 @@ QVariant NodeTableModel::data(const QModelIndex& index, int role) const {
       case kName: return row.name;
       case kState:
         if (row.asking) return tr("waiting for your answer");
-        if (row.phase == app::NodePhase::kDeploying && !row.detail.isEmpty()) {
-          return QString("%1: %2").arg(nodePhaseText(row.phase), row.detail);
-        }
+        if (row.phase == app::NodePhase::kDeploying && !row.detail.isEmpty()) return row.detail;
         return nodePhaseText(row.phase);
       case kCpu: return row.sampled ? formatPercent(row.cpu, 0) : dash;
       case kMemory:
-        return row.sampled ? tr("%1 of %2").arg(formatBytes(row.memoryUsed), formatBytes(row.memoryTotal))
-                           : dash;
+        return row.sampled ? share(row.memoryUsed, row.memoryTotal) : dash;
       case kNetwork:
         return row.sampled ? QString::fromUtf8("↓ %1  ↑ %2").arg(formatRate(row.networkIn),
                                                                  formatRate(row.networkOut))

@@ -4,6 +4,7 @@
 
 #include "ui/studio/run_document.h"
 #include "ui/theme/format.h"
+#include "ui/theme/message_text.h"
 
 namespace lockstep::ui {
 
@@ -74,7 +75,7 @@ QVariant RunTableModel::data(const QModelIndex& index, int role) const {
       if (index.column() != kName) return {};
       return int(ticked_.contains(QString::fromStdString(run.run)) ? Qt::Checked : Qt::Unchecked);
     case Qt::ToolTipRole:
-      if (index.column() == kState && !run.error.empty()) return QString::fromStdString(run.error);
+      if (index.column() == kState && !run.error.empty()) return messageText(run.error);
       if (index.column() == kName) return QString::fromStdString(run.run);
       if (index.column() == kStepTime && run.predictedStepSeconds > 0) {
         return tr("predicted %1").arg(formatSeconds(run.predictedStepSeconds));

@@ -16,6 +16,7 @@
 #include "ui/studio/workspace.h"
 #include "ui/theme/error_text.h"
 #include "ui/theme/format.h"
+#include "ui/theme/message_text.h"
 #include "ui/widgets/delegates.h"
 #include "ui/widgets/tables.h"
 #include "ui/widgets/widgets.h"
@@ -53,7 +54,7 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   for (int column : {NodeTableModel::kCpu, NodeTableModel::kMemory}) {
     table_->setItemDelegateForColumn(column, new BarDelegate(NodeTableModel::kFractionRole, table_));
   }
-  setColumns(table_, {76, 132, 60, 138, 184, 90, 60, 170, 110});
+  setColumns(table_, {72, 172, 58, 118, 176, 90, 60, 150, 110});
   empty_ = new EmptyState("clusterEmpty", "node", this);
   stack_->addWidget(table_);
   stack_->addWidget(empty_);
@@ -231,8 +232,7 @@ void ClusterPage::takeStatus(int node) {
   row->phase = status.phase;
   row->ranks = status.ranks;
   if (!status.local) row->target = QString::fromStdString(status.target);
-  row->detail = status.error ? QString::fromStdString(status.error->text())
-                             : QString::fromStdString(status.detail);
+  row->detail = messageText(status.error ? status.error->text() : status.detail);
   row->asking = false;
   for (const auto& question : live_->session().questions()) {
     if (question.node == status.name) row->asking = true;
@@ -324,7 +324,7 @@ QVector<InspectorRow> ClusterPage::inspectorRows() const {
     out << InspectorRow{tr("Nodes"), QString::number(nodes_->rows().size())};
     out << InspectorRow{tr("Connected"), QString::number(connectedCount())};
     out << InspectorRow{tr("Ranks"), QString::number(ranks)};
-    out << InspectorRow{tr("File"), document()->path()};
+    out << InspectorRow{tr("File"), formatPath(document()->path())};
     return out;
   }
   const NodeRow& row = nodes_->rows()[chosen.first().row()];

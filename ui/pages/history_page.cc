@@ -17,6 +17,7 @@
 #include "ui/studio/run_document.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/format.h"
+#include "ui/theme/message_text.h"
 #include "ui/widgets/delegates.h"
 #include "ui/widgets/tables.h"
 #include "ui/widgets/widgets.h"
@@ -279,7 +280,7 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
   out << InspectorRow{QString::fromStdString(row.name), {}, true};
   add(tr("Run"), QString::fromStdString(row.run));
   add(tr("State"), runPhaseText(row.phase));
-  add(tr("Error"), QString::fromStdString(row.error));
+  add(tr("Error"), messageText(row.error));
   add(tr("Started"), formatWhen(row.startedNs));
   add(tr("Finished"), formatWhen(row.finishedNs));
   add(tr("Strategy"), QString::fromStdString(row.strategy));
@@ -289,7 +290,7 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
   add(tr("Evaluation loss"), row.figures.epochs > 0 ? formatNumber(row.figures.evalLoss) : QString());
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));
   add(tr("Weights"), QString::fromStdString(row.figures.weightsSha256).left(16));
-  add(tr("Model file"), QString::fromStdString(row.modelFile));
+  add(tr("Model file"), formatPath(QString::fromStdString(row.modelFile)));
   add(tr("Notes"), QString::fromStdString(row.notes));
   return out;
 }

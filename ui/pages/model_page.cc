@@ -70,7 +70,7 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   table_->setObjectName("layerTable");
   table_->setModel(layers_);
   dressTable(table_);
-  setColumns(table_, {98, 96, 96, 92, 88, 84});
+  setColumns(table_, {92, 108, 88, 88, 96, 82});
   layerCard_->body()->addWidget(table_);
 
   fieldCard_ = new Card("fieldCard", this);
@@ -235,7 +235,7 @@ QVector<InspectorRow> ModelPage::inspectorRows() const {
   field("training.optimizer.learning_rate", tr("Learning rate"));
   field("training.precision", tr("Precision"));
   out << InspectorRow{tr("Layers"), QString::number(layers_->rowCount())};
-  out << InspectorRow{tr("File"), document()->path()};
+  out << InspectorRow{tr("File"), formatPath(document()->path())};
   return out;
 }
 

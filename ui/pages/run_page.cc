@@ -23,6 +23,7 @@
 #include "ui/plots/plot_view.h"
 #include "ui/theme/error_text.h"
 #include "ui/theme/format.h"
+#include "ui/theme/message_text.h"
 #include "ui/widgets/tables.h"
 #include "ui/widgets/widgets.h"
 
@@ -36,6 +37,7 @@ QScrollArea* scrolled(QWidget* inner, QWidget* parent) {
   area->setWidgetResizable(true);
   area->setFocusPolicy(Qt::NoFocus);
   area->viewport()->setAutoFillBackground(false);
+  inner->setAutoFillBackground(false);
   return area;
 }
 
@@ -49,8 +51,8 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   buildHead();
   tabs_ = new QTabWidget(this);
   tabs_->setObjectName("runTabs");
-  tabs_->addTab(buildOverview(), {});
-  tabs_->addTab(buildNodes(), {});
+  tabs_->addTab(scrolled(buildOverview(), this), {});
+  tabs_->addTab(scrolled(buildNodes(), this), {});
   tabs_->addTab(buildLogs(), {});
   tabs_->setCornerWidget(tools_, Qt::TopRightCorner);
   body()->addWidget(tabs_, 1);
@@ -186,7 +188,7 @@ QWidget* RunPage::buildOverview() {
   breakdownTable_->setObjectName("breakdownTable");
   breakdownTable_->setModel(breakdownModel_);
   dressTable(breakdownTable_);
-  setColumns(breakdownTable_, {70, 80, 70, 70, 75, 70, 70, 75, 70});
+  setColumns(breakdownTable_, {64, 96, 66, 82, 92, 78, 78, 88, 72});
   breakdownEmpty_ = makeLabel("breakdownEmpty", page, "muted");
   breakdownEmpty_->setAlignment(Qt::AlignCenter);
   breakdownEmpty_->setWordWrap(true);
@@ -332,7 +334,8 @@ void RunPage::refreshRow() {
   const app::RunRow& row = document_->row();
   heading_->setText(title());
   runId_->setText(document_->run());
-  badge_->setState(document_->loaded() ? runPhaseText(row.phase) : tr("reading"), runPhaseTone(row.phase));
+  badge_->setState(!document_->loaded() ? tr("reading") : document_->ending() ? tr("finishing") : runPhaseText(row.phase),
+                   runPhaseTone(row.phase));
   stop_->setEnabled(document_->canStop() && row.phase == app::RunPhase::kRunning);
   kill_->setEnabled(document_->canStop());
   const bool running = !app::isFinal(row.phase);
@@ -381,8 +384,10 @@ void RunPage::refreshFigures() {
   const double left = document_->remainingSeconds();
   time_->setValue(formatDuration(document_->elapsedSeconds()),
                   left >= 0 ? tr("about %1 left").arg(formatDuration(left)) : tr("elapsed"));
-  progress_->setValue(total > 0 ? static_cast<int>(1000 * std::min(step, total) / total)
-                                : (app::isFinal(row.phase) ? 1000 : 0));
+  // A run that ended before its time shows how far it came.
+  const std::int64_t planned = document_->totalSteps();
+  progress_->setValue(row.phase == app::RunPhase::kSucceeded ? 1000
+                      : planned > 0 ? static_cast<int>(1000 * std::min(step, planned) / planned) : 0);
   // Evaluations lie over epochs; on the step axis they stand where their epoch ended.
   const auto evaluated = [&](const char* name, PlotView* plot, double app::EpochRow::*field) {
     const auto line = document_->series(name);
@@ -491,7 +496,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
   add(tr("State"), runPhaseText(row.phase));
   add(tr("Started"), formatWhen(row.startedNs));
   add(tr("Finished"), row.finishedNs > 0 ? formatWhen(row.finishedNs) : QString());
-  add(tr("Error"), QString::fromStdString(row.error));
+  add(tr("Error"), messageText(row.error));
   out << InspectorRow{tr("What runs"), {}, true};
   add(tr("Model"), QString::fromStdString(row.name));
   add(tr("Strategy"), QString::fromStdString(row.strategy));
@@ -503,7 +508,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));
   add(tr("Agent"), QString::fromStdString(row.version).left(16));
   add(tr("Weights"), QString::fromStdString(row.figures.weightsSha256).left(16));
-  add(tr("Model file"), QString::fromStdString(row.modelFile));
+  add(tr("Model file"), formatPath(QString::fromStdString(row.modelFile)));
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <QListWidget>
 #include <QVBoxLayout>
 
+#include "ui/theme/message_text.h"
 #include "ui/widgets/widgets.h"
 #include "ui/widgets/yaml_editor.h"
 
@@ -54,8 +55,8 @@ void SpecPage::documentChanged() {
   QVector<TextMark> marks;
   problems_->clear();
   for (const auto& problem : spec.problems()) {
-    const QString what = QString::fromStdString(problem.what);
-    const QString expected = QString::fromStdString(problem.expected);
+    const QString what = messageText(problem.what);
+    const QString expected = messageText(problem.expected);
     const QString text = expected.isEmpty() ? what : tr("%1: %2").arg(what, expected);
     marks << TextMark{problem.line, problem.column, text};
     auto* item = new QListWidgetItem(Theme::instance().icon("error", Tone::kBad),

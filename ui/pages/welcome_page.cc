@@ -1,13 +1,17 @@
 #include "ui/pages/welcome_page.h"
 
+#include <QCoreApplication>
 #include <QDir>
 #include <QFileInfo>
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QListView>
 #include <QStandardItemModel>
+#include <QSysInfo>
+#include <QThread>
 #include <QVBoxLayout>
 
+#include "ui/theme/format.h"
 #include "ui/widgets/delegates.h"
 #include "ui/widgets/widgets.h"
 
@@ -34,7 +38,7 @@ void fill(QStandardItemModel* model, const QStringList& paths, bool fullPath) {
         Theme::instance().icon(looksLikeCluster(path) ? "cluster" : "model"), info.completeBaseName());
     item->setEditable(false);
     item->setData(path, kPathRole);
-    item->setData(fullPath ? QString(info.path()).replace(QDir::homePath(), "~") : QString(), kDetailRole);
+    item->setData(fullPath ? formatPath(info.path()) : QString(), kDetailRole);
     item->setToolTip(path);
     model->appendRow(item);
   }
@@ -134,6 +138,17 @@ void WelcomePage::setRecent(const QStringList& paths) {
   recentList_->setVisible(!paths.isEmpty());
 }
 
+QVector<InspectorRow> WelcomePage::inspectorRows() const {
+  return {{tr("Lockstep"), {}, true},
+          {tr("Version"), QCoreApplication::applicationVersion()},
+          {tr("Kept in"), formatPath(home_)},
+          {tr("This machine"), {}, true},
+          {tr("Name"), QSysInfo::machineHostName()},
+          {tr("Cores"), QString::number(QThread::idealThreadCount())},
+          {tr("System"), QSysInfo::prettyProductName()},
+          {tr("Kernel"), QSysInfo::kernelVersion()}};
+}
+
 void WelcomePage::retranslate() {
   heading_->setText(tr("Lockstep"));
   text_->setText(tr("Plan a training run, predict it, run exactly what was planned, and see the "
@@ -151,6 +166,7 @@ void WelcomePage::retranslate() {
   exampleList_->setAccessibleName(tr("Examples"));
   recentList_->setAccessibleName(tr("Recent files"));
   setAccessibleName(title());
+  Q_EMIT inspectorChanged();
 }
 
 }  // namespace lockstep::ui

@@ -20,6 +20,8 @@ class WelcomePage : public Page {
   explicit WelcomePage(QWidget* parent = nullptr);
   QString title() const override { return tr("Welcome"); }
   const char* iconName() const override { return "home"; }
+  QVector<InspectorRow> inspectorRows() const override;   // this machine, and where things are kept
+  void setHome(const QString& folder) { home_ = folder; }
   void setExamples(const QStringList& paths);
   void setRecent(const QStringList& paths);
 
@@ -34,6 +36,7 @@ class WelcomePage : public Page {
 
  private:
   void restyle();
+  QString home_;
   QLabel* heading_ = nullptr;
   QLabel* text_ = nullptr;
   QPushButton* runHere_ = nullptr;

@@ -8,6 +8,10 @@
 #include "ui/theme/theme.h"
 
 namespace lockstep::ui {
+namespace {
+constexpr int kMark = 14;  // the coloured square before a name
+constexpr int kGap = 14;
+}  // namespace
 
 LegendBar::LegendBar(QWidget* parent) : QWidget(parent) {
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
@@ -31,15 +35,25 @@ QString LegendBar::entryText(int index) const {
   return name;
 }
 
+int LegendBar::wantedWidth() const {
+  const QFontMetrics metrics(Theme::instance().small());
+  int width = 0;
+  for (const auto& one : series_) width += metrics.horizontalAdvance(one->name) + kMark + kGap;
+  return width - (series_.empty() ? 0 : kGap);
+}
+
 std::vector<LegendBar::Entry> LegendBar::layoutEntries() const {
   std::vector<Entry> out;
   const QFontMetrics metrics(Theme::instance().small());
+  const int count = static_cast<int>(series_.size());
   int x = 0;
-  for (int i = 0; i < static_cast<int>(series_.size()); ++i) {
-    const int width = metrics.horizontalAdvance(entryText(i)) + 14;
-    if (x + width > this->width() && i > 0) break;
+  for (int i = 0; i < count; ++i) {
+    const int width = metrics.horizontalAdvance(entryText(i)) + kMark;
+    // Where not all have room, "+3" needs some.
+    const int rest = i + 1 < count ? kGap + metrics.horizontalAdvance(QString("+%1").arg(count - i - 1)) : 0;
+    if (x + width + rest > this->width() && i > 0) break;
     out.push_back({i, QRect(x, 0, width, height())});
-    x += width + 14;
+    x += width + kGap;
   }
   return out;
 }

@@ -62,7 +62,7 @@ PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, 0, 0, 0);
   layout->setSpacing(kSpaceXs / 2);
-  auto* head = new QHBoxLayout;
+  auto* head = head_ = new QHBoxLayout;
   head->setSpacing(kSpaceXs / 2);
   title_ = new QLabel(this);
   title_->setObjectName("plotTitle");
@@ -77,6 +77,7 @@ PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
   head->addWidget(title_);
   head->addSpacing(kSpaceM);
   head->addWidget(legend_, 1);
+  head->addStretch(0);
   head->addWidget(fitButton_);
   head->addWidget(logButton_);
   head->addWidget(tableButton_);
@@ -88,7 +89,7 @@ PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
   plot_ = new QCustomPlot(body);
   plot_->setObjectName("plotCanvas");
   plot_->setFocusPolicy(Qt::StrongFocus);
-  plot_->setMinimumHeight(90);
+  plot_->setMinimumHeight(76);
   plot_->setNoAntialiasingOnDrag(true);
   plot_->setInteractions(QCP::iRangeDrag | QCP::iRangeZoom);
   // The label of a tick at the right end stays whole.
@@ -195,6 +196,7 @@ void PlotView::addSeries(std::shared_ptr<Series> series) {
   lines_->series().push_back(std::move(series));
   legend_->setSeries(lines_->series());
   tableModel_->setSeries(lines_->series());
+  placeLegend();
   markDirty();
 }
 
@@ -231,7 +233,11 @@ void PlotView::refreshEmpty() {
   const bool empty = sampleCount() == 0;
   empty_->setVisible(empty);
   empty_->setGeometry(plot_->rect().adjusted(kSpaceXl, 0, -kSpaceXl, 0));
-  for (QCPAxis* axis : {plot_->xAxis, plot_->yAxis}) axis->setTickLabels(!empty);
+  for (QCPAxis* axis : {plot_->xAxis, plot_->yAxis}) {
+    axis->setTickLabels(!empty);
+    axis->setTicks(!empty);
+    axis->grid()->setVisible(!empty);
+  }
 }
 
 void PlotView::fit() {
@@ -374,6 +380,27 @@ void PlotView::retranslate() {
 void PlotView::changeEvent(QEvent* event) {
   if (event->type() == QEvent::LanguageChange) retranslate();
   QWidget::changeEvent(event);
+}
+
+void PlotView::placeLegend() {
+  auto* column = static_cast<QVBoxLayout*>(layout());
+  const int buttons = 3 * fitButton_->sizeHint().width();
+  const int room = width() - title_->sizeHint().width() - buttons - 2 * kSpaceM;
+  const bool beside = legend_->wantedWidth() <= room;
+  if (beside == (head_->indexOf(legend_) >= 0)) return;
+  if (beside) {
+    column->removeWidget(legend_);
+    head_->insertWidget(2, legend_, 1);
+  } else {
+    head_->removeWidget(legend_);
+    column->insertWidget(1, legend_);
+  }
+  head_->setStretch(head_->count() - 4, beside ? 0 : 1);
+}
+
+void PlotView::resizeEvent(QResizeEvent* event) {
+  QWidget::resizeEvent(event);
+  placeLegend();
 }
 
 void PlotView::showEvent(QShowEvent* event) {

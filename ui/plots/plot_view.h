@@ -15,6 +15,7 @@
 class QCustomPlot;
 class QCPItemStraightLine;
 class QCPLayer;
+class QHBoxLayout;
 class QLabel;
 class QStackedLayout;
 class QTableView;
@@ -63,6 +64,7 @@ class PlotView : public QWidget {
  protected:
   void changeEvent(QEvent* event) override;
   void showEvent(QShowEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
   bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
@@ -71,6 +73,7 @@ class PlotView : public QWidget {
   void frame();
   void fit();
   void refreshEmpty();
+  void placeLegend();           // beside the title where it has room, else in a line of its own
   QString valueText(double value) const;
 
   QCustomPlot* plot_ = nullptr;
@@ -80,6 +83,7 @@ class PlotView : public QWidget {
   QLabel* title_ = nullptr;
   QLabel* empty_ = nullptr;
   LegendBar* legend_ = nullptr;
+  QHBoxLayout* head_ = nullptr;
   QToolButton* tableButton_ = nullptr;
   QToolButton* logButton_ = nullptr;
   QToolButton* fitButton_ = nullptr;

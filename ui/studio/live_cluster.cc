@@ -3,13 +3,19 @@
 namespace lockstep::ui {
 
 LiveCluster::LiveCluster(std::shared_ptr<const spec::v1::ClusterSpec> cluster,
-                         app::ClusterSessionOptions options, app::Inbox& inbox) {
+                         app::ClusterSessionOptions options, app::Inbox& inbox, QThreadPool& endings)
+    : endings_(endings) {
   app::ClusterObserver observer;
   observer.onNode = [this](int node) { Q_EMIT nodeChanged(node); };
   observer.onLoad = [this](int node) { Q_EMIT loadChanged(node); };
   observer.onQuestion = [this](const app::NodeQuestion& asked) { Q_EMIT question(asked); };
-  session_ = std::make_unique<app::ClusterSession>(std::move(cluster), std::move(options), inbox,
+  session_ = std::make_shared<app::ClusterSession>(std::move(cluster), std::move(options), inbox,
                                                    std::move(observer));
+}
+
+LiveCluster::~LiveCluster() {
+  session_->end();
+  destroyOn<int>(endings_, nullptr, std::move(session_));
 }
 
 bool LiveCluster::anyConnected() const {

@@ -1,22 +1,35 @@
-// LiveCluster: a ClusterSession with Qt signals, shared by the pages and recorders that use it.
-// Threads: GUI.
+// LiveCluster: a ClusterSession with Qt signals, shared by the pages and recorders that use it. The
+// session's threads end off the GUI thread. Threads: GUI.
 #pragma once
 
 #include <QObject>
+#include <QThreadPool>
 #include <memory>
 
 #include "app/cluster/cluster_session.h"
 
 namespace lockstep::ui {
 
+// Destroys what has been ended, and then what it needed to the end, on a thread of `pool`.
+template <typename T>
+void destroyOn(QThreadPool& pool, std::unique_ptr<T> ended, std::shared_ptr<void> needed = {}) {
+  pool.start([ended = std::shared_ptr<T>(std::move(ended)), needed = std::move(needed)]() mutable {
+    ended.reset();
+    needed.reset();
+  });
+}
+
 class LiveCluster : public QObject {
   Q_OBJECT
 
  public:
   LiveCluster(std::shared_ptr<const spec::v1::ClusterSpec> cluster, app::ClusterSessionOptions options,
-              app::Inbox& inbox);
+              app::Inbox& inbox, QThreadPool& endings);
+  ~LiveCluster() override;
 
   app::ClusterSession& session() { return *session_; }
+  // Keeps the session's nodes in being for a recorder or launch that is being destroyed.
+  std::shared_ptr<void> keeper() const { return session_; }
   bool anyConnected() const;
 
  Q_SIGNALS:
@@ -25,7 +38,8 @@ class LiveCluster : public QObject {
   void question(const lockstep::app::NodeQuestion& question);
 
  private:
-  std::unique_ptr<app::ClusterSession> session_;
+  QThreadPool& endings_;
+  std::shared_ptr<app::ClusterSession> session_;
 };
 
 }  // namespace lockstep::ui

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ui/studio/workspace.h"
+#include "ui/theme/message_text.h"
 #include "ui/window/background.h"
 
 namespace lockstep::ui {
@@ -124,8 +125,9 @@ RunDocument::RunDocument(QString run, Workspace& workspace, QObject* parent)
 }
 
 RunDocument::~RunDocument() {
-  recorder_.reset();
-  cluster_.reset();
+  if (!recorder_) return;
+  recorder_->end();
+  destroyOn(workspace_.endings(), std::move(recorder_), cluster_->keeper());
 }
 
 void RunDocument::load() {
@@ -199,6 +201,7 @@ void RunDocument::append(const app::RunBatch::Series& given) {
 
 void RunDocument::take(const app::RunUpdate& update) {
   if (update.row) row_ = *update.row;
+  ending_ = (ending_ || update.ending) && !update.finished;
   for (const auto& series : update.series) append(series);
   if (!update.logs.empty()) logs_->append(logRows(update.logs));
   for (const auto& epoch : update.epochs) {
@@ -213,7 +216,7 @@ void RunDocument::take(const app::RunUpdate& update) {
     Q_EMIT slowChanged();
   }
   for (const auto& node : update.nodes) {
-    Q_EMIT nodeNote(QString::fromStdString(node.name), node.reachable, QString::fromStdString(node.detail));
+    Q_EMIT nodeNote(QString::fromStdString(node.name), node.reachable, messageText(node.detail));
   }
   for (const auto& error : update.errors) Q_EMIT failed(error);
   if (update.row) Q_EMIT rowChanged();
@@ -246,7 +249,7 @@ double RunDocument::remainingSeconds() const {
          static_cast<double>(std::max<std::int64_t>(0, total - lastStep_));
 }
 
-bool RunDocument::canStop() const { return recorder_ && !app::isFinal(row_.phase); }
+bool RunDocument::canStop() const { return recorder_ && !ending_ && !app::isFinal(row_.phase); }
 
 void RunDocument::stop() {
   if (!recorder_) return;

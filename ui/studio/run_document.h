@@ -30,6 +30,7 @@ class RunDocument : public QObject {
   const QString& run() const { return run_; }
   const app::RunRow& row() const { return row_; }
   bool loaded() const { return loaded_; }
+  bool ending() const { return ending_; }                   // its last records are being read
   const app::RunDocuments& documents() const { return documents_; }
   const app::Preview* prediction() const { return prediction_ ? &*prediction_ : nullptr; }
   LogModel* logs() { return logs_; }
@@ -78,7 +79,7 @@ class RunDocument : public QObject {
   std::optional<app::SlowRank> slow_;
   std::vector<app::EpochRow> epochs_;
   std::int64_t lastStep_ = 0, stepLimit_ = 0, epochLimit_ = 0;
-  bool loaded_ = false;
+  bool loaded_ = false, ending_ = false;
   std::shared_ptr<LiveCluster> cluster_;
   std::unique_ptr<app::Recorder> recorder_;   // before cluster_ in destruction
 };

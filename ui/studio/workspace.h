@@ -31,6 +31,7 @@ class Workspace : public QObject {
   const app::Home& home() const { return options_.home; }
   const QString& sshConfig() const { return options_.sshConfig; }
   app::Inbox& inbox() { return inbox_; }
+  QThreadPool& endings() { return endings_; }   // where sessions, recorders and launches are destroyed
   Settings& settings() { return settings_; }
   JobTracker& jobs() { return jobs_; }
   QStringList examples() const;
@@ -52,6 +53,7 @@ class Workspace : public QObject {
   StudioOptions options_;
   Settings settings_;
   app::Inbox inbox_;
+  QThreadPool endings_;                         // after what its tasks post to: it waits for them
   JobTracker jobs_;
   std::map<QString, std::weak_ptr<LiveCluster>> byRun_;
 };

@@ -3,6 +3,8 @@
 #include <QCoreApplication>
 #include <QStringList>
 
+#include "ui/theme/message_text.h"
+
 namespace lockstep::ui {
 namespace {
 struct Errors {
@@ -35,12 +37,12 @@ ErrorText describeError(const Error& error) {
   if (!error.node.empty()) where << Errors::tr("node %1").arg(QString::fromStdString(error.node));
   if (error.rank >= 0) where << Errors::tr("rank %1").arg(error.rank);
   if (error.step >= 0) where << Errors::tr("step %1").arg(error.step);
-  out.what = QString::fromStdString(error.what);
+  out.what = messageText(error.what);
   if (out.what.isEmpty()) out.what = codeText(error.code);
   if (!where.isEmpty()) out.what = Errors::tr("%1: %2").arg(where.join(", "), out.what);
-  out.why = error.why.empty() ? codeText(error.code) : QString::fromStdString(error.why);
+  out.why = error.why.empty() ? codeText(error.code) : messageText(error.why);
   if (!error.next.empty()) {
-    out.next = Errors::tr("What to do: %1").arg(QString::fromStdString(error.next));
+    out.next = Errors::tr("What to do: %1").arg(messageText(error.next));
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <QCoreApplication>
 #include <QDateTime>
+#include <QDir>
 #include <QLocale>
 #include <cmath>
 
@@ -51,6 +52,10 @@ QString formatCount(std::int64_t value) { return QLocale().toString(static_cast<
 QString formatNumber(double value, int digits) {
   if (!std::isfinite(value)) return QString(QChar(0x2014));
   return QLocale().toString(value, 'g', digits);
+}
+QString formatPath(const QString& path) {
+  const QString home = QDir::homePath();
+  return path == home || path.startsWith(home + '/') ? '~' + path.mid(home.size()) : path;
 }
 QString formatWhen(std::int64_t wallNs) {
   if (wallNs <= 0) return QString(QChar(0x2014));

@@ -14,6 +14,7 @@ QString formatPercent(double fraction, int digits); // "42 %"
 QString formatCount(std::int64_t value);            // grouped: "101,770"
 QString formatFlops(double flops);                  // "1.2 GFLOP"
 QString formatNumber(double value, int digits = 4); // "—" where not finite
+QString formatPath(const QString& path);              // "~/lab.yaml"
 QString formatWhen(std::int64_t wallNs);            // local date and time
 
 }  // namespace lockstep::ui

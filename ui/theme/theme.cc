@@ -22,7 +22,8 @@ static void initResources() { Q_INIT_RESOURCE(studio); }
 namespace lockstep::ui {
 namespace {
 
-// Draws a monochrome SVG in the theme's text colour (or a tone) at the size asked for.
+// Draws a monochrome SVG in the theme's text colour (or a tone) at the size asked for: a square at
+// the left, so that a size wider than high keeps text beside it at a distance.
 class ThemedIconEngine : public QIconEngine {
  public:
   ThemedIconEngine(QString path, Tone tone) : path_(std::move(path)), tone_(tone) {}
@@ -40,7 +41,8 @@ class ThemedIconEngine : public QIconEngine {
     image.fill(Qt::transparent);
     QSvgRenderer renderer(path_);
     QPainter painter(&image);
-    renderer.render(&painter, QRectF(QPointF(0, 0), QSizeF(size)));
+    const qreal side = std::min(size.width(), size.height());
+    renderer.render(&painter, QRectF(0, 0, side, side));
     painter.setCompositionMode(QPainter::CompositionMode_SourceIn);
     const Theme& theme = Theme::instance();
     QColor color = tone_ == Tone::kNeutral ? theme.color("icon") : theme.tone(tone_);

@@ -128,7 +128,8 @@ void BreakdownBars::paintEvent(QPaintEvent*) {
   for (const Piece& piece : pieces()) {
     if (piece.rect.width() < 0.3) continue;
     QColor color = theme.phase(piece.phase);
-    if (!piece.measured) color.setAlpha(130);
+    // Paler beside what was measured.
+    if (!piece.measured && bars_[static_cast<std::size_t>(piece.bar)].hasMeasured) color.setAlpha(130);
     painter.fillRect(piece.rect, color);
   }
   painter.setRenderHint(QPainter::Antialiasing);

@@ -19,7 +19,10 @@ QPushButton* makeButton(const QString& objectName, const char* icon, QWidget* pa
   button->setAutoDefault(false);
   if (role) button->setProperty("role", role);
   const bool primary = role && qstrcmp(role, "primary") == 0;
-  if (icon) button->setIcon(Theme::instance().icon(icon, primary ? Tone::kOnAccent : Tone::kNeutral));
+  if (icon) {
+    button->setIcon(Theme::instance().icon(icon, primary ? Tone::kOnAccent : Tone::kNeutral));
+    button->setIconSize({19, 16});
+  }
   return button;
 }
 

@@ -1,6 +1,7 @@
 #include "ui/window/language.h"
 
 #include <QCoreApplication>
+#include <QLibraryInfo>
 #include <QLocale>
 
 namespace lockstep::ui {
@@ -19,6 +20,10 @@ void Language::set(const QString& wanted) {
                                    : QLocale(code));
   // Installing and removing both send LanguageChange to every widget.
   QCoreApplication::removeTranslator(&translator_);
+  QCoreApplication::removeTranslator(&ofQt_);
+  if (code != "en" && ofQt_.load("qtbase_" + code, QLibraryInfo::path(QLibraryInfo::TranslationsPath))) {
+    QCoreApplication::installTranslator(&ofQt_);
+  }
   if (translator_.load(QString(":/i18n/lockstep_%1.qm").arg(code))) {
     QCoreApplication::installTranslator(&translator_);
   }

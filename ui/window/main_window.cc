@@ -47,6 +47,7 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kStateVersion = 1;
+constexpr int kWide = 1250;   // pixels; room for docks at both sides
 constexpr int kRunsInNavigator = 60;
 
 app::SpecKind kindOf(const QString& path) {
@@ -95,7 +96,7 @@ MainWindow::MainWindow(StudioOptions options)
   restoreDefaultLayout();
   defaultState_ = saveState(kStateVersion);
   restoreGeometry(settings.store().value("window/geometry").toByteArray());
-  restoreState(settings.store().value("window/state").toByteArray(), kStateVersion);
+  if (!restoreState(settings.store().value("window/state").toByteArray(), kStateVersion)) restoreDefaultLayout();
   retranslate();
   openWelcome();
   refreshNavigator();
@@ -304,7 +305,7 @@ void MainWindow::makeDocks() {
   dressTable(alerts_);
   alerts_->verticalHeader()->setDefaultSectionSize(24);
   alerts_->setItemDelegateForColumn(AlertModel::kTime, new ToneDelegate(AlertModel::kToneRole, alerts_));
-  setColumns(alerts_, {100, 160, 600});
+  setColumns(alerts_, {100, 160});
   messageDock_ = dock("messageDock", alerts_, Qt::BottomDockWidgetArea);
   setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
   setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
@@ -462,6 +463,7 @@ WelcomePage* MainWindow::openWelcome() {
   connect(page, &WelcomePage::openWanted, this, &MainWindow::askOpen);
   connect(page, &WelcomePage::newClusterWanted, this, &MainWindow::newCluster);
   connect(page, &WelcomePage::runHereWanted, this, [this] { openReady("fashion-cnn", "local-3"); });
+  page->setHome(QString::fromStdString(workspace_->home().root));
   page->setExamples(workspace_->examples());
   page->setRecent(workspace_->settings().recentFiles());
   addPage(page);
@@ -754,7 +756,14 @@ void MainWindow::restoreDefaultLayout() {
     dock->setFloating(false);
     dock->show();
   }
-  resizeDocks({navigatorDock_, inspectorDock_}, {230, 280}, Qt::Horizontal);
+  if (width() < kWide) {
+    // A small window keeps its width for the documents.
+    splitDockWidget(navigatorDock_, inspectorDock_, Qt::Vertical);
+    resizeDocks({navigatorDock_}, {230}, Qt::Horizontal);
+    resizeDocks({navigatorDock_, inspectorDock_}, {1, 1}, Qt::Vertical);
+  } else {
+    resizeDocks({navigatorDock_, inspectorDock_}, {230, 280}, Qt::Horizontal);
+  }
   resizeDocks({messageDock_}, {110}, Qt::Vertical);
 }
 

@@ -1,0 +1,70 @@
+#include "ui/theme/message_text.h"
+
+#include <QCoreApplication>
+#include <QRegularExpression>
+#include <algorithm>
+#include <vector>
+
+namespace lockstep::ui {
+namespace {
+
+constexpr int kDeepest = 3;   // texts in texts
+
+struct Pattern {
+  const char* key;
+  QRegularExpression expression;
+  qsizetype fixed = 0;        // characters that do not vary
+};
+
+// The more a pattern says, the earlier it is tried.
+const std::vector<Pattern>& patterns() {
+  static const std::vector<Pattern> all = [] {
+    static const QRegularExpression place("%[1-9]");
+    std::vector<Pattern> out;
+    for (const char* key : messagePatterns()) {
+      QString expression;
+      qsizetype fixed = 0;
+      for (const QString& part : QString::fromUtf8(key).split(place)) {
+        if (!expression.isEmpty()) expression += "(.+?)";
+        expression += part.isEmpty() ? QString("(?:)") : QRegularExpression::escape(part);
+        fixed += part.size();
+      }
+      out.push_back({key, QRegularExpression(QRegularExpression::anchoredPattern(expression),
+                                             QRegularExpression::DotMatchesEverythingOption), fixed});
+    }
+    std::stable_sort(out.begin(), out.end(), [](const Pattern& a, const Pattern& b) { return a.fixed > b.fixed; });
+    return out;
+  }();
+  return all;
+}
+
+QString translated(const QString& text, int depth) {
+  if (text.isEmpty() || depth > kDeepest) return text;
+  for (const Pattern& pattern : patterns()) {
+    const auto match = pattern.expression.match(text);
+    if (!match.hasMatch()) continue;
+    QString out = QCoreApplication::translate("lockstep::ui::Message", pattern.key);
+    if (out == QString::fromUtf8(pattern.key)) return text;   // in English there is nothing to do
+    for (qsizetype at = 0; (at = out.indexOf('%', at)) >= 0;) {
+      const int number = at + 1 < out.size() ? out[at + 1].digitValue() : -1;
+      const QString found = number > 0 ? translated(match.captured(number), depth + 1) : QString();
+      if (number > 0) out.replace(at, 2, found);
+      at += number > 0 ? found.size() : 1;
+    }
+    return out;
+  }
+  // One line of several: "node n2: what: why (what to do)".
+  if (const qsizetype colon = text.indexOf(": "); colon > 0) {
+    return translated(text.left(colon), depth) + ": " + translated(text.mid(colon + 2), depth);
+  }
+  if (const qsizetype open = text.lastIndexOf(" ("); open > 0 && text.endsWith(')')) {
+    return translated(text.left(open), depth) + " (" + translated(text.mid(open + 2).chopped(1), depth) + ")";
+  }
+  return text;
+}
+
+}  // namespace
+
+QString messageText(const std::string& text) { return translated(QString::fromStdString(text), 0); }
+
+}  // namespace lockstep::ui
