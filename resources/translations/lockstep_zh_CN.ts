@@ -1730,10 +1730,6 @@ It uses:
             <translation>数据文件 %1</translation>
         </message>
         <message>
-            <source>%1 is neither an IDX file nor gzip</source>
-            <translation>%1 既不是 IDX 文件也不是 gzip 文件</translation>
-        </message>
-        <message>
             <source>no space for the run in %1</source>
             <translation>%1 中没有空间放置此运行</translation>
         </message>
@@ -2170,10 +2166,6 @@ It uses:
             <translation>把正确的文件复制到此节点</translation>
         </message>
         <message>
-            <source>replace it by the original file</source>
-            <translation>换回原始文件</translation>
-        </message>
-        <message>
             <source>fetch the file again</source>
             <translation>重新获取该文件</translation>
         </message>
@@ -2286,16 +2278,8 @@ It uses:
             <translation>是否想写“%1”？</translation>
         </message>
         <message>
-            <source>expected one of %1 (did you mean '%2'?)</source>
-            <translation>应为其中之一：%1（是否想写“%2”？）</translation>
-        </message>
-        <message>
             <source>expected one of %1</source>
             <translation>应为其中之一：%1</translation>
-        </message>
-        <message>
-            <source>expected the fields %1</source>
-            <translation>应为字段 %1</translation>
         </message>
         <message>
             <source>expected a whole number, at least 1</source>
@@ -2460,6 +2444,78 @@ It uses:
         <message>
             <source>check the path and its permissions</source>
             <translation>检查路径及其权限</translation>
+        </message>
+        <message>
+            <source>the run has no data.%1</source>
+            <translation>运行没有 data.%1</translation>
+        </message>
+        <message>
+            <source>name the file in the run</source>
+            <translation>在运行中写明该文件</translation>
+        </message>
+        <message>
+            <source>its file for data.%1 is not that of %2</source>
+            <translation>它的 data.%1 文件与 %2 的不同</translation>
+        </message>
+        <message>
+            <source>%1 has SHA-256 %2 here, %3 there</source>
+            <translation>%1 在此处的 SHA-256 为 %2，在那里为 %3</translation>
+        </message>
+        <message>
+            <source>copy the same file to every node</source>
+            <translation>把同一文件复制到每个节点</translation>
+        </message>
+        <message>
+            <source>name a run, or a folder of checkpoints on this node</source>
+            <translation>写明一个运行，或此节点上的检查点文件夹</translation>
+        </message>
+        <message>
+            <source>cannot read the data file %1</source>
+            <translation>无法读取数据文件 %1</translation>
+        </message>
+        <message>
+            <source>its sha256 is %1; expected %2</source>
+            <translation>其 sha256 为 %1，应为 %2</translation>
+        </message>
+        <message>
+            <source>put the right file there, or mend the hash in the spec</source>
+            <translation>把正确的文件放到那里，或改正规格中的哈希</translation>
+        </message>
+        <message>
+            <source>its images are %1; the model takes %2</source>
+            <translation>其图像为 %1，而模型要求 %2</translation>
+        </message>
+        <message>
+            <source>give images as images and labels as labels</source>
+            <translation>图像处写图像文件，标签处写标签文件</translation>
+        </message>
+        <message>
+            <source>give images of that shape, or make it model.input.shape</source>
+            <translation>使用该形状的图像，或改 model.input.shape</translation>
+        </message>
+        <message>
+            <source>give the labels of these images, or correct model.classes</source>
+            <translation>使用这些图像的标签，或改正 model.classes</translation>
+        </message>
+        <message>
+            <source>expected %1</source>
+            <translation>应为 %1</translation>
+        </message>
+        <message>
+            <source>the fields %1</source>
+            <translation>字段 %1</translation>
+        </message>
+        <message>
+            <source>at least %1</source>
+            <translation>至少 %1</translation>
+        </message>
+        <message>
+            <source>at most %1</source>
+            <translation>至多 %1</translation>
+        </message>
+        <message>
+            <source>a group of fields</source>
+            <translation>一组字段</translation>
         </message>
     </context>
     <context>
