@@ -43,6 +43,7 @@ Result<std::string> mustRun(SshConnection& connection, const std::string& script
     if (error.why.find("No space left") != std::string::npos) error.code = Code::kResourceExhausted;
     if (error.why.find("Permission denied") != std::string::npos)
       error.code = Code::kPermissionDenied;
+    error.next = "mend it on the node, and connect again";
     return onNode(error, options);
   }
   return run->output;
@@ -297,6 +298,7 @@ Result<AgentInfo> parseAnnouncement(const std::string& output, const std::string
   error.why = fmt::format("status {}: {}", exitStatus,
                           (errorOutput.empty() ? output : errorOutput).substr(0, 2000));
   while (error.why.ends_with('\n')) error.why.pop_back();
+  error.next = "mend on the node what it names, and connect again";
   return onNode(error, options);
 }
 

@@ -281,6 +281,40 @@ std::string sshConfigFor(const std::vector<const Sshd*>& servers, const std::str
   return text.str();
 }
 
+std::unique_ptr<TestUser> TestUser::make(const std::string& password, std::string* why) {
+  std::string hash;
+  if (::geteuid() != 0) return *why = "making an account needs root", nullptr;
+  if (runCommand({"openssl", "passwd", "-6", password}, &hash) != 0)
+    return *why = "openssl passwd does not work here", nullptr;
+  while (hash.ends_with('\n')) hash.pop_back();
+  std::unique_ptr<TestUser> user(new TestUser());
+  user->name_ = "lockstep-t" + std::to_string(::getpid());
+  char home[] = "/tmp/luXXXXXX";
+  if (!::mkdtemp(home)) return *why = "no folder in /tmp can be made", nullptr;
+  user->home_ = home;
+  std::string output;
+  if (runCommand({"useradd", "-M", "-N", "-d", home, "-s", "/bin/sh", "-p", hash, user->name_}, &output) != 0)
+    return *why = "useradd does not work here: " + output, nullptr;
+  const passwd* entry = ::getpwnam(user->name_.c_str());
+  if (!entry || ::chown(home, entry->pw_uid, entry->pw_gid) != 0)
+    return *why = "the account cannot be used", nullptr;
+  return user;
+}
+TestUser::~TestUser() {
+  if (const passwd* entry = ::getpwnam(name_.c_str())) {
+    for (const auto& process : fs::directory_iterator("/proc")) {
+      struct stat info {};
+      const std::string pid = process.path().filename();
+      if (pid.find_first_not_of("0123456789") == std::string::npos &&
+          ::stat(process.path().c_str(), &info) == 0 && info.st_uid == entry->pw_uid)
+        ::kill(std::stoi(pid), SIGKILL);
+    }
+    runCommand({"userdel", "-f", name_});
+  }
+  std::error_code ignored;
+  fs::remove_all(home_, ignored);
+}
+
 std::unique_ptr<SshAgent> SshAgent::start(const std::string& folder) {
   std::unique_ptr<SshAgent> agent(new SshAgent());
   agent->socket_ = folder + "/agent.sock";

@@ -79,6 +79,20 @@ class Sshd {
 std::string sshConfigFor(const std::vector<const Sshd*>& servers, const std::string& knownHosts,
                          const std::string& identityFile, const std::string& user = "");
 
+// An account of this machine with a password and a home, removed at the end with its processes.
+class TestUser {
+ public:
+  // Null with the reason where none can be made.
+  static std::unique_ptr<TestUser> make(const std::string& password, std::string* why);
+  ~TestUser();
+  const std::string& name() const { return name_; }
+  const std::string& home() const { return home_; }
+
+ private:
+  TestUser() = default;
+  std::string name_, home_;
+};
+
 // An ssh-agent on its own socket.
 class SshAgent {
  public:

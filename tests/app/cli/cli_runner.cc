@@ -1,9 +1,16 @@
 #include "tests/app/cli/cli_runner.h"
 
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <QDir>
 #include <QElapsedTimer>
 #include <QFile>
 #include <QJsonDocument>
+#include <functional>
 
 namespace lockstep::test {
 namespace {
@@ -47,6 +54,7 @@ QByteArray CliResult::text() const {
 
 Cli::Cli() {
   QDir(folder_.path()).mkpath("home");
+  bundle_ = path("none");  // the agent beside the command
 }
 Cli::~Cli() {
   leave();
@@ -61,7 +69,7 @@ QString Cli::write(const QString& name, const QByteArray& text) const {
 std::unique_ptr<QProcess> Cli::start(const QStringList& arguments) const {
   auto process = std::make_unique<QProcess>();
   QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
-  environment.insert("LOCKSTEP_BUNDLE", path("none"));  // the agent beside the command
+  environment.insert("LOCKSTEP_BUNDLE", bundle_);
   environment.remove("LOCKSTEP_HOME");
   process->setProcessEnvironment(environment);
   process->setStandardInputFile(QProcess::nullDevice());
@@ -137,16 +145,87 @@ QStringList Cli::processes(const QString& run) const {
   return found;
 }
 
-QList<qint64> Cli::workers(const QString& run) const {
+namespace {
+QList<qint64> running(const QByteArray& command, const std::function<bool(const QString& pid)>& mine) {
   QList<qint64> found;
   for (const QString& pid : QDir("/proc").entryList(QDir::Dirs)) {
     if (pid.toLongLong() <= 0) continue;
     const QList<QByteArray> words = readAll("/proc/" + pid + "/cmdline").split('\0');
-    if (words.size() > 1 && words[1] == "worker" &&
-        readAll("/proc/" + pid + "/environ").contains("LOCKSTEP_RUN=" + run.toUtf8()))
-      found.push_back(pid.toLongLong());
+    if (words.size() > 1 && words[1] == command && mine(pid)) found.push_back(pid.toLongLong());
   }
   return found;
+}
+}  // namespace
+
+QList<qint64> Cli::workers(const QString& run) const {
+  return running("worker", [&](const QString& pid) {
+    return readAll("/proc/" + pid + "/environ").contains("LOCKSTEP_RUN=" + run.toUtf8());
+  });
+}
+QList<qint64> Cli::agents() const {
+  return running("serve", [&](const QString& pid) {
+    return readAll("/proc/" + pid + "/cmdline").contains(home().toUtf8());
+  });
+}
+
+Terminal::Terminal(const Cli& cli, const QStringList& arguments) {
+  std::vector<std::string> words{LOCKSTEP_BINARY_DIR "/bin/lockstep", "--home", cli.home().toStdString()};
+  for (const QString& argument : arguments) words.push_back(argument.toStdString());
+  std::vector<std::string> variables{"TERM=xterm", "PATH=" + qEnvironmentVariable("PATH").toStdString(),
+                                     "HOME=" + qEnvironmentVariable("HOME").toStdString(),
+                                     "LOCKSTEP_BUNDLE=" + cli.bundle_.toStdString()};
+  std::vector<char*> argv, environment;
+  for (std::string& word : words) argv.push_back(word.data());
+  for (std::string& variable : variables) environment.push_back(variable.data());
+  argv.push_back(nullptr);
+  environment.push_back(nullptr);
+  pid_ = forkpty(&fd_, nullptr, nullptr, nullptr);
+  if (pid_ != 0) return;
+  execve(argv[0], argv.data(), environment.data());
+  _exit(127);
+}
+Terminal::~Terminal() {
+  if (fd_ >= 0) ::close(fd_);
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+bool Terminal::readSome() {
+  pollfd poll{fd_, POLLIN, 0};
+  if (::poll(&poll, 1, 100) <= 0) return true;
+  char bytes[4096];
+  const ssize_t count = ::read(fd_, bytes, sizeof bytes);  // EIO at the end
+  if (count > 0) shown_.append(bytes, count);
+  return count > 0;
+}
+
+bool Terminal::await(const QByteArray& text, int limitMs) {
+  QElapsedTimer timer;
+  timer.start();
+  for (;;) {
+    if (const qsizetype at = shown_.indexOf(text, awaited_); at >= 0) {
+      awaited_ = at + text.size();
+      return true;
+    }
+    if (timer.elapsed() > limitMs || !readSome()) return false;
+  }
+}
+
+void Terminal::type(const QByteArray& line) {
+  const QByteArray keys = line + "\n";
+  if (::write(fd_, keys.constData(), static_cast<std::size_t>(keys.size())) != keys.size()) ::abort();
+}
+
+int Terminal::finish(int limitMs) {
+  QElapsedTimer timer;
+  timer.start();
+  while (readSome())
+    if (timer.elapsed() > limitMs) return -1;
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 QString example(const QString& name) {

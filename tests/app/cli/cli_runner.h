@@ -27,6 +27,8 @@ class Cli {
   QString home() const { return folder_.path() + "/home"; }
   QString path(const QString& name) const { return folder_.path() + "/" + name; }
   QString write(const QString& name, const QByteArray& text) const;  // returns its path
+  // The bundle that is brought to nodes; none else.
+  void useBundle(const QString& folder) { bundle_ = folder; }
 
   // Waits for the end, at most `limitMs`; exit -1 where it did not come.
   CliResult run(const QStringList& arguments, int limitMs = 120000) const;
@@ -43,11 +45,35 @@ class Cli {
   bool leave() const;
   // Processes whose command line names the home, or whose environment names the run.
   QStringList processes(const QString& run = {}) const;
-  // Process ids of a run's workers.
+  // Process ids of a run's workers; of the agents of this home.
   QList<qint64> workers(const QString& run) const;
+  QList<qint64> agents() const;
 
  private:
+  friend class Terminal;
   QTemporaryDir folder_;
+  QString bundle_;
+};
+
+// `lockstep` as a person runs it: at a terminal.
+class Terminal {
+ public:
+  Terminal(const Cli& cli, const QStringList& arguments);
+  ~Terminal();  // kills it
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+  // Until the text has been shown after all that was awaited before; false after the limit or at
+  // the end.
+  bool await(const QByteArray& text, int limitMs = 30000);
+  void type(const QByteArray& line);
+  int finish(int limitMs = 60000);  // exit status; -1 after the limit
+  const QByteArray& shown() const { return shown_; }
+
+ private:
+  bool readSome();  // false: the end
+  int fd_ = -1, pid_ = -1;
+  QByteArray shown_;
+  qsizetype awaited_ = 0;
 };
 
 QString example(const QString& name);  // resources/examples/<name>.yaml

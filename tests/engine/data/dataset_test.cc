@@ -90,9 +90,22 @@ class DatasetTest : public QObject {
     std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     return path;
   }
+  // What opening says; inspecting has to say the same.
   Error errorOf(const std::string& images, const std::string& labels, int classes = 10) {
-    auto opened = data::openIdx({file("images", images), file("labels", labels), "", ""}, classes);
-    return opened.ok() ? Error{Code::kOk} : opened.error();
+    const IdxFiles files{file("images", images), file("labels", labels), "", ""};
+    auto opened = data::openIdx(files, classes);
+    const Error said = opened.ok() ? Error{Code::kOk} : opened.error();
+    Error found{Code::kOk};
+    auto imageFacts = data::inspectIdx(files.images), labelFacts = data::inspectIdx(files.labels);
+    if (!imageFacts.ok()) {
+      found = imageFacts.error();
+    } else if (!labelFacts.ok()) {
+      found = labelFacts.error();
+    } else if (Status fits = data::checkIdx(files, *imageFacts, *labelFacts, {}, classes); !fits.ok()) {
+      found = fits.error();
+    }
+    if (found.code == said.code && found.text() == said.text()) return said;
+    return makeError(Code::kInternal, "opening says \"{}\", inspecting \"{}\"", said.text(), found.text());
   }
 
  private Q_SLOTS:

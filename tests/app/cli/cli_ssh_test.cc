@@ -1,0 +1,203 @@
+// The command line over real sshd: runs, lost links, questions at a terminal, and everything that
+// can be wrong with a node or its data.
+#include <QDir>
+#include <QTest>
+
+#include "tests/app/cli/cli_runner.h"
+#include "tests/support/trouble.h"
+
+using namespace lockstep;
+using namespace lockstep::test;
+
+namespace {
+
+const QString kBundle = LOCKSTEP_BINARY_DIR "/bundle";
+
+// Hosts n1 … behind sshd of their own, with work folders in the command's home.
+struct Servers {
+  TempFolder folder;
+  std::vector<std::unique_ptr<Sshd>> list;
+  QString config, cluster;
+  std::string why;
+
+  // One server for each; no key of theirs is known.
+  bool start(const Cli& cli, const std::vector<std::string>& sshdConfigs, const std::string& passphrase = "") {
+    makeKey(folder / "id", passphrase);
+    std::vector<const Sshd*> servers;
+    QByteArray nodes;
+    for (const std::string& sshdConfig : sshdConfigs) {
+      SshdOptions options;
+      options.extraConfig = sshdConfig;
+      const std::string name = "n" + std::to_string(list.size() + 1);
+      auto server = Sshd::start(folder / name, folder / "id", options, &why);
+      if (!server) return false;
+      servers.push_back(server.get());
+      list.push_back(std::move(server));
+      nodes += "  - name: " + QByteArray::fromStdString(name) + "\n    ssh: {host: " +
+               QByteArray::fromStdString(name) + "}\n    address: 127.0.0.1\n    workdir: " +
+               cli.home().toUtf8() + "/local/" + QByteArray::fromStdString(name) + "\n";
+    }
+    writeText(folder / "config", sshConfigFor(servers, folder / "known_hosts", folder / "id"), 0600);
+    config = QString::fromStdString(folder / "config");
+    cluster = cli.write("cluster.yaml", "version: 1\nname: ssh\nnodes:\n" + nodes);
+    return true;
+  }
+  QStringList accepted() const {
+    QStringList out;
+    for (const auto& server : list)
+      out << "--accept-host-key" << QString::fromStdString(server->fingerprint());
+    return out;
+  }
+};
+
+void checkError(const CliResult& result, const QString& node, const std::vector<std::string>& says) {
+  QVERIFY2(result.exit == 3, result.text());
+  QVERIFY2(result.onlyJson, result.text());
+  const QJsonObject error = result.first("error");
+  QCOMPARE(error["node"].toString(), node);
+  const QString all = error["what"].toString() + "\n" + error["why"].toString() + "\n" + error["next"].toString();
+  for (const std::string& part : says)
+    QVERIFY2(all.contains(QString::fromStdString(part)), qPrintable(QString::fromStdString(part) + " in\n" + all));
+  QVERIFY2(!error["next"].toString().isEmpty(), result.text());
+}
+
+}  // namespace
+
+class CliSshTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void nodeThatCannotBeUsed_data() {
+    QTest::addColumn<QString>("name");
+    for (const std::string& name : SshTrouble::all())
+      QTest::newRow(name.c_str()) << QString::fromStdString(name);
+  }
+  void nodeThatCannotBeUsed() {
+    QFETCH(QString, name);
+    std::string why;
+    const auto trouble = SshTrouble::make(name.toStdString(), &why);
+    if (!trouble) QSKIP(why.c_str());
+    Cli cli;
+    cli.useBundle(QString::fromStdString(trouble->bundle()));
+    const QString config = QString::fromStdString(trouble->sshConfig());
+    const QString cluster = QString::fromStdString(trouble->clusterFile());
+    checkError(cli.run({"--ssh-config", config, "cluster", "check", cluster, "--json"}), "n1", trouble->says());
+    if (QTest::currentTestFailed()) return;
+    const CliResult run = cli.run({"--ssh-config", config, "run", example("fashion-mlp"), "--json", "--cluster", cluster});
+    checkError(run, "n1", trouble->says());
+    if (QTest::currentTestFailed()) return;
+    QCOMPARE(run.last()["status"].toString(), QString("failed"));
+    QVERIFY(run.first("started").isEmpty());
+    QVERIFY(trouble->nothingStays());
+    QVERIFY(cli.run({"runs"}).out.isEmpty());
+    QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
+  }
+
+  void runThatANodeCannotTake_data() {
+    QTest::addColumn<QString>("name");
+    for (const std::string& name : RunTrouble::all())
+      QTest::newRow(name.c_str()) << QString::fromStdString(name);
+  }
+  void runThatANodeCannotTake() {
+    QFETCH(QString, name);
+    const Cli cli;
+    QVERIFY(QDir().mkpath(cli.home() + "/local"));
+    std::string why;
+    const auto trouble = RunTrouble::make(name.toStdString(), (cli.home() + "/local").toStdString(), &why);
+    if (!trouble) QSKIP(why.c_str());
+    const CliResult run = cli.run({"run", example("fashion-mlp"), "--json", "--cluster",
+                                   QString::fromStdString(trouble->clusterFile())});
+    checkError(run, "n2", trouble->says());
+    if (QTest::currentTestFailed()) return;
+    QCOMPARE(run.last()["status"].toString(), QString("failed"));
+    QVERIFY(run.first("started").isEmpty());
+    QVERIFY(trouble->noRunStays());
+    QVERIFY(cli.leave());
+    QTRY_VERIFY_WITH_TIMEOUT(cli.processes().isEmpty(), 10000);
+  }
+
+  // Fingerprints given beforehand; one server that forwards nothing; the links cut in the middle.
+  void runOutlivesCutLinks() {
+    if (!QDir(kBundle).exists()) QSKIP("there is no bundle");
+    Cli cli;
+    cli.useBundle(kBundle);
+    Servers servers;
+    if (!servers.start(cli, {"", "AllowTcpForwarding no\nAllowStreamLocalForwarding no"}))
+      QSKIP(servers.why.c_str());
+    const auto process = cli.start(QStringList{"--ssh-config", servers.config} + servers.accepted() +
+                                   QStringList{"run", example("fashion-mlp"), "--json", "--every", "1",
+                                               "--cluster", servers.cluster, "--set",
+                                               "training.max_steps=3000"});
+    QByteArray out;
+    const bool began = cli.awaitEvent(*process, "step", out);
+    QVERIFY2(began, out + process->readAllStandardError());
+    for (const auto& server : servers.list) QVERIFY(server->killSessions() > 0);
+    const CliResult result = cli.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    QVERIFY2(result.onlyJson, result.text());
+    QCOMPARE(result.last()["status"].toString(), QString("succeeded"));
+    const auto steps = result.all("step");
+    QCOMPARE(steps.size(), 3000);
+    for (int i = 0; i < steps.size(); ++i) QCOMPARE(steps[i]["step"].toInt(), i + 1);
+    QVERIFY(result.first("error").isEmpty());
+    QVERIFY(cli.leave());
+    QTRY_VERIFY_WITH_TIMEOUT(cli.processes(result.first("started")["run"].toString()).isEmpty(), 10000);
+  }
+
+  // An account of its own, with nothing but a password.
+  void asksForAPasswordAtATerminal() {
+    if (!QDir(kBundle).exists()) QSKIP("there is no bundle");
+    Cli cli;
+    cli.useBundle(kBundle);
+    Servers servers;
+    const auto user = TestUser::make("open sesame", &servers.why);
+    if (!user || !servers.start(cli, {"PasswordAuthentication yes\nPubkeyAuthentication no"}))
+      QSKIP(servers.why.c_str());
+    const QString cluster = cli.write("own.yaml", "version: 1\nname: own\nnodes:\n  - name: n1\n    ssh: {host: n1, user: " +
+                                                      QByteArray::fromStdString(user->name()) + "}\n");
+    const QStringList check = QStringList{"--ssh-config", servers.config} + servers.accepted() +
+                              QStringList{"cluster", "check", cluster};
+    Terminal terminal(cli, check);
+    QVERIFY2(terminal.await("password"), terminal.shown());
+    terminal.type("open sesame");
+    QVERIFY2(terminal.finish() == 0, terminal.shown());
+    QVERIFY2(!terminal.shown().contains("sesame"), terminal.shown());
+    QVERIFY(QDir(QString::fromStdString(user->home()) + "/.lockstep/versions").exists());
+    // Without a terminal it is not asked for.
+    const CliResult silent = cli.run(check + QStringList{"--json"});
+    checkError(silent, "n1", {"permission denied for " + user->name(), "password (not given)"});
+  }
+
+  void asksAtATerminal() {
+    if (!QDir(kBundle).exists()) QSKIP("there is no bundle");
+    Cli cli;
+    cli.useBundle(kBundle);
+    Servers servers;
+    if (!servers.start(cli, {""}, "sesame")) QSKIP(servers.why.c_str());
+    const QStringList check{"--ssh-config", servers.config, "cluster", "check", servers.cluster};
+    {
+      Terminal terminal(cli, check);
+      QVERIFY2(terminal.await("Trust it and go on? (yes/no)"), terminal.shown());
+      QVERIFY(terminal.shown().contains(servers.list[0]->fingerprint().c_str()));
+      terminal.type("no");
+      QVERIFY2(terminal.finish() == 3, terminal.shown());
+      QVERIFY(readText(servers.folder / "known_hosts").empty());
+    }
+    Terminal terminal(cli, check);
+    QVERIFY2(terminal.await("Trust it and go on? (yes/no)"), terminal.shown());
+    terminal.type("yes");
+    QVERIFY2(terminal.await("Passphrase of"), terminal.shown());
+    terminal.type("wrong");
+    QVERIFY2(terminal.await("That was not right."), terminal.shown());
+    QVERIFY2(terminal.await("Passphrase of"), terminal.shown());
+    terminal.type("sesame");
+    QVERIFY2(terminal.finish() == 0, terminal.shown());
+    QVERIFY2(!terminal.shown().contains("sesame"), terminal.shown());
+    QVERIFY(!readText(servers.folder / "known_hosts").empty());
+    QVERIFY(cli.leave());
+    QTRY_VERIFY_WITH_TIMEOUT(cli.processes().isEmpty(), 10000);
+  }
+};
+
+QTEST_GUILESS_MAIN(CliSshTest)
+#include "cli_ssh_test.moc"
