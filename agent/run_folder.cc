@@ -20,6 +20,9 @@
 extern char** environ;
 
 namespace lockstep::agent {
+namespace {
+constexpr std::size_t kStateBytes = 32;  // longer than every state's name
+}  // namespace
 
 std::string RunFolder::socket() const {
   return fmt::format("{}/r-{}.sock", runtime, sha256Hex(path).substr(0, 12));
@@ -36,12 +39,22 @@ Result<node::v1::PrepareRequest> RunFolder::readRequest() const {
 run::v1::RunState RunFolder::readState() const {
   auto text = readFile(state(), 4096);
   run::v1::RunState out = run::v1::RUN_STATE_UNSPECIFIED;
-  if (text.ok()) run::v1::RunState_Parse(*text, &out);
+  if (text.ok()) run::v1::RunState_Parse(text->substr(0, text->find('\n')), &out);
   return out;
 }
 
 Status RunFolder::writeState(run::v1::RunState value) const {
-  return writeFileAtomically(state(), run::v1::RunState_Name(value), 0600);
+  std::string text = run::v1::RunState_Name(value);
+  text.resize(kStateBytes, '\n');
+  const Status written = writeFileAtomically(state(), text, 0600);
+  if (written.code() != Code::kResourceExhausted) return written;
+  // A full disk: what is there is written over, which needs no space. States are of one length and
+  // written at once, so that readers see the one or the other.
+  const int fd = open(state().c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return written;
+  const bool whole = pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+  close(fd);
+  return whole ? Status() : written;
 }
 
 Status writeSupervisor(const RunFolder& folder, const SupervisorInfo& info) {

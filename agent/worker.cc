@@ -25,6 +25,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
   LOCKSTEP_ASSIGN(const auto trainData, openData(start, true));
   LOCKSTEP_ASSIGN(const auto evalData, openData(start, false));
+  logInfo("{} samples to train on, {} to evaluate on", trainData->size(), evalData->size());
   const auto& training = start.spec().training();
   backends::BackendOptions backendOptions;
   backendOptions.threads = start.threads();
@@ -54,6 +55,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
     node::v1::FromWorker ready;
     ready.mutable_ready()->set_bound_bytes(boundBytes);
     link.channel().send(ready);
+    logInfo("rank {} of {} is bound to the plan: {} KiB", start.rank(), plan.mesh.size(), boundBytes >> 10);
     link.waitGo();
   });
   auto summary = runtime::train(plan, start.rank(), options, *trainData, *evalData, *backend,
@@ -61,6 +63,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   telemetry.finish();
   if (!summary.ok()) return summary.status();
 
+  logInfo("{} after step {}", summary->status, summary->steps);
   node::v1::FromWorker message;
   run::v1::Finished* finished = message.mutable_finished();
   finished->set_state(summary->status == "stopped" ? run::v1::STOPPED : run::v1::SUCCEEDED);

@@ -93,11 +93,17 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const p
   const fs::path target = root / fmt::format("{}{:09}", kPrefix, progress.step);
   const fs::path temporary = root / fmt::format(".{}{}.tmp", kPrefix, progress.step);
   std::error_code error;
+  const auto failed = [](Error cause) {
+    cause.next = cause.code == Code::kResourceExhausted
+                     ? "free space where the node keeps its runs, then resume"
+                     : "see that the node's work folder can be written, then resume";
+    return cause;
+  };
   fs::create_directories(root, error);
-  if (error) return systemError(error.value(), "cannot make the checkpoint folder " + folder);
+  if (error) return failed(systemError(error.value(), "cannot make the checkpoint folder " + folder));
   fs::remove_all(temporary, error);
   fs::create_directory(temporary, error);
-  if (error) return systemError(error.value(), "cannot make " + temporary.string());
+  if (error) return failed(systemError(error.value(), "cannot make " + temporary.string()));
 
   std::vector<TensorRef> tensors;
   forEachMember(plan, state, [&](const auto& slot, const auto& member, std::span<std::byte> bytes) {
@@ -114,13 +120,12 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const p
                                  {"seed", fmt::format("{}", progress.seed)}});
   if (!written.ok()) {
     fs::remove_all(temporary, error);
-    written.error().next = "free space where the node keeps its runs, then resume";
-    return written.error();
+    return failed(written.error());
   }
   syncFolder(temporary);
   if (fs::exists(target)) fs::remove_all(target, error);
   fs::rename(temporary, target, error);
-  if (error) return systemError(error.value(), "cannot rename to " + target.string());
+  if (error) return failed(systemError(error.value(), "cannot rename to " + target.string()));
   syncFolder(root);
 
   // Renamed away before they are deleted, so that no reader meets half a checkpoint.

@@ -95,7 +95,56 @@ class StudioKilledTest : public QObject {
     QVERIFY(tests::wait([&] { return line->raw().size() >= kSteps; }));
     checkSteps(line->raw());
 
-    // And so they are in the history itself.
+    checkHistory(run);
+  }
+
+  // The program itself. The run was launched by the command line, which does not record it.
+  void theStudioItselfRecordsAndIsKilled() {
+    const QString bin = qEnvironmentVariable("LOCKSTEP_BIN");
+    if (!QFileInfo(bin + "/lockstep-studio").isExecutable() || !QFileInfo(bin + "/lockstep").isExecutable())
+      QSKIP("there is no lockstep-studio or no lockstep");
+    home_ = std::make_unique<tests::StudioHome>();
+    road_ = std::make_unique<tests::StudioRoad>(home_->home());
+    const QString home = QString::fromStdString(home_->home().root);
+    QProcess launch;
+    launch.start(bin + "/lockstep", {"--home", home, "run", QString::fromStdString(tests::examplePath("fashion-mlp.yaml")),
+                                     "--local", "2", "--detach", "--set", QString("training.max_steps=%1").arg(kSteps)});
+    QVERIFY(launch.waitForFinished(60'000));
+    const QString run = QString::fromUtf8(launch.readAllStandardOutput()).trimmed();
+    QVERIFY2(launch.exitCode() == 0 && !run.isEmpty(), launch.readAllStandardError());
+
+    QProcess studio, again;
+    studio.start(bin + "/lockstep-studio", {"--home", home});
+    QVERIFY(tests::wait([&] { return recorded(run) >= kKilledAfter; }));
+    const auto workers = road_->processes("worker", run);
+    QCOMPARE(workers.size(), std::size_t{kRanks});
+    QVERIFY(::kill(static_cast<pid_t>(studio.processId()), SIGKILL) == 0);
+    QVERIFY(studio.waitForFinished(10'000));
+    QVERIFY(recorded(run) < kSteps);
+    QVERIFY(road_->processes("worker", run) == workers);   // it goes on
+
+    again.start(bin + "/lockstep-studio", {"--home", home});
+    QVERIFY(tests::wait([&] {
+      auto history = app::History::open(home_->home().historyFolder());
+      auto row = history.ok() ? (*history)->row(run.toStdString()) : Result<app::RunRow>(history.error());
+      return row.ok() && row->phase == app::RunPhase::kSucceeded;
+    }));
+    again.kill();
+    QVERIFY(again.waitForFinished(10'000));
+    checkHistory(run);
+  }
+
+ private:
+  std::size_t recorded(const QString& run) const {
+    auto history = app::History::open(home_->home().historyFolder());
+    if (!history.ok()) return 0;
+    auto store = (*history)->openRun(run.toStdString());
+    if (!store.ok()) return 0;
+    auto points = (*store)->readAll("loss");
+    return points.ok() ? points->size() : 0;
+  }
+
+  void checkHistory(const QString& run) {
     auto history = app::History::open(home_->home().historyFolder());
     QVERIFY(history.ok());
     auto store = (*history)->openRun(run.toStdString());
@@ -114,7 +163,6 @@ class StudioKilledTest : public QObject {
     QVERIFY(curves >= 2);
   }
 
- private:
   static void checkSteps(const ui::Pyramid& line) {
     QCOMPARE(line.size(), std::size_t{kSteps});
     for (std::size_t i = 0; i < line.size(); ++i) QCOMPARE(line.x(i), static_cast<double>(i + 1));

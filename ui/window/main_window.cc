@@ -792,7 +792,13 @@ void MainWindow::restoreSession() {
         if (!history) return going;
         if (auto rows = (*history)->list({}, kRunsInNavigator)) {
           for (const auto& row : *rows) {
-            if (row.phase == app::RunPhase::kRunning || row.phase == app::RunPhase::kStopping) {
+            // One whose launch was cut off may have begun, once its nodes are known.
+            const auto begun = [&] {
+              const auto documents = (*history)->documents(row.run);
+              return documents.ok() && !documents->nodes.empty();
+            };
+            if (row.phase == app::RunPhase::kRunning || row.phase == app::RunPhase::kStopping ||
+                (row.phase == app::RunPhase::kLaunching && begun())) {
               going << QString::fromStdString(row.run);
             }
           }

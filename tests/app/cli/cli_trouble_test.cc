@@ -1,6 +1,11 @@
 // What goes wrong, provoked: interrupts, kills, missing files.
 #include <signal.h>
+#include <sys/mount.h>
+#include <unistd.h>
 
+#include <QDir>
+#include <QFile>
+#include <QScopeGuard>
 #include <QTest>
 
 #include "tests/app/cli/cli_runner.h"
@@ -39,6 +44,44 @@ class CliTroubleTest : public QObject {
     QVERIFY(!error["next"].toString().isEmpty());
     QCOMPARE(result.last()["status"].toString(), QString("failed"));
     checkNothingStays(cli, "none");
+  }
+
+  void noCheckpointIsToldBeforehand() {
+    const Cli cli;
+    const CliResult result = cli.run({"run", example("fashion-mlp"), "--json", "--local", "2",
+                                      "--resume", cli.path("nothing")});
+    QVERIFY2(result.exit == 3, result.text());
+    const QJsonObject error = result.first("error");
+    QCOMPARE(error["node"].toString(), QString("local1"));
+    QCOMPARE(error["what"].toString(), "there is no checkpoint in " + cli.path("nothing"));
+    QVERIFY(!error["next"].toString().isEmpty());
+    QVERIFY(result.first("started").isEmpty());
+    QCOMPARE(result.last()["status"].toString(), QString("failed"));
+    QVERIFY(cli.run({"runs"}).out.isEmpty());
+    checkNothingStays(cli, "none");
+  }
+
+  void agentsKilledRunGoesOn() {
+    const Cli cli;
+    const auto process = cli.start({"run", example("fashion-mlp"), "--json", "--every", "1", "--local", "2",
+                                    "--set", "training.max_steps=1500"});
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const auto agents = cli.agents();
+    QCOMPARE(agents.size(), 2);
+    for (const qint64 agent : agents) ::kill(static_cast<pid_t>(agent), SIGKILL);
+    const CliResult result = cli.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.last()["status"].toString(), QString("succeeded"));
+    QCOMPARE(result.all("step").size(), 1500);
+    QVERIFY(result.first("error").isEmpty());
+    // New agents have taken their places, and know the run.
+    const QString run = result.first("started")["run"].toString();
+    for (const qint64 agent : cli.agents()) QVERIFY(!agents.contains(agent));
+    const CliResult resumed = cli.run({"run", example("fashion-mlp"), "--json", "--local", "2", "--resume",
+                                       run, "--set", "training.max_steps=1501"});
+    QVERIFY2(resumed.exit == 0, resumed.text());
+    checkNothingStays(cli, run);
   }
 
   void ctrlCStops() {
@@ -105,6 +148,33 @@ class CliTroubleTest : public QObject {
     checkNothingStays(cli, run);
   }
 
+  // The disk of a node fills up in the middle: no checkpoint can be written.
+  void fullDiskEndsTheRun() {
+    if (::geteuid() != 0) QSKIP("mounting a small tmpfs needs root");
+    const Cli cli;
+    const QString workdir = cli.home() + "/local/1";
+    QVERIFY(QDir().mkpath(workdir));
+    if (::mount("lockstep-test", qPrintable(workdir), "tmpfs", 0, "size=48m") != 0) QSKIP("a tmpfs cannot be mounted here");
+    const auto unmount = qScopeGuard([&] { ::umount2(qPrintable(workdir), MNT_DETACH); });
+    const auto process = cli.start(longRun());
+    QByteArray out;
+    QVERIFY2(cli.awaitEvent(*process, "step", out), out + process->readAllStandardError());
+    QFile filler(workdir + "/filler");
+    QVERIFY(filler.open(QIODevice::WriteOnly | QIODevice::Unbuffered));
+    const QByteArray block(4096, 'x');
+    while (filler.write(block) == block.size()) {
+    }
+    ::kill(static_cast<pid_t>(process->processId()), SIGINT);
+    const CliResult result = cli.finish(*process, out, 60000);
+    QVERIFY2(result.exit == 1, result.text());
+    QCOMPARE(result.last()["status"].toString(), QString("failed"));
+    const QJsonObject error = result.first("error");
+    QCOMPARE(error["node"].toString(), QString("local1"));
+    QVERIFY2((error["what"].toString() + error["why"].toString()).contains("No space left"), result.text());
+    QVERIFY2(!error["next"].toString().isEmpty(), result.text());
+    checkNothingStays(cli, result.first("started")["run"].toString());
+  }
+
   void workerKilledEndsTheRun() {
     const Cli cli;
     const auto process = cli.start(longRun());
@@ -124,6 +194,10 @@ class CliTroubleTest : public QObject {
     QVERIFY2((error["what"].toString() + error["why"].toString()).contains("SIGKILL") ||
                  (error["what"].toString() + error["why"].toString()).contains("signal 9"),
              result.text());
+    QVERIFY2(error["node"].toString().startsWith("local"), result.text());
+    QVERIFY(error["step"].toInt(-1) > 0);
+    QVERIFY2(error["why"].toString().contains("its last lines:"), result.text());
+    QVERIFY(!error["next"].toString().isEmpty());
     checkNothingStays(cli, run);
   }
 };

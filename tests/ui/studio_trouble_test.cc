@@ -1,0 +1,170 @@
+// What goes wrong, provoked for real and seen in the studio's own window: each error names node,
+// cause and what to do, and nothing half-started stays.
+#include "tests/support/trouble.h"
+#include "tests/ui/studio_road.h"
+#include "ui/models/log_model.h"
+
+using namespace lockstep;
+using lockstep::tests::StudioHome;
+using lockstep::tests::StudioRoad;
+using lockstep::tests::wait;
+
+namespace {
+
+void checkSays(const QString& text, const QString& node, const std::vector<std::string>& parts) {
+  QVERIFY2(text.contains("node " + node), qPrintable(text));
+  for (const std::string& part : parts)
+    QVERIFY2(text.contains(QString::fromStdString(part)), qPrintable(QString::fromStdString(part) + " in\n" + text));
+}
+
+}  // namespace
+
+class StudioTroubleTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void init() {
+    home_ = std::make_unique<StudioHome>();
+    road_ = std::make_unique<StudioRoad>(home_->home());
+  }
+  void cleanup() {
+    qunsetenv("LOCKSTEP_BUNDLE");
+    if (!road_) return;
+    road_->close();
+    road_->endAgents();
+    road_.reset();
+    home_.reset();
+  }
+
+  void nodeThatCannotBeUsed_data() {
+    QTest::addColumn<QString>("name");
+    for (const std::string& name : test::SshTrouble::all())
+      QTest::newRow(name.c_str()) << QString::fromStdString(name);
+  }
+  void nodeThatCannotBeUsed() {
+    QFETCH(QString, name);
+    std::string why;
+    const auto trouble = test::SshTrouble::make(name.toStdString(), &why);
+    if (!trouble) QSKIP(why.c_str());
+    qputenv("LOCKSTEP_BUNDLE", QByteArray::fromStdString(trouble->bundle()));
+    road_->open(QString::fromStdString(trouble->sshConfig()));
+    auto* page = qobject_cast<ui::ClusterPage*>(
+        road_->window()->openFile(QString::fromStdString(trouble->clusterFile())));
+    QVERIFY(page);
+    page->findChild<QPushButton*>("connectButton")->click();
+    QVERIFY(wait([&] {
+      for (auto* dialog : road_->window()->findChildren<ui::HostKeyDialog*>())
+        if (dialog->isVisible()) dialog->findChild<QPushButton*>("hostKeyDialogReject")->click();
+      return !page->message()->details().isEmpty();
+    }));
+    QVERIFY(page->message()->isVisibleTo(page));
+    checkSays(page->message()->details(), "n1", trouble->says());
+    if (QTest::currentTestFailed()) return;
+    QCOMPARE(page->nodes()->rows()[0].phase, app::NodePhase::kFailed);
+    QVERIFY(trouble->nothingStays());
+    road_->close();  // before its host
+  }
+
+  void runThatANodeCannotTake_data() {
+    QTest::addColumn<QString>("name");
+    for (const std::string& name : test::RunTrouble::all())
+      QTest::newRow(name.c_str()) << QString::fromStdString(name);
+  }
+  void runThatANodeCannotTake() {
+    if (const char* why = tests::whyNoRuns()) QSKIP(why);
+    QFETCH(QString, name);
+    const std::string folder = home_->home().root + "/local";
+    QVERIFY(QDir().mkpath(QString::fromStdString(folder)));
+    std::string why;
+    const auto trouble = test::RunTrouble::make(name.toStdString(), folder, &why);
+    if (!trouble) QSKIP(why.c_str());
+    road_->open();
+    auto* cluster = qobject_cast<ui::ClusterPage*>(
+        road_->window()->openFile(QString::fromStdString(trouble->clusterFile())));
+    QVERIFY(cluster);
+    QString refusal;
+    road_->tryLaunch("fashion-mlp.yaml", {}, cluster, 2, &refusal);
+    if (QTest::currentTestFailed()) return;
+    checkSays(refusal, "n2", trouble->says());
+    if (QTest::currentTestFailed()) return;
+    QVERIFY(trouble->noRunStays());
+    QVERIFY(road_->processes("supervise").empty() && road_->processes("worker").empty());
+  }
+
+  void killedWorkerEndsTheRunWithItsLastLines() {
+    if (const char* why = tests::whyNoRuns()) QSKIP(why);
+    road_->open();
+    road_->launch("fashion-mlp.yaml", {{"epochs: 5", "epochs: 1000"}}, nullptr, 2);
+    if (!QTest::currentTestFailed()) road_->watchCurvesGrow();
+    if (QTest::currentTestFailed()) return;
+    auto* document = road_->page()->document();
+    const auto workers = road_->processes("worker", road_->run());
+    QCOMPARE(workers.size(), std::size_t{2});
+    ::kill(workers.back(), SIGKILL);
+    QVERIFY(wait([&] { return app::isFinal(document->row().phase); }));
+    QCOMPARE(document->row().phase, app::RunPhase::kFailed);
+    QVERIFY(wait([&] { return !road_->page()->message()->details().isEmpty(); }));
+    const QString said = road_->page()->message()->details();
+    QVERIFY2(said.contains("node local") && said.contains("rank ") && said.contains("step "), qPrintable(said));
+    checkSays(said, "local", {"SIGKILL", "its last lines:", "--resume"});
+    if (QTest::currentTestFailed()) return;
+    // The logs have lines of both ranks, on a page that shows them.
+    std::set<int> ranks;
+    auto* logs = document->logs();
+    for (int row = 0; row < logs->rowCount(); ++row)
+      ranks.insert(logs->data(logs->index(row, 0), ui::LogModel::kRankRole).toInt());
+    QVERIFY(ranks.contains(0) && ranks.contains(1));
+    QVERIFY(wait([&] { return road_->processes("worker", road_->run()).empty(); }));
+  }
+
+  // Both links are cut and both agents killed in the middle: the run goes on, the studio finds it
+  // again through new agents, and its curves have every step. One server forwards nothing.
+  void runOutlivesCutLinksAndKilledAgents() {
+    if (const char* why = tests::whyNoRuns()) QSKIP(why);
+    constexpr int kSteps = 3000;
+    const test::TempFolder folder;
+    test::makeKey(folder / "key");
+    std::vector<std::unique_ptr<test::Sshd>> servers;
+    for (int i = 1; i <= 2; ++i) {
+      test::SshdOptions options;
+      if (i == 2) options.extraConfig = "AllowTcpForwarding no\nAllowStreamLocalForwarding no";
+      std::string why;
+      servers.push_back(test::Sshd::start(folder / ("s" + std::to_string(i)), folder / "key", options, &why));
+      if (!servers.back()) QSKIP(why.c_str());
+    }
+    const std::string config = folder / "ssh_config";
+    test::writeText(config, test::sshConfigFor({servers[0].get(), servers[1].get()}, folder / "known_hosts", folder / "key"), 0600);
+    road_->open(QString::fromStdString(config));
+    std::set<std::string> trusted;
+    auto* cluster = road_->addHosts({2, "127.0.0.1"}, folder.path(), &trusted, true);
+    if (QTest::currentTestFailed()) return;
+    road_->launch("fashion-mlp.yaml", {{"epochs: 5", QString("epochs: 5\n  max_steps: %1").arg(kSteps)}}, cluster, 2);
+    if (!QTest::currentTestFailed()) road_->watchCurvesGrow();
+    if (QTest::currentTestFailed()) return;
+    std::set<int> before;
+    for (int n = 0; n < 2; ++n) before.insert(cluster->liveIfAny()->session().status(n).inventory.agentPid);
+    for (const auto& server : servers) QVERIFY(server->killSessions() > 0);
+    for (const int agent : before) QVERIFY(::kill(agent, SIGKILL) == 0);
+    const auto& session = cluster->liveIfAny()->session();
+    QVERIFY(wait([&] {
+      for (int n = 0; n < 2; ++n)
+        if (session.status(n).phase != app::NodePhase::kConnected || before.contains(session.status(n).inventory.agentPid)) return false;
+      return true;
+    }));
+    for (int n = 0; n < 2; ++n) road_->sawAgent(session.status(n).inventory.agentPid);
+    QVERIFY(!app::isFinal(road_->page()->document()->row().phase));   // in the middle
+    road_->finish(kSteps, 2);
+    if (QTest::currentTestFailed()) return;
+    const auto& line = road_->page()->document()->series("loss")->raw();
+    for (std::size_t i = 0; i < line.size(); ++i) QCOMPARE(line.x(i), static_cast<double>(i + 1));
+    road_->close();
+    road_->endAgents();   // before their work folders go
+  }
+
+ private:
+  std::unique_ptr<StudioHome> home_;
+  std::unique_ptr<StudioRoad> road_;
+};
+
+QTEST_MAIN(StudioTroubleTest)
+#include "studio_trouble_test.moc"
