@@ -2794,6 +2794,10 @@ It uses:
             <source>Agent</source>
             <translation>代理</translation>
         </message>
+        <message>
+            <source>loopback %1</source>
+            <translation>本机回环 %1</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::Phase</name>
@@ -3177,10 +3181,6 @@ It uses:
         <message>
             <source>Network</source>
             <translation>网络</translation>
-        </message>
-        <message>
-            <source>per second</source>
-            <translation>每秒</translation>
         </message>
         <message>
             <source>Disk</source>

@@ -71,6 +71,7 @@ QString take(const StudioOptions& options) {
   window.setLanguage("zh_CN");
   shoot(&window, "run-chinese");
   window.setLanguage("en");
+  QCoreApplication::processEvents();   // every widget has heard of it
   window.openFile(cluster->filePath());
   cluster->findChild<QTableView*>("nodeTable")->selectRow(1);
   shoot(&window, "cluster");

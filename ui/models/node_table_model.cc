@@ -112,6 +112,8 @@ QVariant NodeTableModel::data(const QModelIndex& index, int role) const {
       case kMemory:
         return row.sampled ? share(row.memoryUsed, row.memoryTotal) : dash;
       case kNetwork:
+        // Ranks on one host talk past the network.
+        if (row.sampled && row.loopback > row.networkIn + row.networkOut) return tr("loopback %1").arg(formatRate(row.loopback));
         return row.sampled ? QString::fromUtf8("↓ %1  ↑ %2").arg(formatRate(row.networkIn),
                                                                  formatRate(row.networkOut))
                            : dash;

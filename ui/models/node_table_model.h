@@ -23,7 +23,7 @@ struct NodeRow {
   bool sampled = false;
   double cpu = 0;        // busy fraction
   double memoryUsed = 0, memoryTotal = 0;
-  double networkIn = 0, networkOut = 0, diskRead = 0, diskWrite = 0, diskFree = 0;
+  double networkIn = 0, networkOut = 0, loopback = 0, diskRead = 0, diskWrite = 0, diskFree = 0;
 };
 
 QString nodePhaseText(app::NodePhase phase);

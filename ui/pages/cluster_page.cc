@@ -25,7 +25,6 @@ namespace lockstep::ui {
 
 ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& workspace, QWidget* parent)
     : SpecPage("clusterPage", "cluster:", std::move(document), parent), workspace_(workspace) {
-  clock_.start();
   auto* head = new QHBoxLayout;
   head->setSpacing(kSpaceS);
   heading_ = makeLabel("clusterHeading", this);
@@ -54,7 +53,7 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   for (int column : {NodeTableModel::kCpu, NodeTableModel::kMemory}) {
     table_->setItemDelegateForColumn(column, new BarDelegate(NodeTableModel::kFractionRole, table_));
   }
-  setColumns(table_, {72, 172, 58, 118, 176, 90, 60, 150, 110});
+  setColumns(table_, {70, 160, 58, 132, 176, 90, 60, 150, 110});
   empty_ = new EmptyState("clusterEmpty", "node", this);
   stack_->addWidget(table_);
   stack_->addWidget(empty_);
@@ -70,7 +69,7 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   memoryPlot_->setBytes(true);
   memoryPlot_->setFromZero(true);
   networkPlot_ = new PlotView("clusterNetworkPlot", this);
-  networkPlot_->setBytes(true);
+  networkPlot_->setRate(true);
   networkPlot_->setFromZero(true);
   for (PlotView* plot : {cpuPlot_, memoryPlot_, networkPlot_}) {
     plot->setXAxis(PlotView::XAxis::kTime);
@@ -212,7 +211,10 @@ void ClusterPage::rebuildRows() {
     row.ranks = std::max(1, ranks);
     rows << row;
   }
+  const QModelIndexList chosen = table_->selectionModel()->selectedRows();
+  const QString chosenName = chosen.isEmpty() ? QString() : nodes_->rows()[chosen.first().row()].name;
   nodes_->setRows(rows);
+  if (const int again = nodes_->find(chosenName); again >= 0) table_->selectRow(again);
   if (live_ && liveText_ == spec.text()) {
     for (int i = 0; i < live_->session().size(); ++i) {
       takeStatus(i);
@@ -275,24 +277,32 @@ void ClusterPage::takeLoad(int node) {
   row->memoryTotal = load.memoryTotal;
   row->networkIn = load.networkIn;
   row->networkOut = load.networkOut;
+  row->loopback = load.loopback;
   row->diskRead = load.diskRead;
   row->diskWrite = load.diskWrite;
   row->diskFree = load.diskFree;
   nodes_->touched(name);
+  if (!series_.contains(name)) addSeries();
   NodeSeries& series = series_[name];
-  if (!series.cpu) {
-    const int color = static_cast<int>(series_.size()) - 1;
-    series = {std::make_shared<Series>(name, color), std::make_shared<Series>(name, color),
-              std::make_shared<Series>(name, color)};
-    cpuPlot_->addSeries(series.cpu);
-    memoryPlot_->addSeries(series.memory);
-    networkPlot_->addSeries(series.network);
-  }
-  const double now = static_cast<double>(clock_.elapsed()) / 1000;
+  const double now = static_cast<double>(load.receivedNs - openedNs_) * 1e-9;
   series.cpu->append(now, load.cpu);
   series.memory->append(now, load.memoryUsed);
   series.network->append(now, load.networkIn + load.networkOut + load.loopback);
   group_->dataChanged();
+}
+
+// Of every node, in the order of the cluster, whichever is heard first.
+void ClusterPage::addSeries() {
+  for (const NodeRow& row : nodes_->rows()) {
+    if (series_.contains(row.name)) continue;
+    const int color = static_cast<int>(series_.size());
+    NodeSeries& series = series_[row.name];
+    series = {std::make_shared<Series>(row.name, color), std::make_shared<Series>(row.name, color),
+              std::make_shared<Series>(row.name, color)};
+    cpuPlot_->addSeries(series.cpu);
+    memoryPlot_->addSeries(series.memory);
+    networkPlot_->addSeries(series.network);
+  }
 }
 
 void ClusterPage::refreshState() {

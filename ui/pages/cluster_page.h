@@ -1,10 +1,10 @@
 // ClusterPage: the nodes of a cluster as they are now, their load, and the cluster's text.
 #pragma once
 
-#include <QElapsedTimer>
 #include <QHash>
 #include <memory>
 
+#include "engine/base/clock.h"
 #include "ui/pages/spec_page.h"
 #include "ui/studio/live_cluster.h"
 
@@ -58,6 +58,7 @@ class ClusterPage : public SpecPage {
   void rebuildRows();
   void takeStatus(int node);
   void takeLoad(int node);
+  void addSeries();
   void refreshState();
   std::string comparable() const;                   // of the text: what a session depends on
 
@@ -83,7 +84,7 @@ class ClusterPage : public SpecPage {
   PlotView* networkPlot_ = nullptr;
   struct NodeSeries { std::shared_ptr<Series> cpu, memory, network; };
   QHash<QString, NodeSeries> series_;
-  QElapsedTimer clock_;
+  const Nanoseconds openedNs_ = monotonicNow();   // where the plots' time begins
 };
 
 }  // namespace lockstep::ui

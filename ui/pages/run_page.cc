@@ -30,6 +30,14 @@
 namespace lockstep::ui {
 namespace {
 
+// Scrolls only where its least height is not there: wrapped labels would have it scroll already at
+// the height it likes.
+class Overview : public QWidget {
+ public:
+  using QWidget::QWidget;
+  int heightForWidth(int) const override { return minimumSizeHint().height(); }
+};
+
 QScrollArea* scrolled(QWidget* inner, QWidget* parent) {
   auto* area = new QScrollArea(parent);
   area->setObjectName(inner->objectName() + "Scroll");
@@ -163,7 +171,7 @@ void RunPage::buildHead() {
 }
 
 QWidget* RunPage::buildOverview() {
-  auto* page = new QWidget(this);
+  auto* page = new Overview(this);
   page->setObjectName("runOverview");
   auto* grid = new QGridLayout(page);
   grid->setContentsMargins(0, kSpaceM, 0, 0);
@@ -238,10 +246,10 @@ QWidget* RunPage::buildNodes() {
     ++at;
   }
   cpu_->setPercent(true);
-  for (PlotView* plot : {memory_, network_, disk_}) {
-    plot->setBytes(true);
-    plot->setFromZero(true);
-  }
+  memory_->setBytes(true);
+  network_->setRate(true);
+  disk_->setRate(true);
+  for (PlotView* plot : {memory_, network_, disk_}) plot->setFromZero(true);
   return page;
 }
 
@@ -391,12 +399,12 @@ void RunPage::refreshFigures() {
   // Evaluations lie over epochs; on the step axis they stand where their epoch ended.
   const auto evaluated = [&](const char* name, PlotView* plot, double app::EpochRow::*field) {
     const auto line = document_->series(name);
+    line->name = tr("evaluation");
     if (line->raw().size() == epochs.size() && (line->raw().size() == 0 ||
         line->raw().x(line->raw().size() - 1) == static_cast<double>(epochs.back().step))) return;
     line->clear();
     for (const auto& epoch : epochs) line->append(static_cast<double>(epoch.step), epoch.*field);
     line->dots = true;
-    line->name = tr("evaluation");
     line->colorIndex = 1;
     if (std::find(plot->series().begin(), plot->series().end(), line) == plot->series().end()) plot->addSeries(line);
     plot->markDirty();
@@ -542,8 +550,8 @@ void RunPage::retranslate() {
   throughput_->setTexts(tr("Throughput"), tr("step"), tr("samples/s"), waiting);
   cpu_->setTexts(tr("CPU"), tr("time"), {}, waiting);
   memory_->setTexts(tr("Memory"), tr("time"), {}, waiting);
-  network_->setTexts(tr("Network"), tr("time"), tr("per second"), waiting);
-  disk_->setTexts(tr("Disk"), tr("time"), tr("per second"), waiting);
+  network_->setTexts(tr("Network"), tr("time"), {}, waiting);
+  disk_->setTexts(tr("Disk"), tr("time"), {}, waiting);
   breakdownCard_->setTitle(tr("Step time: measured above, predicted below"));
   breakdownEmpty_->setText(tr("Where the time of a step goes appears with the first steps."));
   bars_->setAccessibleName(tr("Step time of each rank"));

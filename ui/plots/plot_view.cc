@@ -25,13 +25,14 @@ namespace {
 // Labels of an axis in the studio's units.
 class UnitTicker : public QCPAxisTicker {
  public:
-  enum class Unit { kPlain, kBytes, kPercent, kTime };
+  enum class Unit { kPlain, kBytes, kRate, kPercent, kTime };
   explicit UnitTicker(Unit unit) : unit_(unit) {}
 
  protected:
   QString getTickLabel(double tick, const QLocale& locale, QChar format, int precision) override {
     switch (unit_) {
       case Unit::kBytes: return formatBytes(tick);
+      case Unit::kRate: return formatRate(tick);
       case Unit::kPercent: return formatPercent(tick, 0);
       case Unit::kTime: return formatDuration(tick);
       case Unit::kPlain: break;
@@ -189,7 +190,12 @@ void PlotView::setPercent(bool on) {
 void PlotView::setBytes(bool on) {
   bytes_ = on;
   plot_->yAxis->setTicker(QSharedPointer<QCPAxisTicker>(
-      new UnitTicker(on ? UnitTicker::Unit::kBytes : UnitTicker::Unit::kPlain)));
+      new UnitTicker(!on ? UnitTicker::Unit::kPlain : rate_ ? UnitTicker::Unit::kRate : UnitTicker::Unit::kBytes)));
+}
+
+void PlotView::setRate(bool on) {
+  rate_ = on;
+  setBytes(on);
 }
 
 void PlotView::addSeries(std::shared_ptr<Series> series) {
@@ -330,7 +336,7 @@ void PlotView::showCrosshair(double x, bool visible) {
 QString PlotView::valueText(double value) const {
   if (!std::isfinite(value)) return tr("not a number");
   if (percent_) return formatPercent(value, 1);
-  if (bytes_) return formatBytes(value);
+  if (bytes_) return rate_ ? formatRate(value) : formatBytes(value);
   return QLocale().toString(value, 'g', 4);
 }
 

@@ -44,6 +44,7 @@ class PlotView : public QWidget {
   void setPercent(bool on);
   void setFromZero(bool on) { fromZero_ = on; }
   void setBytes(bool on);       // labels with KB, MB, …
+  void setRate(bool on);        // the same a second
   void addSeries(std::shared_ptr<Series> series);
   void clearSeries();
   const std::vector<std::shared_ptr<Series>>& series() const;
@@ -92,7 +93,7 @@ class PlotView : public QWidget {
   SeriesTableModel* tableModel_ = nullptr;
   QPointer<PlotGroup> group_;
   QString xTitle_, unit_;
-  bool dirty_ = true, percent_ = false, fromZero_ = false, bytes_ = false, fitting_ = false;
+  bool dirty_ = true, percent_ = false, fromZero_ = false, bytes_ = false, rate_ = false, fitting_ = false;
 };
 
 }  // namespace lockstep::ui

@@ -2,6 +2,8 @@
 
 #include <QCoreApplication>
 #include <QDateTime>
+#include <QElapsedTimer>
+#include <QTimer>
 #include <cmath>
 
 #include "ui/studio/workspace.h"
@@ -11,52 +13,8 @@
 namespace lockstep::ui {
 namespace {
 
-struct Loaded {
-  Status status;
-  app::RunRow row;
-  app::RunDocuments documents;
-  std::optional<app::Preview> prediction;
-  std::vector<app::RunBatch::Series> series;
-  std::vector<app::LogRow> logs;
-  std::vector<app::EpochRow> epochs;
-  std::vector<Error> errors;
-  std::shared_ptr<const spec::v1::ClusterSpec> cluster;
-};
-
-Loaded readRun(const std::string& folder, const std::string& run) {
-  Loaded out;
-  auto history = app::History::open(folder);
-  if (!history) {
-    out.status = history.error();
-    return out;
-  }
-  auto row = (*history)->row(run);
-  if (!row) {
-    out.status = row.error();
-    return out;
-  }
-  out.row = *row;
-  if (auto documents = (*history)->documents(run)) {
-    out.documents = std::move(*documents);
-    if (auto prediction = app::parsePrediction(out.documents.prediction)) {
-      out.prediction = std::move(*prediction);
-    }
-  }
-  if (auto store = (*history)->openRun(run)) {
-    for (const auto& info : (*store)->series()) {
-      if (auto points = (*store)->readAll(info.name)) {
-        out.series.push_back({info.name, std::move(*points)});
-      }
-    }
-    if (auto logs = (*store)->logs({}, 0, LogModel::kKept)) out.logs = std::move(*logs);
-    out.epochs = (*store)->epochs();
-    out.errors = (*store)->errors();
-  }
-  if (!app::isFinal(out.row.phase)) {
-    if (auto cluster = app::clusterOfRun(**history, run)) out.cluster = *cluster;
-  }
-  return out;
-}
+constexpr int kSliceMs = 12;                  // of the GUI thread at a time, for a long run's curves
+constexpr std::size_t kSlicePoints = 20'000;
 
 // Words that make a line stand out in a log of programs that know no levels.
 int levelOf(const QString& text) {
@@ -84,6 +42,55 @@ std::int64_t numberOf(const app::RunDocuments& documents, const char* path) {
 }
 
 }  // namespace
+
+// What the history has of the run, and how much of it the document has taken over.
+struct RunDocument::Loaded {
+  Status status;
+  app::RunRow row;
+  app::RunDocuments documents;
+  std::optional<app::Preview> prediction;
+  std::vector<app::RunBatch::Series> series;
+  QVector<LogRow> logs;
+  std::vector<app::EpochRow> epochs;
+  std::vector<Error> errors;
+  std::shared_ptr<const spec::v1::ClusterSpec> cluster;
+  std::size_t seriesAt = 0, pointAt = 0;
+};
+
+RunDocument::Loaded RunDocument::readRun(const std::string& folder, const std::string& run) {
+  Loaded out;
+  auto history = app::History::open(folder);
+  if (!history) {
+    out.status = history.error();
+    return out;
+  }
+  auto row = (*history)->row(run);
+  if (!row) {
+    out.status = row.error();
+    return out;
+  }
+  out.row = *row;
+  if (auto documents = (*history)->documents(run)) {
+    out.documents = std::move(*documents);
+    if (auto prediction = app::parsePrediction(out.documents.prediction)) {
+      out.prediction = std::move(*prediction);
+    }
+  }
+  if (auto store = (*history)->openRun(run)) {
+    for (const auto& info : (*store)->series()) {
+      if (auto points = (*store)->readAll(info.name)) {
+        out.series.push_back({info.name, std::move(*points)});
+      }
+    }
+    if (auto logs = (*store)->logs({}, 0, LogModel::kKept)) out.logs = logRows(*logs);
+    out.epochs = (*store)->epochs();
+    out.errors = (*store)->errors();
+  }
+  if (!app::isFinal(out.row.phase)) {
+    if (auto cluster = app::clusterOfRun(**history, run)) out.cluster = *cluster;
+  }
+  return out;
+}
 
 bool isTimeSeries(const std::string& name) {
   if (name.starts_with("node/")) return true;
@@ -133,33 +140,56 @@ RunDocument::~RunDocument() {
 void RunDocument::load() {
   runInBackground(
       this,
-      [folder = workspace_.home().historyFolder(), run = run_.toStdString()] { return readRun(folder, run); },
-      [this](Loaded loaded) {
-        loaded_ = true;
-        if (!loaded.status.ok()) {
-          Q_EMIT failed(loaded.status.error());
+      [folder = workspace_.home().historyFolder(), run = run_.toStdString()] {
+        return std::make_shared<Loaded>(readRun(folder, run));
+      },
+      [this](const std::shared_ptr<Loaded>& loaded) {
+        if (!loaded->status.ok()) {
+          loaded_ = true;
+          Q_EMIT failed(loaded->status.error());
           return;
         }
-        row_ = loaded.row;
-        documents_ = std::move(loaded.documents);
-        prediction_ = std::move(loaded.prediction);
+        row_ = loaded->row;
+        documents_ = std::move(loaded->documents);
+        prediction_ = std::move(loaded->prediction);
         stepLimit_ = numberOf(documents_, "training.max_steps");
         epochLimit_ = numberOf(documents_, "training.epochs");
-        epochs_ = std::move(loaded.epochs);
-        for (const auto& series : loaded.series) append(series);
-        logs_->append(logRows(loaded.logs));
+        epochs_ = std::move(loaded->epochs);
+        logs_->append(loaded->logs);
         Q_EMIT rowChanged();
-        Q_EMIT breakdownChanged();
-        Q_EMIT dataChanged();
-        for (const auto& error : loaded.errors) Q_EMIT failed(error);
-        if (app::isFinal(row_.phase)) return;
-        if (!cluster_) cluster_ = workspace_.clusterForRun(run_);
-        if (!cluster_ && loaded.cluster) {
-          cluster_ = workspace_.makeCluster(loaded.cluster);
-          workspace_.keepForRun(run_, cluster_);
-        }
-        follow();
+        takeOver(loaded);
       });
+}
+
+void RunDocument::takeOver(const std::shared_ptr<Loaded>& loaded) {
+  QElapsedTimer spent;
+  spent.start();
+  while (loaded->seriesAt < loaded->series.size() && spent.elapsed() < kSliceMs) {
+    const auto& from = loaded->series[loaded->seriesAt];
+    const std::size_t end = std::min(from.points.size(), loaded->pointAt + kSlicePoints);
+    append({from.name, {from.points.begin() + static_cast<std::ptrdiff_t>(loaded->pointAt),
+                        from.points.begin() + static_cast<std::ptrdiff_t>(end)}});
+    loaded->pointAt = end;
+    if (end < from.points.size()) continue;
+    loaded->pointAt = 0;
+    ++loaded->seriesAt;
+  }
+  Q_EMIT dataChanged();
+  if (loaded->seriesAt < loaded->series.size()) {
+    QTimer::singleShot(0, this, [this, loaded] { takeOver(loaded); });
+    return;
+  }
+  loaded_ = true;
+  Q_EMIT rowChanged();
+  Q_EMIT breakdownChanged();
+  for (const auto& error : loaded->errors) Q_EMIT failed(error);
+  if (app::isFinal(row_.phase)) return;
+  if (!cluster_) cluster_ = workspace_.clusterForRun(run_);
+  if (!cluster_ && loaded->cluster) {
+    cluster_ = workspace_.makeCluster(loaded->cluster);
+    workspace_.keepForRun(run_, cluster_);
+  }
+  follow();
 }
 
 void RunDocument::follow() {

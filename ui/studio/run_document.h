@@ -63,7 +63,10 @@ class RunDocument : public QObject {
   void finished();
 
  private:
+  struct Loaded;
+  static Loaded readRun(const std::string& folder, const std::string& run);
   void load();
+  void takeOver(const std::shared_ptr<Loaded>& loaded);   // in slices that leave the window free
   void follow();
   void append(const app::RunBatch::Series& series);
 

@@ -148,6 +148,7 @@ void MessagePanel::retranslate() {
   lockstep::ui::setTexts(close_, tr("Close message"));
   setAccessibleName(tr("Message"));
   if (action_->text().isEmpty()) action_->setAccessibleName(tr("Action"));
+  if (error_ && isVisibleTo(parentWidget())) showError(Error(*error_));
 }
 void MessagePanel::changeEvent(QEvent* event) {
   if (event->type() == QEvent::LanguageChange) retranslate();
@@ -182,6 +183,7 @@ void MessagePanel::showTexts(Tone tone, const QString& what, const QString& why,
 
 void MessagePanel::showError(const Error& error) {
   const ErrorText text = describeError(error);
+  error_ = error;
   details_ = QString::fromStdString(error.text());
   copy_->show();
   showTexts(error.code == Code::kCancelled ? Tone::kWarning : Tone::kBad, text.what, text.why,
@@ -190,6 +192,7 @@ void MessagePanel::showError(const Error& error) {
 
 void MessagePanel::showNote(Tone tone, const QString& what, const QString& why,
                             const QString& next) {
+  error_.reset();
   details_ = QStringList{what, why, next}.join('\n').trimmed();
   copy_->setVisible(tone == Tone::kBad);
   showTexts(tone, what, why, next);
@@ -202,6 +205,7 @@ void MessagePanel::setAction(const QString& text) {
 }
 
 void MessagePanel::clear() {
+  error_.reset();
   details_.clear();
   what_->clear();
   setAction({});

@@ -5,6 +5,7 @@
 #include <QLabel>
 #include <QPushButton>
 #include <QWidget>
+#include <optional>
 
 #include "engine/base/status.h"
 #include "ui/theme/theme.h"
@@ -86,6 +87,7 @@ class MessagePanel : public QFrame {
   QPushButton* copy_ = nullptr;
   QToolButton* close_ = nullptr;
   QString details_;
+  std::optional<Error> error_;   // what is shown, to be told in another language
   Tone tone_ = Tone::kNeutral;
 };
 

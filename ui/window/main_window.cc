@@ -286,7 +286,10 @@ void MainWindow::makeDocks() {
   inspector_->setModel(inspectorModel_);
   dressTable(inspector_);
   inspector_->horizontalHeader()->hide();
-  inspector_->verticalHeader()->setDefaultSectionSize(26);
+  inspector_->setWordWrap(true);   // what went wrong is told whole
+  inspector_->verticalHeader()->setMinimumSectionSize(26);
+  inspector_->verticalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+  connect(inspector_->horizontalHeader(), &QHeaderView::sectionResized, inspector_, &QTableView::resizeRowsToContents);
   inspector_->setColumnWidth(0, 124);
   inspector_->setTextElideMode(Qt::ElideMiddle);
   inspector_->setSelectionMode(QAbstractItemView::SingleSelection);

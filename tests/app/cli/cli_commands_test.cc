@@ -38,6 +38,15 @@ class CliCommandsTest : public QObject {
     QVERIFY(json.last()["prediction"].toObject()["step_seconds"].toDouble() > 0);
   }
 
+  void ranksOfANode() {
+    const Cli cli;
+    const CliResult result =
+        cli.run({"plan", example("fashion-mlp"), "--local", "2", "--ranks", "local2=3", "--json"});
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.last()["prediction"].toObject()["world"].toInt(), 4);
+    QCOMPARE(cli.run({"plan", example("fashion-mlp"), "--local", "2", "--ranks", "local3=1"}).exit, 2);
+  }
+
   void simulateShowsAStep() {
     const Cli cli;
     const CliResult result = cli.run({"simulate", example("fashion-mlp"), "--local", "3"});
