@@ -139,6 +139,37 @@ class ParityTest : public QObject {
     }
   }
 
+  void zeroIsASeedOfItsOwn() {
+    RunSettings settings;
+    settings.samples = 200;
+    settings.trainer.seed = 0;
+    const RunOutcome zero = trained(settings), again = trained(settings);
+    settings.trainer.seed = 1;
+    const RunOutcome one = trained(settings);
+    QVERIFY2(zero.ok() && again.ok() && one.ok(), (zero.error() + one.error()).c_str());
+    QCOMPARE(zero.ranks[0]->weightsSha256, again.ranks[0]->weightsSha256);
+    QVERIFY(zero.ranks[0]->weightsSha256 != one.ranks[0]->weightsSha256);
+  }
+
+  // Without a number of epochs, training goes on over as many as its steps need.
+  void stepsAloneSayHowLong() {
+    RunSettings settings;
+    settings.samples = 960;  // ten steps an epoch
+    settings.trainer.epochs = 0;
+    settings.trainer.maxSteps = 25;
+    const RunOutcome out = trained(settings);
+    QVERIFY2(out.ok(), out.error().c_str());
+    QCOMPARE(out.ranks[0]->steps, std::int64_t{25});
+    QCOMPARE(out.steps.size(), std::size_t{25});
+    QCOMPARE(out.steps.back().epoch, std::int64_t{3});
+    QCOMPARE(out.epochs.size(), std::size_t{3});
+    QCOMPARE(out.epochs.back().step, std::int64_t{25});
+    settings.trainer.epochs = 2;
+    const RunOutcome bounded = trained(settings);
+    QVERIFY2(bounded.ok(), bounded.error().c_str());
+    QCOMPARE(bounded.ranks[0]->steps, std::int64_t{20});
+  }
+
   void stopIsAgreed() {
     RunSettings settings;
     settings.ranks = 3;
