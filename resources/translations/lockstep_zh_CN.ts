@@ -798,16 +798,16 @@ It uses:
             <translation>每步样本数（所有进程合计）</translation>
         </message>
         <message>
-            <source>Times through the data</source>
-            <translation>遍历数据的次数</translation>
+            <source>Times through the data; left out: 1, or as many as max_steps needs</source>
+            <translation>遍历数据的次数；不填：1，或按 max_steps 所需</translation>
         </message>
         <message>
             <source>Steps at most; 0: no limit</source>
             <translation>最多步数；0：不限</translation>
         </message>
         <message>
-            <source>Of initial weights and the order of samples</source>
-            <translation>用于初始权重和样本顺序</translation>
+            <source>Of initial weights and the order of samples; left out: 1</source>
+            <translation>用于初始权重和样本顺序；不填：1</translation>
         </message>
         <message>
             <source>Number format of the computation</source>
