@@ -59,7 +59,7 @@ It uses:
             <translation>请选择主机；留空表示本机，并为节点命名。</translation>
         </message>
         <message>
-            <source>A node&apos;s name has letters, digits, &apos;-&apos;, &apos;_&apos; and &apos;.&apos;.</source>
+            <source>A node's name has letters, digits, '-', '_' and '.'.</source>
             <translation>节点名称只能包含字母、数字、“-”、“_”和“.”。</translation>
         </message>
         <message>
@@ -1758,7 +1758,7 @@ It uses:
             <translation>%1 中没有空间放置此运行</translation>
         </message>
         <message>
-            <source>comm &quot;%1&quot; reaches the ranks of one node only</source>
+            <source>comm "%1" reaches the ranks of one node only</source>
             <translation>通信方式“%1”只能到达同一节点的进程</translation>
         </message>
         <message>
@@ -1770,7 +1770,7 @@ It uses:
             <translation>没有带地址的网络接口 %1</translation>
         </message>
         <message>
-            <source>cannot listen for the run&apos;s other nodes at %1</source>
+            <source>cannot listen for the run's other nodes at %1</source>
             <translation>无法在 %1 监听运行的其他节点</translation>
         </message>
         <message>
@@ -1830,11 +1830,11 @@ It uses:
             <translation>节点 %1 的计划不同</translation>
         </message>
         <message>
-            <source>the run&apos;s supervisor ended unexpectedly</source>
+            <source>the run's supervisor ended unexpectedly</source>
             <translation>运行的监管进程意外结束</translation>
         </message>
         <message>
-            <source>the run&apos;s supervisor has gone</source>
+            <source>the run's supervisor has gone</source>
             <translation>运行的监管进程已不在</translation>
         </message>
         <message>
@@ -1842,11 +1842,11 @@ It uses:
             <translation>节点 %1 上没有进程代表此运行</translation>
         </message>
         <message>
-            <source>there is no run &quot;%1&quot; on this node</source>
+            <source>there is no run "%1" on this node</source>
             <translation>此节点上没有运行“%1”</translation>
         </message>
         <message>
-            <source>there is no run &quot;%1&quot; in the history</source>
+            <source>there is no run "%1" in the history</source>
             <translation>历史中没有运行“%1”</translation>
         </message>
         <message>
@@ -1902,7 +1902,7 @@ It uses:
             <translation>无法读取%1 %2</translation>
         </message>
         <message>
-            <source>cannot read the model &apos;%1&apos; (%2)</source>
+            <source>cannot read the model '%1' (%2)</source>
             <translation>无法读取模型“%1”（%2）</translation>
         </message>
         <message>
@@ -2002,7 +2002,7 @@ It uses:
             <translation>其协调节点已不知道此运行</translation>
         </message>
         <message>
-            <source>the address is not one of this node, or the run&apos;s keys are unusable</source>
+            <source>the address is not one of this node, or the run's keys are unusable</source>
             <translation>该地址不属于此节点，或运行的密钥不可用</translation>
         </message>
         <message>
@@ -2086,7 +2086,7 @@ It uses:
             <translation>服务器限制了尝试次数：为它设置 IdentitiesOnly 和 IdentityFile</translation>
         </message>
         <message>
-            <source>ask the host&apos;s administrator for its new key</source>
+            <source>ask the host's administrator for its new key</source>
             <translation>向主机管理员索取新密钥</translation>
         </message>
         <message>
@@ -2094,11 +2094,11 @@ It uses:
             <translation>如果确认改变无误：%1</translation>
         </message>
         <message>
-            <source>compare it with the host&apos;s own (%1</source>
+            <source>compare it with the host's own (%1</source>
             <translation>与主机自己的密钥比对（%1</translation>
         </message>
         <message>
-            <source>check the host&apos;s name in the cluster and in the SSH configuration</source>
+            <source>check the host's name in the cluster and in the SSH configuration</source>
             <translation>检查集群和 SSH 配置中的主机名</translation>
         </message>
         <message>
@@ -2134,7 +2134,7 @@ It uses:
             <translation>确认 sshd 启用了 sftp 子系统</translation>
         </message>
         <message>
-            <source>see that the account&apos;s login files print nothing for non-interactive shells</source>
+            <source>see that the account's login files print nothing for non-interactive shells</source>
             <translation>确认该账户的登录脚本在非交互 shell 中不输出任何内容</translation>
         </message>
         <message>
@@ -2146,7 +2146,7 @@ It uses:
             <translation>把你的版本的代理部署到此节点</translation>
         </message>
         <message>
-            <source>deploy again; if it stays so, make the bundle again and check the node&apos;s disk</source>
+            <source>deploy again; if it stays so, make the bundle again and check the node's disk</source>
             <translation>重新部署；如仍如此，重新制作软件包并检查节点磁盘</translation>
         </message>
         <message>
@@ -2182,7 +2182,7 @@ It uses:
             <translation>腾出磁盘空间</translation>
         </message>
         <message>
-            <source>put the file there, or correct its path in the run or in the node&apos;s `data`</source>
+            <source>put the file there, or correct its path in the run or in the node's `data`</source>
             <translation>把文件放到那里，或在运行或节点的 `data` 中改正路径</translation>
         </message>
         <message>
@@ -2206,7 +2206,7 @@ It uses:
             <translation>重新启动它</translation>
         </message>
         <message>
-            <source>see the run&apos;s log; launch it again with --resume to go on from its last checkpoint</source>
+            <source>see the run's log; launch it again with --resume to go on from its last checkpoint</source>
             <translation>查看运行日志；用 --resume 重新启动，从最后一个检查点继续</translation>
         </message>
         <message>
@@ -2214,7 +2214,7 @@ It uses:
             <translation>用 --resume 重新启动运行，从最后一个检查点继续</translation>
         </message>
         <message>
-            <source>look at that node&apos;s agent, and whether it reaches the first node at its address</source>
+            <source>look at that node's agent, and whether it reaches the first node at its address</source>
             <translation>查看该节点的代理，以及它能否按地址到达第一个节点</translation>
         </message>
         <message>
@@ -2266,19 +2266,19 @@ It uses:
             <translation>它不是有效的 YAML</translation>
         </message>
         <message>
-            <source>unknown field &apos;%1&apos; in %2</source>
+            <source>unknown field '%1' in %2</source>
             <translation>%2 中有未知字段“%1”</translation>
         </message>
         <message>
-            <source>unknown field &apos;%1&apos;</source>
+            <source>unknown field '%1'</source>
             <translation>未知字段“%1”</translation>
         </message>
         <message>
-            <source>&apos;%1&apos; is empty</source>
+            <source>'%1' is empty</source>
             <translation>“%1”为空</translation>
         </message>
         <message>
-            <source>&apos;%1&apos; is %2</source>
+            <source>'%1' is %2</source>
             <translation>“%1”为 %2</translation>
         </message>
         <message>
@@ -2298,7 +2298,7 @@ It uses:
             <translation>未知的格式版本 %1</translation>
         </message>
         <message>
-            <source>did you mean &apos;%1&apos;?</source>
+            <source>did you mean '%1'?</source>
             <translation>是否想写“%1”？</translation>
         </message>
         <message>
@@ -2330,7 +2330,7 @@ It uses:
             <translation>应为文本</translation>
         </message>
         <message>
-            <source>expected a list (&apos;- …&apos; lines)</source>
+            <source>expected a list ('- …' lines)</source>
             <translation>应为列表（以“- …”开头的行）</translation>
         </message>
         <message>
@@ -2338,15 +2338,15 @@ It uses:
             <translation>应为列表：[a, b]</translation>
         </message>
         <message>
-            <source>expected &apos;path: path&apos; lines</source>
+            <source>expected 'path: path' lines</source>
             <translation>应为“路径: 路径”形式的行</translation>
         </message>
         <message>
-            <source>expected &apos;name: value&apos; lines with even indentation</source>
+            <source>expected 'name: value' lines with even indentation</source>
             <translation>应为缩进一致的“名称: 值”行</translation>
         </message>
         <message>
-            <source>expected &apos;name: value&apos;</source>
+            <source>expected 'name: value'</source>
             <translation>应为“名称: 值”</translation>
         </message>
         <message>
@@ -2562,7 +2562,7 @@ It uses:
             <translation>提高打开文件数的上限（ulimit -n）</translation>
         </message>
         <message>
-            <source>not enough memory for the run&apos;s ranks</source>
+            <source>not enough memory for the run's ranks</source>
             <translation>内存不足以容纳本次运行的进程</translation>
         </message>
         <message>
@@ -2596,6 +2596,10 @@ It uses:
         <message>
             <source>its launch was not completed: launch it again</source>
             <translation>启动未完成：请重新启动</translation>
+        </message>
+        <message>
+            <source>at least one</source>
+            <translation>至少一个</translation>
         </message>
     </context>
     <context>

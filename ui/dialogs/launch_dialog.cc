@@ -312,7 +312,7 @@ void LaunchDialog::fillRanks() {
   form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
   int labelWidth = 0;
   for (QLabel* label : labels_) {
-    if (form_->indexOf(label) >= 0) labelWidth = std::max(labelWidth, label->sizeHint().width());
+    if (form_->indexOf(label) >= 0 && !label->isHidden()) labelWidth = std::max(labelWidth, label->sizeHint().width());
   }
   if (!local()) {
     const LaunchTarget& target = targets_[target_->currentIndex()];

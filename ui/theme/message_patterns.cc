@@ -271,6 +271,7 @@ constexpr const char* kPatterns[] = {
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "at least %1"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "at most %1"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "a group of fields"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "at least one"),
 };
 
 }  // namespace
