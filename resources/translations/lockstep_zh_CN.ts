@@ -2178,6 +2178,18 @@ It uses:
             <translation>在节点保存运行的位置腾出空间，然后恢复运行</translation>
         </message>
         <message>
+            <source>mend on the node what it names, and connect again</source>
+            <translation>改正该节点上所指出的问题，然后重新连接</translation>
+        </message>
+        <message>
+            <source>mend it on the node, and connect again</source>
+            <translation>在该节点上改正，然后重新连接</translation>
+        </message>
+        <message>
+            <source>see that the node&apos;s work folder can be written, then resume</source>
+            <translation>确认节点的工作目录可写，然后恢复运行</translation>
+        </message>
+        <message>
             <source>free disk space</source>
             <translation>腾出磁盘空间</translation>
         </message>
