@@ -145,6 +145,29 @@ class PlanFile {
   Status status_;
 };
 
+// The mean of what workers measured side by side.
+node::v1::MeasureReply meanCosts(const std::vector<FromWorker>& answers) {
+  std::map<std::string, std::pair<double, int>> sums;
+  double overhead = 0;
+  for (const FromWorker& answer : answers) {
+    for (const auto& step : answer.measured().steps()) {
+      auto& [sum, count] = sums[step.signature()];
+      sum += step.seconds();
+      ++count;
+    }
+    overhead += answer.measured().step_overhead_seconds();
+  }
+  node::v1::MeasureReply reply;
+  for (const auto& [signature, sum] : sums) {
+    auto* cost = reply.add_steps();
+    cost->set_signature(signature);
+    cost->set_seconds(sum.first / sum.second);
+  }
+  reply.set_step_overhead_seconds(overhead / static_cast<double>(answers.size()));
+  reply.set_step_seconds(answers.front().measured().step_seconds());
+  return reply;
+}
+
 std::string questionId(std::string_view kind) {
   return fmt::format("{}-{}-{}", kind, getpid(), monotonicNow());
 }
@@ -171,7 +194,6 @@ Result<std::vector<FromWorker>> playWorkers(EventLoop& loop, std::vector<WorkerS
         group->over = true;
         group->error = makeError(Code::kDeadlineExceeded, "the measurement took longer than {} s",
                                  limit / 1'000'000'000);
-        group->error->next = "use a smaller batch, or measure when the node is less busy";
       }
     }
   }
@@ -204,14 +226,18 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
   start.set_backend(request.backend());
   start.set_threads(std::max(1, request.threads()));
   start.set_mode("measure");
-  start.set_seconds(collectives ? seconds * 0.75 : seconds);
+  start.set_seconds(collectives ? seconds * 0.5 : seconds);
   const auto limit = static_cast<Nanoseconds>((seconds + 30) * 1e9);
-  LOCKSTEP_ASSIGN(auto alone, playWorkers(loop, {start}, limit, cancelled));
-  node::v1::MeasureReply reply = alone.front().measured();
+  // As many at once as will be at work at once: they share caches and memory bandwidth.
+  const int atWork = std::clamp(usableCores() / start.threads(), 1, ranks);
+  LOCKSTEP_ASSIGN(const auto alone,
+                  playWorkers(loop, std::vector<WorkerStart>(static_cast<std::size_t>(atWork), start),
+                              limit, cancelled));
+  node::v1::MeasureReply reply = meanCosts(alone);
   if (!collectives) return reply;
 
   start.set_mode("collectives");
-  start.set_seconds(seconds * 0.25);
+  start.set_seconds(seconds * 0.5);
   start.set_world(ranks);
   start.set_comm(request.comm());
   start.set_oversubscribed(ranks * start.threads() > usableCores());
@@ -231,6 +257,7 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
     for (const FromWorker& one : together) sum += one.measured().collectives(i).seconds();
     cost->set_seconds(sum / ranks);
   }
+  reply.set_step_seconds(first.step_seconds());
   return reply;
 }
 

@@ -197,28 +197,46 @@ class Recorder final : public runtime::TrainerObserver {
   std::vector<runtime::StepRecord> steps;
 };
 
-// From one step's begin to the next, in the real trainer with its loader, less the compute in it.
-Result<double> stepOverhead(const plan::Plan& plan, backends::Backend& backend, double seconds) {
-  constexpr int kRank = 0;
-  Alone group(kRank, plan.mesh.size());
-  LOCKSTEP_ASSIGN(const MadeUp data, madeUpData(plan, kRank, std::max<std::int64_t>(
-                                                                 plan.globalBatch * 64, 8192)));
-  LOCKSTEP_ASSIGN(const MadeUp tiny, madeUpData(plan, kRank, plan.globalBatch));
+// Trains on made-up data with the real trainer and its loader until rank 0's clock says that it is
+// enough. The records of the steps, the first of them left out.
+Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, int rank,
+                                                  backends::Backend& backend,
+                                                  comm::Communicator* group, double seconds) {
+  constexpr std::int64_t kMostSamples = 1 << 18;  // an epoch, which a rehearsal seldom reaches
+  LOCKSTEP_ASSIGN(const MadeUp data,
+                  madeUpData(plan, rank, std::max(plan.globalBatch * 8, kMostSamples)));
+  LOCKSTEP_ASSIGN(const MadeUp tiny, madeUpData(plan, rank, plan.globalBatch));
   runtime::TrainerOptions options;
   options.epochs = 1 << 20;
   options.learningRate = 1e-4;
   std::atomic<bool> stop{false};
   Recorder recorder;
-  std::jthread clock([&](const std::stop_token& ended) {
-    const Nanoseconds begin = monotonicNow();
-    while (!ended.stop_requested() && since(begin) < seconds)
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    stop = true;
-  });
-  LOCKSTEP_TRY(runtime::train(plan, kRank, options, data, tiny, backend, &group, stop, recorder).status());
+  std::jthread clock;
+  if (rank == 0)
+    clock = std::jthread([&](const std::stop_token& ended) {
+      const Nanoseconds begin = monotonicNow();
+      while (!ended.stop_requested() && since(begin) < seconds)
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      stop = true;
+    });
+  LOCKSTEP_TRY(runtime::train(plan, rank, options, data, tiny, backend, group, stop, recorder).status());
+  auto& steps = recorder.steps;
+  const std::size_t warmUp = steps.size() > 40 ? steps.size() / 8 : steps.size() / 3;
+  steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(warmUp));
+  return std::move(steps);
+}
+
+double medianDuration(const std::vector<runtime::StepRecord>& steps) {
+  std::vector<double> durations;
+  for (const auto& step : steps)
+    durations.push_back(static_cast<double>(step.end - step.begin) * 1e-9);
+  return median(durations);
+}
+
+// From one step's begin to the next, less the compute in it.
+double overheadOf(const std::vector<runtime::StepRecord>& steps) {
   std::vector<double> rest;
-  const auto& steps = recorder.steps;
-  for (std::size_t i = 4; i + 1 < steps.size(); ++i) {
+  for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
     if (steps[i + 1].epoch != steps[i].epoch) continue;  // evaluation lies between
     rest.push_back(static_cast<double>(steps[i + 1].begin - steps[i].begin) * 1e-9 -
                    static_cast<double>(steps[i].forward + steps[i].backward + steps[i].optimizer));
@@ -256,8 +274,9 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
     cost->set_signature(name);
     cost->set_seconds(median(values));
   }
-  LOCKSTEP_ASSIGN(const double overhead, stepOverhead(plan, *backend, start.seconds() * 0.3));
-  reply->set_step_overhead_seconds(overhead);
+  LOCKSTEP_ASSIGN(const auto steps, rehearse(plan, 0, *backend, &group, start.seconds() * 0.3));
+  reply->set_step_overhead_seconds(overheadOf(steps));
+  if (plan.mesh.size() == 1) reply->set_step_seconds(medianDuration(steps));
   link.channel().send(message);
   return {};
 }
@@ -280,7 +299,7 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
 
   node::v1::FromWorker message;
   node::v1::MeasureReply* reply = message.mutable_measured();
-  const double each = start.seconds() / static_cast<double>(std::max<std::size_t>(1, sizes.size()));
+  const double each = start.seconds() * 0.3 / static_cast<double>(std::max<std::size_t>(1, sizes.size()));
   for (const auto& [bytes, dtype] : sizes) {
     std::vector<std::byte> memory(static_cast<std::size_t>(bytes) + 64);
     void* data = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
@@ -304,6 +323,14 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
     cost->set_ranks(start.world());
     cost->set_bytes(bytes);
     cost->set_seconds(median(seconds));
+  }
+  if (plan.find("step") != nullptr && plan.mesh.size() == start.world()) {
+    LOCKSTEP_ASSIGN(const auto backend,
+                    backends::makeBackend(start.backend().empty() ? "onednn" : start.backend(),
+                                          {start.threads()}));
+    LOCKSTEP_ASSIGN(const auto steps,
+                    rehearse(plan, start.rank(), *backend, group.get(), start.seconds() * 0.7));
+    reply->set_step_seconds(medianDuration(steps));
   }
   link.channel().send(message);
   return {};

@@ -80,6 +80,8 @@ Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequ
   for (const auto& one : reply.collectives())
     cost.collectives.push_back({one.kind(), one.ranks(), one.bytes(), one.seconds()});
   cost.stepOverheadSeconds = reply.step_overhead_seconds();
+  if (reply.step_seconds() > 0)
+    planner::calibrate(cost, preview.plan, preview.cluster, reply.step_seconds());
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   (void)writeFileAtomically(path, kept(cost));  // only saves time later

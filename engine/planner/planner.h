@@ -42,6 +42,13 @@ Result<plan::Plan> makePlan(const PlanRequest& request, const cluster::Cluster& 
 // of the cluster's link.
 void predict(plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost);
 
+// Makes the simulated step of the plan take `stepSeconds`, what all its ranks together took on these
+// hosts: by what collectives cost within a step, where ranks arrive apart, wake up and wait for a
+// core, which a collective measured by itself does not show; without collectives by the step's
+// overhead. Where a tenth of that is still too much, all measured costs come down together.
+void calibrate(CostModel& cost, const plan::Plan& plan, const cluster::Cluster& cluster,
+               double stepSeconds);
+
 // In bytes. Activations are what the arenas of step and evaluation hold besides gradients, inputs
 // included; workspace is the kernels' own and known only where they are bound.
 struct RankMemory {

@@ -144,6 +144,34 @@ class SimulateTest : public QObject {
     }
   }
 
+  void aCalibratedStepTakesWhatWasMeasured() {
+    for (const int ranks : {1, 2, 3}) {
+      const auto cluster = clusterOf(ranks, 2, 3);
+      plan::Plan plan = planOf(request(fashionMlp(), 63, 63), cluster);
+      planner::CostModel cost;
+      cost.collectives = {{"shm", ranks, 1000, 1e-4}, {"shm", ranks, 1'000'000, 2e-4}};
+      for (const plan::Body& body : plan.find("step")->bodies)
+        for (const plan::Step& step : body.steps)
+          if (step.kind == plan::StepKind::kCompute)
+            cost.stepSeconds[planner::signature(body, step)] = 2 * step.seconds;
+      planner::predict(plan, cluster, cost);
+      const double before = planner::simulate(plan, cluster, cost).stepSeconds;
+      for (const double factor : {0.3, 1.0, 1.2, 3.0}) {
+        planner::CostModel fitted = cost;
+        planner::calibrate(fitted, plan, cluster, before * factor);
+        plan::Plan again = plan;
+        planner::predict(again, cluster, fitted);
+        const double after = planner::simulate(again, cluster, fitted).stepSeconds;
+        QVERIFY2(std::abs(after / (before * factor) - 1) < 0.01,
+                 qPrintable(QString("%1 ranks, %2: %3").arg(ranks).arg(factor).arg(after / before)));
+      }
+      // A measurement below any reason leaves costs that are positive.
+      planner::calibrate(cost, plan, cluster, 0);
+      QVERIFY(cost.stepOverheadSeconds > 0);
+      for (const auto& one : cost.collectives) QVERIFY(one.seconds > 0);
+    }
+  }
+
   void aThousandRanksAreSimulatedQuickly() {
     const auto cluster = clusterOf(1024, 4, 8);
     const plan::Plan plan = planOf(request(fashionCnn(), 2000, 2000), cluster);
