@@ -13,9 +13,6 @@ namespace lockstep::agent {
 
 // Cores this process may use: its affinity, bounded by the cpu quota of its cgroups (v1 and v2).
 int usableCores();
-// Bytes this process and its children could take: what the kernel could give, bounded by the memory
-// limits of their cgroups (v1 and v2). -1 unknown.
-std::int64_t memoryAvailable();
 std::int64_t diskFree(const std::string& folder);        // bytes; -1 unknown
 std::int64_t processMemory(int pid);                     // resident bytes; 0 unknown
 node::v1::Inventory inventory(const std::string& workdir);
@@ -33,7 +30,8 @@ class NodeSampler {
   Nanoseconds before_ = 0;
   std::vector<Busy> cores_;  // [0]: all
   std::uint64_t netIn_ = 0, netOut_ = 0, loopback_ = 0, read_ = 0, written_ = 0;
-  std::map<int, std::uint64_t> ticks_;  // by pid
+  std::map<int, std::uint64_t> ticks_;                     // by pid
+  std::map<std::string, bool, std::less<>> wholeDisks_;     // by name
 };
 
 }  // namespace lockstep::agent

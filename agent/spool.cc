@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kTailRecords = 4096;
 constexpr std::int64_t kTailBytes = std::int64_t{8} << 20;
 constexpr std::size_t kBatch = 256;
-constexpr auto kCommitDelay = std::chrono::milliseconds(50);
+constexpr auto kCommitDelay = std::chrono::milliseconds(250);
 
 class Statement {
  public:

@@ -1,7 +1,7 @@
 // Spool: the records of one run on one node, numbered from 1, in an SQLite file (WAL).
 //
 // append() numbers a record and makes it readable at once; a thread of the spool commits what came,
-// records and cursor in one transaction, every 50 ms or 256 records. Reading deletes nothing. Size
+// records and cursor in one transaction, every 250 ms or 256 records. Reading deletes nothing. Size
 // and age do, oldest first; and where the disk takes no more, records past a limit in memory go.
 // A reader is told of every gap by a `lost` record numbered as the last record of the gap.
 // Threads: any.

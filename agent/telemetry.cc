@@ -1,11 +1,13 @@
 #include "agent/telemetry.h"
 
+#include <pthread.h>
+
 #include <chrono>
 
 namespace lockstep::agent {
 namespace {
 constexpr auto kInterval = std::chrono::milliseconds(100);
-constexpr std::size_t kMaxOthers = 64;
+constexpr Nanoseconds kEventsInterval = 250'000'000;
 constexpr int kMaxChunk = 4096;
 }  // namespace
 
@@ -58,20 +60,24 @@ void Telemetry::finish() {
   thread_.join();
 }
 
-void Telemetry::enqueue(node::v1::FromWorker message, bool urgent) {
+void Telemetry::enqueue(node::v1::FromWorker message) {
   std::lock_guard lock(mutex_);
-  if (!urgent && others_.size() >= kMaxOthers) return;
   others_.push_back(std::move(message));
-  if (urgent) changed_.notify_all();
 }
 
 void Telemetry::onEvents(const std::vector<plan::Event>& events) {
-  if (events.empty()) return;
+  if (events.empty() || eventsFull_.load(std::memory_order_acquire)) return;
+  events_.assign(events.begin(), events.end());
+  eventsFull_.store(true, std::memory_order_release);
+}
+
+void Telemetry::sendEvents() {
+  if (!eventsFull_.load(std::memory_order_acquire)) return;
   node::v1::FromWorker message;
   run::v1::EventChunk* chunk = message.mutable_events();
   chunk->set_rank(rank_);
-  chunk->set_step(events.front().step);
-  for (const plan::Event& event : events) {
+  chunk->set_step(events_.front().step);
+  for (const plan::Event& event : events_) {
     chunk->add_plan_step(event.planStep);
     chunk->add_kind(static_cast<int>(event.kind));
     chunk->add_phase(static_cast<int>(event.phase));
@@ -79,7 +85,8 @@ void Telemetry::onEvents(const std::vector<plan::Event>& events) {
     chunk->add_end_ns(event.end);
     chunk->add_bytes(event.bytes);
   }
-  enqueue(std::move(message), false);
+  eventsFull_.store(false, std::memory_order_release);
+  channel_.send(message);
 }
 
 void Telemetry::onEpoch(const runtime::EpochRecord& record) {
@@ -90,14 +97,14 @@ void Telemetry::onEpoch(const runtime::EpochRecord& record) {
   epoch->set_train_loss(record.trainLoss);
   epoch->set_eval_loss(record.evalLoss);
   epoch->set_eval_accuracy(record.evalAccuracy);
-  enqueue(std::move(message), true);
+  enqueue(std::move(message));
 }
 
 void Telemetry::onCheckpoint(std::int64_t step, const std::string& folder) {
   node::v1::FromWorker message;
   message.mutable_checkpoint()->set_step(step);
   message.mutable_checkpoint()->set_folder(folder);
-  enqueue(std::move(message), true);
+  enqueue(std::move(message));
 }
 
 void Telemetry::sendSteps() {
@@ -138,6 +145,8 @@ void Telemetry::sendOthers() {
 }
 
 void Telemetry::work() {
+  pthread_setname_np(pthread_self(), "telemetry");
+  Nanoseconds eventsSent = 0;
   for (;;) {
     bool stop = false;
     {
@@ -150,6 +159,10 @@ void Telemetry::work() {
     sendSteps();
     for (const node::v1::FromWorker& message : taken_) channel_.send(message);
     taken_.clear();
+    if (const Nanoseconds now = monotonicNow(); stop || now - eventsSent >= kEventsInterval) {
+      sendEvents();
+      eventsSent = now;
+    }
     if (stop) return;
   }
 }

@@ -61,7 +61,8 @@ class StepPacker {
   run::v1::StepChunk chunk_;
 };
 
-// Observes a trainer and sends ten times a second what there is.
+// Observes a trainer and sends ten times a second what there is; of the steps told with all their
+// events four a second.
 class Telemetry final : public runtime::TrainerObserver {
  public:
   // `onReady` is called on the trainer's thread and may wait.
@@ -78,14 +79,18 @@ class Telemetry final : public runtime::TrainerObserver {
  private:
   void work();
   void sendSteps();
+  void sendEvents();
   void takeOthers();   // needs mutex_
   void sendOthers();
-  void enqueue(node::v1::FromWorker message, bool urgent);
+  void enqueue(node::v1::FromWorker message);
 
   int rank_;
   BlockingChannel& channel_;
   std::function<void(std::int64_t)> ready_;
   std::unique_ptr<StepRing> ring_ = std::make_unique<StepRing>();
+  // One step's events on their way: the trainer's while it is empty, the thread's while it is full.
+  std::vector<plan::Event> events_;
+  std::atomic<bool> eventsFull_{false};
   StepPacker packer_;
   std::int64_t epoch_ = 0;                   // of the last step packed
   std::deque<node::v1::FromWorker> taken_;   // from others_, to be sent next

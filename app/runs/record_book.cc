@@ -8,7 +8,7 @@
 namespace lockstep::app {
 namespace {
 
-constexpr std::size_t kMostDurations = 20000;
+constexpr std::size_t kMostDurations = 4000;
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;

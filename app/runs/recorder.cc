@@ -28,8 +28,8 @@ constexpr std::uint64_t kToldAgain = 64; // records before the cursor, see Recor
 constexpr std::size_t kMostQueued = 4096;
 
 constexpr std::size_t kMostUnkept = 2'000'000;  // points and lines the history could not take yet
-constexpr auto kAgain = 500ms;
-constexpr int kPage = 10000;  // log lines told at once
+constexpr auto kKept = 250ms;            // at least between two writes to the history
+constexpr auto kAgain = 500ms;           // after one that failed
 
 std::size_t sizeOf(const RunBatch& batch) {
   std::size_t out = batch.logs.size() + batch.epochs.size() + batch.errors.size() +
@@ -155,9 +155,7 @@ void Recorder::State::follow(const RunNode& node, std::uint64_t after, std::stop
 void Recorder::State::finish(History& history, RecordBook& book, bool kept,
                              const std::stop_token& stop) {
   const RunPhase phase = book.row().phase;
-  // The hash of its weights says that there is a model: a run ended by force has none.
-  if ((phase == RunPhase::kSucceeded || phase == RunPhase::kStopped) &&
-      !book.row().figures.weightsSha256.empty()) {
+  if (phase == RunPhase::kSucceeded || phase == RunPhase::kStopped) {
     auto model = downloadModel(run, nodes.front(), home, stop);
     if (model.ok()) {
       book.setModelFile(*model);
@@ -191,14 +189,15 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
   // passes over records that were not written. Too much of it is given up, and with it recording:
   // the nodes' spools have it for a recorder that comes later.
   RunBatch unkept;
+  std::optional<RunRow> latest;
   bool writing = true, givenUp = false;
-  auto again = std::chrono::steady_clock::now();
+  auto again = std::chrono::steady_clock::now(), rowDue = again;
   const auto keep = [&](RunBatch batch, bool now) -> Status {
     if (givenUp) return {};
     append(unkept, std::move(batch));
-    if (!writing && !now && std::chrono::steady_clock::now() < again) return {};
+    if (!now && std::chrono::steady_clock::now() < again) return {};
     Status kept = store.append(unkept);
-    again = std::chrono::steady_clock::now() + kAgain;
+    again = std::chrono::steady_clock::now() + (kept.ok() ? kKept : kAgain);
     if (kept.ok()) unkept = {};
     if (!kept.ok() && sizeOf(unkept) > kMostUnkept) {
       givenUp = true;
@@ -231,10 +230,15 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
     if (!book.empty() || !states.empty()) {
       RecordBook::Taken taken = book.take();
       taken.update.nodes = std::move(states);
+      if (taken.update.row) latest = *taken.update.row;
       // Curves go on on the screen whether or not the history can take them.
       if (Status kept = keep(std::move(taken.batch), book.ended()); !kept.ok())
         taken.update.errors.push_back(kept.error());
-      if (taken.update.row) (void)history.update(*taken.update.row);
+      if (latest && (book.ended() || std::chrono::steady_clock::now() >= rowDue)) {
+        (void)history.update(*latest);
+        latest.reset();
+        rowDue = std::chrono::steady_clock::now() + kKept;
+      }
       post(std::move(taken.update));
     }
     if (book.ended()) {
@@ -254,6 +258,8 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
     if (records.empty()) continue;
     if (!sleepFor(10ms, stop)) break;
   }
+  (void)keep({}, true);
+  if (latest) (void)history.update(*latest);
   for (auto& follower : followers) follower.request_stop();
 }
 
@@ -279,20 +285,10 @@ void Recorder::State::read(History& history, RunStore& store, const std::stop_to
       update.series.push_back(std::move(series));
     }
     RunStore::LogFilter filter;
-    filter.oldestFirst = true;
-    for (;;) {  // page by page, however far behind
-      filter.after = lastLog;
-      auto logs = store.logs(filter, 0, kPage);
-      if (!logs.ok() || logs->empty()) break;
+    filter.after = lastLog;
+    if (auto logs = store.logs(filter, 0, 10000); logs.ok() && !logs->empty()) {
       lastLog = logs->back().id;
-      const bool more = logs->size() == static_cast<std::size_t>(kPage) && !stop.stop_requested();
-      if (!more) {
-        update.logs = std::move(*logs);
-        break;
-      }
-      RunUpdate page;
-      page.logs = std::move(*logs);
-      post(std::move(page));
+      update.logs = std::move(*logs);
     }
     const auto allEpochs = store.epochs();
     update.epochs.assign(allEpochs.begin() + static_cast<std::ptrdiff_t>(std::min(epochs, allEpochs.size())),
