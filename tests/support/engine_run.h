@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/backends/backend.h"
+#include "engine/base/random.h"
 #include "engine/cluster/mesh.h"
 #include "engine/comm/communicator.h"
 #include "engine/data/dataset.h"
