@@ -71,23 +71,33 @@ std::string valueOf(std::string_view text, std::string_view key, char separator)
   return {};
 }
 
-// The smallest quota, in cores, on the way from `path` up to the root of the hierarchy at `mount`.
-double quotaAlong(const std::string& mount, std::string path, bool version2) {
-  double cores = 1e9;
-  for (;;) {
-    const std::string folder = mount + (path == "/" ? "" : path);
-    double quota = -1, period = 0;
-    if (version2) {
-      const std::string text = slurp(folder + "/cpu.max");
-      const auto parts = split(text, " \n");
-      if (parts.size() == 2 && parts[0] != "max") quota = decimal(parts[0]), period = decimal(parts[1]);
-    } else {
-      quota = decimal(trimmed(slurp(folder + "/cpu.cfs_quota_us")));
-      period = decimal(trimmed(slurp(folder + "/cpu.cfs_period_us")));
+// Calls f(folder, whether it is of version 2) for this process's control group of a controller and
+// for those above it.
+template <typename F>
+void forControlGroups(const std::string& controller, F f) {
+  const auto upwards = [&f](const std::string& mount, std::string path, bool version2) {
+    for (;;) {
+      f(mount + (path == "/" ? "" : path), version2);
+      if (path.empty() || path == "/") return;
+      path.erase(path.rfind('/'));
     }
-    if (quota > 0 && period > 0) cores = std::min(cores, quota / period);
-    if (path.empty() || path == "/") return cores;
-    path.erase(path.rfind('/'));
+  };
+  const std::string groups = slurp("/proc/self/cgroup");
+  for (std::string_view line : split(groups, "\n")) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (second == std::string_view::npos) continue;
+    const std::string_view names = line.substr(first + 1, second - first - 1);
+    const std::string path(line.substr(second + 1));
+    if (names.empty()) {
+      upwards("/sys/fs/cgroup", path, true);
+      upwards("/sys/fs/cgroup/unified", path, true);
+    } else {
+      const auto each = split(names, ",");
+      if (std::find(each.begin(), each.end(), controller) == each.end()) continue;
+      upwards("/sys/fs/cgroup/" + controller, path, false);
+      if (each.size() > 1) upwards("/sys/fs/cgroup/" + std::string(names), path, false);
+    }
   }
 }
 
@@ -114,25 +124,40 @@ int usableCores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   double cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  const std::string groups = slurp("/proc/self/cgroup");
-  for (std::string_view line : split(groups, "\n")) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (second == std::string_view::npos) continue;
-    const std::string_view names = line.substr(first + 1, second - first - 1);
-    const std::string path(line.substr(second + 1));
-    if (names.empty()) {
-      cores = std::min(cores, quotaAlong("/sys/fs/cgroup", path, true));
-      cores = std::min(cores, quotaAlong("/sys/fs/cgroup/unified", path, true));
+  forControlGroups("cpu", [&](const std::string& folder, bool version2) {
+    double quota = -1, period = 0;
+    if (version2) {
+      const std::string text = slurp(folder + "/cpu.max");
+      const auto parts = split(text, " \n");
+      if (parts.size() == 2 && parts[0] != "max") quota = decimal(parts[0]), period = decimal(parts[1]);
     } else {
-      const auto each = split(names, ",");
-      if (std::find(each.begin(), each.end(), "cpu") != each.end()) {
-        cores = std::min(cores, quotaAlong("/sys/fs/cgroup/cpu", path, false));
-        cores = std::min(cores, quotaAlong("/sys/fs/cgroup/cpu,cpuacct", path, false));
-      }
+      quota = decimal(trimmed(slurp(folder + "/cpu.cfs_quota_us")));
+      period = decimal(trimmed(slurp(folder + "/cpu.cfs_period_us")));
     }
-  }
+    if (quota > 0 && period > 0) cores = std::min(cores, quota / period);
+  });
   return std::max(1, static_cast<int>(std::ceil(cores - 0.01)));
+}
+
+std::int64_t memoryAvailable() {
+  const std::string memory = slurp("/proc/meminfo");
+  const std::string available = valueOf(memory, "MemAvailable:", ':');
+  if (available.empty()) return -1;
+  auto out = static_cast<std::int64_t>(number(available)) * 1024;
+  forControlGroups("memory", [&](const std::string& folder, bool version2) {
+    const auto read = [&](const char* name) {
+      return static_cast<std::int64_t>(number(slurp(folder + "/" + name)));
+    };
+    const std::int64_t limit = read(version2 ? "memory.max" : "memory.limit_in_bytes");
+    if (limit <= 0) return;  // "max", or no such group here
+    const std::int64_t used = read(version2 ? "memory.current" : "memory.usage_in_bytes");
+    // File pages that nobody uses are given back when memory is asked for.
+    const std::string stat = slurp(folder + "/memory.stat");
+    const auto idle = static_cast<std::int64_t>(
+        number(valueOf(stat, version2 ? "inactive_file " : "total_inactive_file ", ' ')));
+    out = std::min(out, std::max<std::int64_t>(0, limit - used + idle));
+  });
+  return out;
 }
 
 std::int64_t diskFree(const std::string& folder) {
@@ -162,6 +187,7 @@ node::v1::Inventory inventory(const std::string& workdir) {
     if (kFlags.contains(flag)) out.add_cpu_flags(std::string(flag));
   out.set_memory_bytes(static_cast<std::int64_t>(
       number(valueOf(slurp("/proc/meminfo"), "MemTotal:", ':')) * 1024));
+  out.set_memory_available_bytes(memoryAvailable());
   utsname names{};
   uname(&names);
   out.set_kernel(names.release);

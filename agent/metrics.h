@@ -13,6 +13,9 @@ namespace lockstep::agent {
 
 // Cores this process may use: its affinity, bounded by the cpu quota of its cgroups (v1 and v2).
 int usableCores();
+// Bytes this process and its children could take: what the kernel could give, bounded by the memory
+// limits of their cgroups (v1 and v2). -1 unknown.
+std::int64_t memoryAvailable();
 std::int64_t diskFree(const std::string& folder);        // bytes; -1 unknown
 std::int64_t processMemory(int pid);                     // resident bytes; 0 unknown
 node::v1::Inventory inventory(const std::string& workdir);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <sstream>
@@ -13,12 +14,14 @@
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/plan/plan.h"
+#include "engine/planner/planner.h"
 #include "engine/runtime/checkpoint.h"
 
 namespace lockstep::agent {
 namespace {
 
 constexpr std::int64_t kSpareBytes = std::int64_t{32} << 20;
+constexpr std::int64_t kProcessBytes = std::int64_t{64} << 20;  // a worker's libraries and buffers
 
 std::string expectedHash(const spec::v1::RunSpec& spec, const std::string& name) {
   const auto& data = spec.data();
@@ -49,10 +52,11 @@ Shape sampleOf(const plan::Plan& plan) {
   return {};
 }
 
-// The training or the evaluation data; evaluation data may be absent.
+// The training or the evaluation data; evaluation data may be absent. Its elements, a byte each, are
+// added to `bytes`.
 Status checkData(const std::map<std::string, std::string>& paths, const std::string& which,
                  const node::v1::PrepareRequest& request, const Shape& sample, DataCache& cache,
-                 std::map<std::string, std::string>& hashes) {
+                 std::map<std::string, std::string>& hashes, std::int64_t& bytes) {
   const std::array<std::string, 2> names = {which + ".images", which + ".labels"};
   std::array<std::string, 2> files;
   std::array<data::IdxFacts, 2> facts;
@@ -73,6 +77,7 @@ Status checkData(const std::map<std::string, std::string>& paths, const std::str
       return found.status();
     }
     facts[i] = std::move(*found);
+    bytes += elementCount(facts[i].dimensions);
     hashes[names[i]] = facts[i].sha256;
     std::string expected = expectedHash(request.spec(), names[i]);
     for (char& c : expected)
@@ -87,6 +92,21 @@ Status checkData(const std::map<std::string, std::string>& paths, const std::str
   const int classes = request.spec().model().classes();
   return data::checkIdx({files[0], files[1], {}, {}}, facts[0], facts[1], sample,
                         classes > 0 ? classes : 256);
+}
+
+// Every rank of the node holds its share of the plan and all of the data.
+Status checkMemory(const node::v1::PrepareRequest& request, const plan::Plan& plan,
+                   std::int64_t dataBytes) {
+  std::int64_t needed = 0;
+  for (const int rank : request.ranks())
+    needed += planner::memory(plan, rank).total() + dataBytes + kProcessBytes;
+  const std::int64_t available = memoryAvailable();
+  if (available < 0 || needed <= available) return {};
+  Error error = makeError(Code::kResourceExhausted, "not enough memory for the run's ranks");
+  error.why = fmt::format("{} ranks need {} MiB, {} MiB are available", request.ranks_size(),
+                          needed >> 20, available >> 20);
+  error.next = "use a smaller batch or model, put fewer ranks on this node, or free memory there";
+  return error;
 }
 
 }  // namespace
@@ -185,8 +205,9 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
   }
 
   const auto paths = dataPaths(request.spec(), request.data_paths());
+  std::int64_t dataBytes = 0;
   for (const char* which : {"train", "evaluate"})
-    LOCKSTEP_TRY(checkData(paths, which, request, sampleOf(*parsed), cache, hashes));
+    LOCKSTEP_TRY(checkData(paths, which, request, sampleOf(*parsed), cache, hashes, dataBytes));
 
   // Rank 0, which reads it, is here.
   if (request.coordinator() && !request.resume_from().empty()) {
@@ -196,6 +217,7 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
     }
   }
 
+  LOCKSTEP_TRY(checkMemory(request, *parsed, dataBytes));
   const std::int64_t free = diskFree(workdir.path);
   const bool checkpoints = !request.spec().training().checkpoint().disabled();
   const std::int64_t keep = std::max(2, request.spec().training().checkpoint().keep());

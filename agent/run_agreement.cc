@@ -45,6 +45,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
   peer.lost = 0;
   if (hello.plan_hash() != request_.plan_hash()) {
     ErrorInfo error = toInfo(makeError(Code::kFailedPrecondition, "node {} has another plan", node));
+    error.set_next("launch again from one version of the program");
     error.set_node(node);
     noteFailure(std::move(error), false);
     return;

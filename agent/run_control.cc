@@ -32,6 +32,18 @@ const spec::v1::NodeSpec* findNode(const spec::v1::ClusterSpec& cluster, const s
   return nullptr;
 }
 
+// A worker's last lines, but for the one that says what it told as its error.
+std::string linesBeside(const std::string& tail, const std::string& told) {
+  std::string out;
+  for (std::size_t at = 0; at < tail.size();) {
+    const std::size_t end = std::min(tail.find('\n', at), tail.size());
+    const std::string line = tail.substr(at, end - at);
+    if (told.empty() || line.find(told) == std::string::npos) out += (out.empty() ? "" : "\n") + line;
+    at = end + 1;
+  }
+  return out;
+}
+
 // Compute threads of the node's i-th rank.
 int threadsOf(const spec::v1::NodeSpec* node, int index) {
   if (node != nullptr)
@@ -338,7 +350,9 @@ void RunControl::onWorkerExit(Worker& worker, int status) {
     error.set_rank(worker.rank);
     error.set_step(worker.lastStep);
   }
-  if (const std::string tail = worker.process->tail(); !tail.empty() && !consequence)
+  const std::string tail =
+      linesBeside(worker.process->tail(), worker.failed ? worker.failed->what() : "");
+  if (!tail.empty() && !consequence)
     error.set_why(error.why() + (error.why().empty() ? "" : "\n") + "its last lines:\n" + tail);
   localFailure(std::move(error), consequence);
 }

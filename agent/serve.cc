@@ -127,6 +127,10 @@ int serve(const Workdir& workdir, const std::string& version, int lock, double i
   loop.run();
   service.leave();
   server->reset();
+  // Ended runs are in their spools, for the agent that comes next.
+  for (const RunFolder& folder : findRuns(workdir, ""))
+    if (isFinal(folder.readState()))
+      if (const auto supervisor = findSupervisor(folder)) kill(supervisor->pid, SIGTERM);
   unlink(infoPath(workdir).c_str());
   close(lock);
   return 0;

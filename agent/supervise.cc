@@ -157,17 +157,23 @@ class Lingering {
       : loop_(loop), server_(server), limit_(limit) {}
   // From the run's end: leaves after `limit` without a client.
   void begin() {
-    lastSeen_ = monotonicNow();
+    begun_ = lastSeen_ = monotonicNow();
     loop_.every(std::min<Nanoseconds>(limit_ / 4 + 1, 5'000'000'000), [this] {
       if (server_.connections() > 0) lastSeen_ = monotonicNow();
       if (monotonicNow() - lastSeen_ > limit_) loop_.quit();
     });
   }
+  // Now, but for the moment in which what was said last goes out.
+  void cutShort() {
+    loop_.after(std::max<Nanoseconds>(0, begun_ + kLastWords - monotonicNow()),
+                [this] { loop_.quit(); });
+  }
 
  private:
+  static constexpr Nanoseconds kLastWords = 1'000'000'000;
   EventLoop& loop_;
   const UnixServer& server_;
-  Nanoseconds limit_, lastSeen_ = 0;
+  Nanoseconds limit_, begun_ = 0, lastSeen_ = 0;
 };
 
 }  // namespace
@@ -249,7 +255,8 @@ int superviseCommand(Arguments& arguments) {
     while (read(signalFd, &got, sizeof got) == sizeof got) {
     }
     if (!control || isFinal(control->state())) {
-      loop.quit();
+      // The spool speaks for the run, unless the disk took not all of it.
+      if ((*spool)->flush().ok()) lingering->cutShort();
       return;
     }
     (void)control->kill(request->run(), request->generation(), "its supervisor was asked to end");

@@ -35,7 +35,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const auto group, formGroup(start, plan.mesh.size(), link));
 
   runtime::TrainerOptions options;
-  options.epochs = std::max<std::int64_t>(1, training.epochs());
+  options.epochs = training.epochs();
   options.maxSteps = training.max_steps();
   options.seed = training.seed();
   options.shuffle = !training.no_shuffle();
@@ -126,9 +126,12 @@ Result<std::string> WorkerLink::get(const std::string& key, Nanoseconds timeout)
   message.mutable_kv_get()->set_key(key);
   if (!channel_.send(message)) return makeError(Code::kUnavailable, "the supervisor is gone");
   lock.lock();
-  if (!changed_.wait_for(lock, std::chrono::nanoseconds(timeout), [&] { return got_.contains(id); }))
-    return makeError(Code::kDeadlineExceeded, "no rank has said \"{}\" in {} s", key,
+  if (!changed_.wait_for(lock, std::chrono::nanoseconds(timeout), [&] { return got_.contains(id); })) {
+    Error error = makeError(Code::kDeadlineExceeded, "no rank has said \"{}\" in {} s", key,
                      timeout / 1'000'000'000);
+    error.next = "see whether the nodes reach each other at their addresses";
+    return error;
+  }
   return std::move(got_.extract(id).mapped());
 }
 
@@ -186,7 +189,7 @@ int workerCommand(Arguments& arguments) {
     Error error = status.error();
     if (error.rank < 0) error.rank = start.rank();
     error.node = start.node();
-    logError("{}", error.text());
+    logError("{}{}{}", error.what, error.why.empty() ? "" : ": ", error.why);  // advice goes with it
     node::v1::FromWorker message;
     *message.mutable_failed() = toInfo(error);
     link->channel().send(message);

@@ -194,6 +194,7 @@ Result<std::vector<FromWorker>> playWorkers(EventLoop& loop, std::vector<WorkerS
         group->over = true;
         group->error = makeError(Code::kDeadlineExceeded, "the measurement took longer than {} s",
                                  limit / 1'000'000'000);
+        group->error->next = "use a smaller batch, or measure when the node is less busy";
       }
     }
   }

@@ -94,11 +94,7 @@ void askAtTerminal(ClusterSession& session, const NodeQuestion& question) {
     return;
   }
   const SecretQuestion& secret = question.secret;
-  std::cerr << (secret.attempt > 1 ? "\nThat was not right.\n" : "\n")
-            << (secret.kind == SecretQuestion::Kind::kPassphrase
-                    ? fmt::format("Passphrase of {}: ", secret.keyFile)
-                    : fmt::format("{} {}: ", secret.account,
-                                  secret.prompt.empty() ? "password" : secret.prompt));
+  // Before the question: what is typed in answer to it is never shown, nor lost.
   termios before{};
   const bool hide = !secret.echo && tcgetattr(STDIN_FILENO, &before) == 0;
   if (hide) {
@@ -106,6 +102,11 @@ void askAtTerminal(ClusterSession& session, const NodeQuestion& question) {
     hidden.c_lflag &= ~static_cast<tcflag_t>(ECHO);
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
   }
+  std::cerr << (secret.attempt > 1 ? "\nThat was not right.\n" : "\n")
+            << (secret.kind == SecretQuestion::Kind::kPassphrase
+                    ? fmt::format("Passphrase of {}: ", secret.keyFile)
+                    : fmt::format("{} {}: ", secret.account,
+                                  secret.prompt.empty() ? "password" : secret.prompt));
   std::string line;
   const bool read = static_cast<bool>(std::getline(std::cin, line));
   if (hide) {

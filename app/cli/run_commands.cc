@@ -137,7 +137,7 @@ Result<std::string> launch(const Prepared& prepared, AskingSession& asking, cons
                            Inbox& inbox, RunReport& report, int interruptsBefore) {
   std::optional<Result<std::string>> done;
   LaunchObserver observer;
-  observer.onProgress = [&](const std::string& text) { report.progress(text); };
+  observer.onProgress = [&](const LaunchProgress& progress) { report.progress(progress.text()); };
   observer.onDone = [&](Result<std::string> result) { done.emplace(std::move(result)); };
   Launch launch(prepared.request, asking.session, globals.home, inbox, observer);
   const auto over = [&] { return done.has_value(); };
@@ -217,15 +217,6 @@ void printLog(const LogRow& row, bool json) {
   std::printf("%s %-12s %s\n", isoTime(row.wallNs).c_str(), who.c_str(),
               printable(row.text).c_str());
   std::fflush(stdout);
-}
-
-// A launch whose process ended in the middle: it has no nodes, and what they had prepared has
-// expired.
-bool abandoned(const History& history, const RunRow& row) {
-  constexpr std::int64_t kLongest = 180'000'000'000;
-  if (row.phase != RunPhase::kLaunching || wallNow() - row.createdNs < kLongest) return false;
-  const auto documents = history.documents(row.run);
-  return documents.ok() && documents->nodes.empty();
 }
 
 }  // namespace
@@ -359,19 +350,9 @@ int runsCommand(const Globals& globals, const Arguments& arguments) {
   const bool json = arguments.has("json");
   const Status status = [&]() -> Status {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
-    LOCKSTEP_ASSIGN(const auto rows, history->list());
-    std::vector<RunRow> running;
-    for (RunRow row : rows) {
-      if (isFinal(row.phase)) continue;
-      if (abandoned(*history, row)) {
-        row.phase = RunPhase::kExpired;
-        row.error = "its launch was never completed";
-        row.finishedNs = wallNow();
-        LOCKSTEP_TRY(history->update(row));
-        continue;
-      }
-      running.push_back(std::move(row));
-    }
+    LOCKSTEP_TRY(history->expireAbandoned());
+    LOCKSTEP_ASSIGN(auto running, history->list());
+    std::erase_if(running, [](const RunRow& row) { return isFinal(row.phase); });
     printRuns(running, json);
     if (running.empty() && !json) std::fprintf(stderr, "no run is under way\n");
     return {};

@@ -58,6 +58,7 @@ class JsonReport final : public RunReport {
     line.print();
   }
   void update(const RunUpdate& update) override {
+    for (const std::string& note : story_.nodeNotes(update)) progress(note);
     tell(story_.take(update));
     for (const Error& error : story_.newErrors(update)) failed(error);
   }
@@ -129,6 +130,7 @@ class PlainReport final : public RunReport {
       std::fprintf(stderr, "rank %d (%s) is slow: %.1f times the others' time in %s; %s\n",
                    update.slow->rank, update.slow->node.c_str(), update.slow->factor,
                    update.slow->phase.c_str(), update.slow->evidence.c_str());
+    for (const std::string& note : story_.nodeNotes(update)) progress(note);
     if (update.slowChanged) slowRank_ = update.slow ? update.slow->rank : -1;
     tell(story_.take(update));
     for (const Error& error : story_.newErrors(update)) failed(error);
@@ -291,6 +293,19 @@ std::vector<RunStory::Item> RunStory::rest() {
   std::vector<Item> out;
   for (const EpochRow& row : waiting_) tell(row, out);
   waiting_.clear();
+  return out;
+}
+
+std::vector<std::string> RunStory::nodeNotes(const RunUpdate& update) {
+  std::vector<std::string> out;
+  for (const RunUpdate::Node& node : update.nodes) {
+    const bool known = unreachable_.contains(node.name);
+    if (!node.reachable && !known)
+      out.push_back(fmt::format("node {} does not answer: {}", node.name, node.detail));
+    if (node.reachable && known) out.push_back(fmt::format("node {} answers again", node.name));
+    if (node.reachable) unreachable_.erase(node.name);
+    else unreachable_.insert(node.name);
+  }
   return out;
 }
 

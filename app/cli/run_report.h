@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,8 @@ class RunStory {
   void begin(const RunContext& context);
   std::vector<Item> take(const RunUpdate& update);
   std::vector<Item> rest();  // epochs whose last step never came
+  // Nodes that do not answer any more, or again.
+  std::vector<std::string> nodeNotes(const RunUpdate& update);
   std::vector<Error> newErrors(const RunUpdate& update);
   std::int64_t lastStep() const { return lastStep_; }
   std::int64_t stepsPerEpoch() const { return perEpoch_; }
@@ -73,6 +76,7 @@ class RunStory {
   std::vector<EpochRow> known_;  // told, in order, with those of earlier runs
   std::vector<EpochRow> waiting_;
   std::vector<std::string> errors_;
+  std::set<std::string> unreachable_;  // nodes
   std::int64_t lastStep_ = 0, lastEpoch_ = 0, perEpoch_ = 0;
 };
 

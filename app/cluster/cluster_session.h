@@ -42,7 +42,7 @@ struct NodeInventory {
   std::string hostname, bootId, cpu, kernel, os, workdir, agentVersion;
   std::vector<std::string> cpuFlags, addresses, gpus;
   int cores = 0;
-  std::int64_t memoryBytes = 0, diskFreeBytes = 0;
+  std::int64_t memoryBytes = 0, memoryAvailable = 0, diskFreeBytes = 0;  // 0 unknown
   int agentPid = 0;
 };
 

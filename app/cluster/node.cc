@@ -37,6 +37,7 @@ NodeInventory fromReply(const node::v1::HandshakeReply& reply) {
   out.gpus.assign(from.gpus().begin(), from.gpus().end());
   out.cores = from.cores();
   out.memoryBytes = from.memory_bytes();
+  out.memoryAvailable = std::max<std::int64_t>(0, from.memory_available_bytes());
   out.diskFreeBytes = from.disk_free_bytes();
   out.agentPid = from.pid();
   return out;
@@ -307,6 +308,10 @@ void Node::run(const std::stop_token& end) {
       if (!served_ || onlyAPersonHelps) {
         Error error = status.error();
         if (error.node.empty()) error.node = name_;
+        const bool silent = error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded;
+        if (silent && error.next.empty())
+          error.next = spec_.has_ssh() ? fmt::format("see whether `ssh {}` works here", spec_.ssh().host())
+                                       : "look at agent.log in its workdir";
         {
           const std::lock_guard lock(mutex_);
           wanted_ = false;

@@ -25,7 +25,9 @@ Status makeFolders(const std::string& path, int mode) {
   }
   struct stat made {};
   if (::stat(path.c_str(), &made) != 0 || !S_ISDIR(made.st_mode)) {
-    return makeError(Code::kFailedPrecondition, "{} is not a folder", path);
+    Error error = makeError(Code::kFailedPrecondition, "{} is not a folder", path);
+    error.next = "choose another folder with --home";
+    return error;
   }
   return {};
 }

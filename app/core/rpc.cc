@@ -22,7 +22,10 @@ Error rpcError(const grpc::Status& status, const std::string& what, const std::s
       default: break;
     }
     error.what = what;
-    error.why = status.error_message();
+    error.why = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ? "no answer in time"
+                                                                          : status.error_message();
+    if (error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded)
+      error.next = "see whether the node and its agent answer: lockstep cluster check FILE";
   }
   if (error.node.empty()) error.node = node;
   return error;

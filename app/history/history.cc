@@ -11,6 +11,7 @@
 
 #include "app/history/run_store.h"
 #include "app/history/sqlite.h"
+#include "engine/base/clock.h"
 #include "engine/base/file.h"
 
 namespace lockstep::app {
@@ -139,6 +140,39 @@ Status History::add(const RunRow& row, const RunDocuments& documents) {
   return state_->changed(transaction.commit());
 }
 
+Result<std::unique_ptr<RunStore>> History::begin(const RunRow& row, const RunDocuments& documents) {
+  if (this->row(row.run).ok())
+    return makeError(Code::kAlreadyExists, "run {} stands in the history already", row.run);
+  LOCKSTEP_ASSIGN(auto store, openRunStore(state_->pathOf(row.run)));
+  LOCKSTEP_TRY(store->lockForRecording());
+  LOCKSTEP_TRY(add(row, documents));
+  return store;
+}
+
+Status History::expireAbandoned() {
+  std::vector<RunRow> launching;
+  {
+    Statement rows(*state_->database,
+                   fmt::format("SELECT {} FROM run WHERE phase=? AND NOT EXISTS (SELECT 1 FROM document "
+                               "WHERE document.run=run.run AND nodes<>'')",
+                               kColumns));
+    rows.bind(static_cast<int>(RunPhase::kLaunching));
+    while (rows.step()) launching.push_back(readRow(rows));
+    LOCKSTEP_TRY(rows.status());
+  }
+  for (RunRow& row : launching) {
+    const auto lock = lockRunStore(state_->pathOf(row.run));
+    if (!lock.ok()) continue;  // its launch is under way
+    row.phase = RunPhase::kExpired;
+    row.error = "its launch was never completed: the program that launched it ended";
+    row.finishedNs = wallNow();
+    const Status updated = update(row);
+    close(*lock);
+    LOCKSTEP_TRY(updated);
+  }
+  return {};
+}
+
 Status History::update(const RunRow& row) {
   return state_->changed(writeRow(*state_->database, "INSERT OR REPLACE", row));
 }
@@ -163,17 +197,29 @@ Status History::setNotes(const std::string& run, const std::string& notes) {
                              .run());
 }
 
+namespace {
+Error unknownRun(const std::string& run) {
+  Error error = makeError(Code::kNotFound, "there is no run \"{}\" in the history", run);
+  error.next = "`lockstep history list` shows what is there";
+  return error;
+}
+}  // namespace
+
 Result<RunRow> History::row(const std::string& run) const {
   Statement found(*state_->database, fmt::format("SELECT {} FROM run WHERE run=?", kColumns));
   if (found.bind(std::string_view(run)).step()) return readRow(found);
   LOCKSTEP_TRY(found.status());
-  return makeError(Code::kNotFound, "there is no run \"{}\" in the history", run);
+  return unknownRun(run);
 }
 
 Result<RunRow> History::find(const std::string& text) const {
   if (text == "last") {
     LOCKSTEP_ASSIGN(auto newest, list({}, 1));
-    if (newest.empty()) return makeError(Code::kNotFound, "the history has no runs yet");
+    if (newest.empty()) {
+      Error error = makeError(Code::kNotFound, "the history has no runs yet");
+      error.next = "`lockstep run SPEC --local 1` makes one";
+      return error;
+    }
     return newest.front();
   }
   if (auto whole = row(text); whole.ok()) return whole;
@@ -182,12 +228,14 @@ Result<RunRow> History::find(const std::string& text) const {
   found.bind(std::string_view(text));
   if (text.empty() || !found.step()) {
     LOCKSTEP_TRY(found.status());
-    Error error = makeError(Code::kNotFound, "there is no run \"{}\" in the history", text);
-    error.next = "`lockstep history list` shows what is there";
-    return error;
+    return unknownRun(text);
   }
   const RunRow first = readRow(found);
-  if (found.step()) return invalidArgument("more than one run begins with \"{}\"", text);
+  if (found.step()) {
+    Error error = invalidArgument("more than one run begins with \"{}\"", text);
+    error.next = "give more of its id; `lockstep history list` shows them";
+    return error;
+  }
   return first;
 }
 
@@ -196,7 +244,7 @@ Result<RunDocuments> History::documents(const std::string& run) const {
                   "SELECT spec,resolved,cluster,plan,prediction,nodes FROM document WHERE run=?");
   if (!found.bind(std::string_view(run)).step()) {
     LOCKSTEP_TRY(found.status());
-    return makeError(Code::kNotFound, "there is no run \"{}\" in the history", run);
+    return unknownRun(run);
   }
   return RunDocuments{found.text(0), found.text(1), found.text(2),
                       found.text(3), found.text(4), found.text(5)};

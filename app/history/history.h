@@ -117,8 +117,15 @@ class RunStore {
   Result<std::vector<Span>> read(const std::string& series, double from, double to,
                                  int maxPoints) const;
   Result<std::vector<Point>> readAll(const std::string& series) const;
-  // Newest `limit` lines whose id is below `before` (0: no bound), oldest first. `rank` < -1: all.
-  struct LogFilter { std::string node; int rank = -2; std::string contains; std::int64_t after = 0; };
+  // Newest `limit` lines whose id is above `after` and below `before` (0: no bound), or the oldest;
+  // in order. `rank` < -1: all.
+  struct LogFilter {
+    std::string node;
+    int rank = -2;
+    std::string contains;
+    std::int64_t after = 0;
+    bool oldestFirst = false;
+  };
   Result<std::vector<LogRow>> logs(const LogFilter& filter, std::int64_t before, int limit) const;
   std::vector<EpochRow> epochs() const;
   std::vector<Error> errors() const;
@@ -139,6 +146,11 @@ class History {
   History& operator=(const History&) = delete;
 
   Status add(const RunRow& row, const RunDocuments& documents);
+  // As add, and the run's store, which was locked before anyone could see the row: whoever launches
+  // keeps it until it has said in the documents where the run is.
+  Result<std::unique_ptr<RunStore>> begin(const RunRow& row, const RunDocuments& documents);
+  // Launches whose process ended before it could say where the run is: they are EXPIRED from now on.
+  Status expireAbandoned();
   Status update(const RunRow& row);                 // the whole row, by its id
   Status setDocuments(const std::string& run, const RunDocuments& documents);
   Status setNotes(const std::string& run, const std::string& notes);

@@ -370,9 +370,10 @@ Result<std::vector<Point>> RunStore::readAll(const std::string& series) const {
 Result<std::vector<LogRow>> RunStore::logs(const LogFilter& filter, std::int64_t before,
                                            int limit) const {
   Statement rows(*state_->database,
-                 "SELECT id, wall, node, rank, text FROM log WHERE (?1='' OR node=?1) AND "
-                 "(?2<-1 OR rank=?2) AND (?3='' OR instr(lower(text), lower(?3))>0) AND id>?4 AND "
-                 "(?5=0 OR id<?5) ORDER BY id DESC LIMIT ?6");
+                 fmt::format("SELECT id, wall, node, rank, text FROM log WHERE (?1='' OR node=?1) AND "
+                             "(?2<-1 OR rank=?2) AND (?3='' OR instr(lower(text), lower(?3))>0) AND "
+                             "id>?4 AND (?5=0 OR id<?5) ORDER BY id {} LIMIT ?6",
+                             filter.oldestFirst ? "ASC" : "DESC"));
   rows.bind(std::string_view(filter.node))
       .bind(filter.rank)
       .bind(std::string_view(filter.contains))
@@ -384,7 +385,7 @@ Result<std::vector<LogRow>> RunStore::logs(const LogFilter& filter, std::int64_t
     out.push_back({rows.integer(0), rows.integer(1), rows.text(2),
                    static_cast<int>(rows.integer(3)), rows.text(4)});
   LOCKSTEP_TRY(rows.status());
-  std::reverse(out.begin(), out.end());
+  if (!filter.oldestFirst) std::reverse(out.begin(), out.end());
   return out;
 }
 

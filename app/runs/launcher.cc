@@ -3,7 +3,10 @@
 #include <grpcpp/channel.h>
 
 #include <algorithm>
+#include <array>
+#include <condition_variable>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -23,6 +26,8 @@ namespace {
 
 constexpr std::chrono::seconds kPrepareLimit{20};
 constexpr std::chrono::seconds kCommitLimit{20};
+constexpr std::chrono::seconds kFindLimit{5};
+constexpr std::chrono::seconds kCleanUpLimit{3};  // of a node that may not answer at all
 
 std::string newRunId() {
   std::random_device random;
@@ -50,6 +55,42 @@ struct Party {
   std::map<std::string, std::string> data;  // once prepared: "train.images" → SHA-256 of what is there
 };
 
+using Stage = LaunchProgress::Stage;
+using Tell = std::function<void(const LaunchProgress&)>;
+
+// Tells which nodes a stage still waits for, from a thread of its own, until it is destroyed.
+class Awaiting {
+ public:
+  Awaiting(Stage stage, std::vector<std::string> nodes, const Tell& tell)
+      : progress_{stage, std::move(nodes), 0}, tell_(tell) {
+    tell_(progress_);
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  }
+  void came(const std::string& node) {
+    const std::lock_guard lock(mutex_);
+    std::erase(progress_.awaited, node);
+  }
+
+ private:
+  void run(const std::stop_token& stop) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::unique_lock lock(mutex_);
+    for (int seconds = 2;; seconds += seconds < 5 ? 3 : 5) {
+      progress_.seconds = seconds;
+      if (wake_.wait_until(lock, stop, begin + std::chrono::seconds(seconds),
+                           [&] { return stop.stop_requested(); }))
+        return;
+      if (!progress_.awaited.empty()) tell_(progress_);
+    }
+  }
+
+  LaunchProgress progress_;  // mutex_
+  const Tell& tell_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;
+};
+
 // What Launch and MeasuredPreview do on their threads.
 class Work {
  public:
@@ -59,25 +100,29 @@ class Work {
       access_.push_back(&session.access(i));  // on the inbox's thread: nodes don't come and go
   }
 
-  std::function<void(const std::string&)> progress = [](const std::string&) {};
+  Tell progress = [](const LaunchProgress&) {};
 
   // Connects the nodes that have ranks and predicts, measured where asked.
   Result<Preview> preview(std::stop_token stop) {
     LOCKSTEP_ASSIGN(Preview rough, makePreview(request_, {}, nullptr));
     findParties(rough);
-    progress(fmt::format("connecting {} nodes", parties_.size()));
+    LOCKSTEP_TRY(connectAll(stop));
     std::vector<HostFacts> hosts;
-    for (Party& party : parties_) {
-      LOCKSTEP_ASSIGN(party.inventory, party.access->waitConnected(stop));
-      hosts.push_back({party.name, party.inventory.bootId, party.inventory.cores});
+    for (const Party& party : parties_) {
+      hosts.push_back({party.name, party.inventory.bootId, party.inventory.cores,
+                       party.inventory.memoryAvailable});
     }
     LOCKSTEP_ASSIGN(Preview plain, makePreview(request_, hosts, nullptr));
     if (!request_.measure) return plain;
-    progress("measuring what the plan costs on " + parties_.front().name);
-    auto cost = measureCosts(plain, request_, *parties_.front().access, parties_.front().inventory,
-                             home_, stop);
+    auto cost = [&] {
+      const Awaiting awaiting(Stage::kMeasuring, {parties_.front().name}, progress);
+      return measureCosts(plain, request_, *parties_.front().access, parties_.front().inventory,
+                          home_, stop);
+    }();
     if (!cost.ok()) {
-      if (cost.error().code == Code::kCancelled) return cost.error();
+      // A node that does not answer will not prepare either.
+      if (cost.error().code == Code::kCancelled || cost.error().code == Code::kUnavailable)
+        return cost.error();
       plain.remarks.push_back("the costs could not be measured: " + cost.error().text());
       return plain;
     }
@@ -95,7 +140,7 @@ class Work {
                                                          : request_.clusterYaml;
     documents.plan = preview.planText;
     documents.prediction = predictionJson(preview);
-    LOCKSTEP_TRY(history->add(row, documents));
+    LOCKSTEP_ASSIGN(const auto held, history->begin(row, documents));
 
     // Where the run is stands in the history before it can begin, so that whoever comes after this
     // process finds it.
@@ -105,8 +150,14 @@ class Work {
       started = history->setDocuments(run, documents);
     }
     if (started.ok()) {
-      started = commit(run);
-      if (!started.ok()) endCommitted(run);
+      started = commit(run, stop);
+      if (!started.ok() && !endCommitted(run).ok()) {
+        // It may be under way where nobody answers now: it stays findable.
+        started.error().next = fmt::format(
+            "it may have begun; `lockstep kill {}` ends it once node {} answers again", run,
+            parties_.front().name);
+        return started.error();
+      }
     }
     if (!started.ok()) {
       removePrepared(run);
@@ -122,6 +173,38 @@ class Work {
   }
 
  private:
+  Status connectAll(std::stop_token stop) {
+    Awaiting awaiting(Stage::kConnecting, names(), progress);
+    std::stop_source others;  // one that fails ends the wait for all
+    const std::stop_callback passOn(stop, [&others] { others.request_stop(); });
+    std::vector<Status> came(parties_.size());
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t i = 0; i < parties_.size(); ++i)
+        threads.emplace_back([&, i] {
+          Party& party = parties_[i];
+          auto inventory = party.access->waitConnected(others.get_token());
+          if (inventory.ok()) {
+            party.inventory = std::move(*inventory);
+            awaiting.came(party.name);
+          } else {
+            came[i] = inventory.status();
+            others.request_stop();
+          }
+        });
+    }
+    for (const Status& status : came)
+      if (!status.ok() && status.code() != Code::kCancelled) return status;
+    for (Status& status : came) LOCKSTEP_TRY(std::move(status));
+    return {};
+  }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    for (const Party& party : parties_) out.push_back(party.name);
+    return out;
+  }
+
   std::string nodesJson() const {
     nlohmann::json nodes = nlohmann::json::array();
     for (const Party& party : parties_) {
@@ -206,7 +289,8 @@ class Work {
       peerAddress = reply.peer_address();
     }
     grpc::ClientContext context;
-    setLimit(context, kPrepareLimit);
+    setLimit(context, kFindLimit);
+    const CancelOnStop cancel(context, stop);
     node::v1::FindRunRequest find;
     find.set_run(request.run());
     find.set_node(party.name);
@@ -249,15 +333,12 @@ class Work {
   }
 
   Status prepareAll(const std::string& run, const Preview& preview, std::stop_token stop) {
-    progress(fmt::format("preparing {} nodes", parties_.size()));
     std::vector<node::v1::PrepareRequest> requests;
     for (const Party& party : parties_) requests.push_back(requestFor(party, run, preview));
     if (parties_.size() > 1) {
-      std::vector<std::string> names;
-      for (const Party& party : parties_) names.push_back(party.name);
-      LOCKSTEP_ASSIGN(const auto identities, makeRunIdentities(run, 1, names));
+      LOCKSTEP_ASSIGN(const auto identities, makeRunIdentities(run, 1, names()));
       for (std::size_t i = 0; i < parties_.size(); ++i) {
-        const RunIdentity& identity = identities.at(names[i]);
+        const RunIdentity& identity = identities.at(parties_[i].name);
         auto* tls = requests[i].mutable_tls();
         tls->set_ca_pem(identity.caPem);
         tls->set_certificate_pem(identity.certificatePem);
@@ -266,15 +347,18 @@ class Work {
     }
     // The coordinator first: the others are told where they join it.
     std::string address;
+    Awaiting awaiting(Stage::kPreparing, names(), progress);
     LOCKSTEP_TRY(prepare(parties_.front(), requests.front(), address, stop));
+    awaiting.came(parties_.front().name);
     std::vector<Status> prepared(parties_.size());
     {
       std::vector<std::jthread> threads;
       for (std::size_t i = 1; i < parties_.size(); ++i) {
         requests[i].set_coordinator_address(address);
-        threads.emplace_back([this, i, &requests, &prepared, &stop] {
+        threads.emplace_back([this, i, &requests, &prepared, &awaiting, &stop] {
           std::string unused;
           prepared[i] = prepare(parties_[i], requests[i], unused, stop);
+          if (prepared[i].ok()) awaiting.came(parties_[i].name);
         });
       }
     }
@@ -284,13 +368,14 @@ class Work {
     return {};
   }
 
-  Status commit(const std::string& run) {
-    progress("starting");
+  Status commit(const std::string& run, std::stop_token stop) {
+    const Awaiting awaiting(Stage::kStarting, {parties_.front().name}, progress);
     LOCKSTEP_ASSIGN(const auto channel, parties_.front().access->supervisor(parties_.front().socket));
     const auto stub = node::v1::Supervisor::NewStub(channel);
     grpc::ClientContext context;
     setLimit(context, kCommitLimit);
     context.set_wait_for_ready(true);
+    const CancelOnStop cancel(context, stop);
     node::v1::CommitRequest commit;
     commit.set_run(run);
     commit.set_generation(1);
@@ -300,34 +385,38 @@ class Work {
   }
 
   // A Commit whose answer was lost may have started the run: told as failed, it must not go on.
-  void endCommitted(const std::string& run) {
-    const auto channel = parties_.front().access->supervisor(parties_.front().socket);
-    if (!channel.ok()) return;
-    const auto stub = node::v1::Supervisor::NewStub(*channel);
+  Status endCommitted(const std::string& run) {
+    const Awaiting awaiting(Stage::kEnding, {parties_.front().name}, progress);
+    LOCKSTEP_ASSIGN(const auto channel, parties_.front().access->supervisor(parties_.front().socket));
+    const auto stub = node::v1::Supervisor::NewStub(channel);
     grpc::ClientContext context;
     setLimit(context, std::chrono::seconds(10));
+    context.set_wait_for_ready(true);  // the connection may be what was lost
     node::v1::KillRequest kill;
     kill.set_run(run);
     kill.set_generation(1);
     node::v1::KillReply reply;
-    (void)stub->Kill(&context, kill, &reply);
+    return rpcStatus(stub->Kill(&context, kill, &reply), "the run could not be killed",
+                     parties_.front().name);
   }
 
-  // Best effort; what cannot be reached expires by itself.
+  // Best effort, everywhere at once; what cannot be reached expires by itself.
   void removePrepared(const std::string& run) {
-    for (Party& party : parties_) {
-      auto channel = party.access == nullptr ? Result<std::shared_ptr<grpc::Channel>>(
-                                                   makeError(Code::kUnavailable, "not connected"))
-                                             : party.access->agent();
-      if (!channel.ok() || party.socket.empty()) continue;
-      const auto stub = node::v1::Agent::NewStub(*channel);
-      grpc::ClientContext context;
-      setLimit(context, std::chrono::seconds(10));
-      node::v1::RemoveRunRequest remove;
-      remove.set_run(run);
-      remove.set_node(party.name);
-      node::v1::RemoveRunReply reply;
-      (void)stub->RemoveRun(&context, remove, &reply);
+    std::vector<std::jthread> threads;
+    for (const Party& party : parties_) {
+      if (party.socket.empty()) continue;
+      threads.emplace_back([&run, &party] {
+        const auto channel = party.access->agent();
+        if (!channel.ok()) return;
+        const auto stub = node::v1::Agent::NewStub(*channel);
+        grpc::ClientContext context;
+        setLimit(context, kCleanUpLimit);
+        node::v1::RemoveRunRequest remove;
+        remove.set_run(run);
+        remove.set_node(party.name);
+        node::v1::RemoveRunReply reply;
+        (void)stub->RemoveRun(&context, remove, &reply);
+      });
     }
   }
 
@@ -338,6 +427,15 @@ class Work {
 };
 
 }  // namespace
+
+std::string LaunchProgress::text() const {
+  constexpr std::array<std::string_view, 5> kStages = {"connecting", "measuring", "preparing",
+                                                       "starting", "ending what may have begun"};
+  const std::string_view doing = kStages[static_cast<std::size_t>(stage)];
+  const std::string nodes = fmt::format("{}", fmt::join(awaited, ", "));
+  return seconds == 0 ? fmt::format("{}: {}", doing, nodes)
+                      : fmt::format("{}: waiting for {} since {} s", doing, nodes, seconds);
+}
 
 struct Launch::State {
   State(LaunchRequest request, ClusterSession& session, const Home& home)
@@ -353,8 +451,8 @@ Launch::Launch(LaunchRequest request, ClusterSession& session, const Home& home,
     : state_(std::make_unique<State>(std::move(request), session, home)) {
   session.connect();
   const std::weak_ptr<void> owner = state_->alive;
-  state_->work.progress = [&inbox, owner, tell = observer.onProgress](const std::string& text) {
-    if (tell) inbox.post(owner, [tell, text] { tell(text); });
+  state_->work.progress = [&inbox, owner, tell = observer.onProgress](const LaunchProgress& progress) {
+    if (tell) inbox.post(owner, [tell, progress] { tell(progress); });
   };
   state_->thread = std::jthread([state = state_.get(), &inbox, owner,
                                  done = observer.onDone](std::stop_token stop) {

@@ -3,9 +3,11 @@
 // Nothing half-started stays: on failure or cancel what was prepared expires or is removed.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "app/cluster/cluster_session.h"
 #include "app/history/history.h"
@@ -14,8 +16,18 @@
 
 namespace lockstep::app {
 
+// What a launch is about, and for which nodes it waits; told when a stage begins and every few
+// seconds while it lasts.
+struct LaunchProgress {
+  enum class Stage : std::uint8_t { kConnecting, kMeasuring, kPreparing, kStarting, kEnding };
+  Stage stage = Stage::kConnecting;  // kEnding: what may have begun is ended again
+  std::vector<std::string> awaited;  // nodes
+  int seconds = 0;                   // since when
+  std::string text() const;          // "preparing: waiting for n2, n3 since 5 s"
+};
+
 struct LaunchObserver {
-  std::function<void(const std::string& text)> onProgress;       // "preparing 3 nodes"
+  std::function<void(const LaunchProgress&)> onProgress;
   std::function<void(Result<std::string>)> onDone;                // run id, or why not. Once.
 };
 

@@ -31,7 +31,7 @@ std::string mebibytes(std::int64_t bytes) {
 }
 std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); }
 
-void addRemarks(Preview& preview) {
+void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts) {
   std::map<std::string, int> ranksOf;
   for (const auto& device : preview.cluster.devices) ranksOf[device.host] += device.threads;
   for (const auto& host : preview.cluster.hosts)
@@ -40,6 +40,25 @@ void addRemarks(Preview& preview) {
           "{} compute threads share the {} cores of one host, so a step takes longer than on hosts of "
           "their own",
           threads, host.cores));
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> memory;  // host → needed, available
+  for (const HostFacts& facts : hosts) {
+    if (facts.memoryAvailable <= 0) continue;
+    auto& [needed, available] = memory.try_emplace(facts.host, 0, facts.memoryAvailable).first->second;
+    for (const RankPreview& rank : preview.ranks)
+      if (rank.node == facts.node) needed += rank.totalBytes();
+    available = std::min(available, facts.memoryAvailable);
+  }
+  for (const HostFacts& facts : hosts) {
+    const auto host = memory.find(facts.host);
+    if (host == memory.end()) continue;
+    const auto [needed, available] = host->second;
+    if (needed > available)
+      preview.remarks.push_back(
+          fmt::format("the ranks on the host of node {} need {} of memory, {} are available there: "
+                      "the node will refuse the run",
+                      facts.node, mebibytes(needed), mebibytes(available)));
+    memory.erase(host);
+  }
   const auto [least, most] = std::minmax_element(
       preview.ranks.begin(), preview.ranks.end(),
       [](const RankPreview& a, const RankPreview& b) { return a.samples < b.samples; });
@@ -109,7 +128,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     row.optimizer = spent.optimizer;
     out.ranks.push_back(std::move(row));
   }
-  addRemarks(out);
+  addRemarks(out, hosts);
   return out;
 }
 

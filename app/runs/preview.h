@@ -23,6 +23,7 @@ struct HostFacts {           // of a node, from its agent's inventory
   std::string node;
   std::string host;          // boot id: nodes with one boot id are one host
   int cores = 1;
+  std::int64_t memoryAvailable = 0;  // bytes; 0 unknown
 };
 
 struct LaunchRequest {

@@ -30,6 +30,7 @@ constexpr std::size_t kMostQueued = 4096;
 constexpr std::size_t kMostUnkept = 2'000'000;  // points and lines the history could not take yet
 constexpr auto kKept = 250ms;            // at least between two writes to the history
 constexpr auto kAgain = 500ms;           // after one that failed
+constexpr int kPage = 10000;             // log lines told at once
 
 std::size_t sizeOf(const RunBatch& batch) {
   std::size_t out = batch.logs.size() + batch.epochs.size() + batch.errors.size() +
@@ -155,7 +156,9 @@ void Recorder::State::follow(const RunNode& node, std::uint64_t after, std::stop
 void Recorder::State::finish(History& history, RecordBook& book, bool kept,
                              const std::stop_token& stop) {
   const RunPhase phase = book.row().phase;
-  if (phase == RunPhase::kSucceeded || phase == RunPhase::kStopped) {
+  // The hash of its weights says that there is a model: a run ended by force has none.
+  if ((phase == RunPhase::kSucceeded || phase == RunPhase::kStopped) &&
+      !book.row().figures.weightsSha256.empty()) {
     auto model = downloadModel(run, nodes.front(), home, stop);
     if (model.ok()) {
       book.setModelFile(*model);
@@ -285,10 +288,20 @@ void Recorder::State::read(History& history, RunStore& store, const std::stop_to
       update.series.push_back(std::move(series));
     }
     RunStore::LogFilter filter;
-    filter.after = lastLog;
-    if (auto logs = store.logs(filter, 0, 10000); logs.ok() && !logs->empty()) {
+    filter.oldestFirst = true;
+    for (;;) {  // page by page, however far behind
+      filter.after = lastLog;
+      auto logs = store.logs(filter, 0, kPage);
+      if (!logs.ok() || logs->empty()) break;
       lastLog = logs->back().id;
-      update.logs = std::move(*logs);
+      const bool more = logs->size() == static_cast<std::size_t>(kPage) && !stop.stop_requested();
+      if (!more) {
+        update.logs = std::move(*logs);
+        break;
+      }
+      RunUpdate page;
+      page.logs = std::move(*logs);
+      post(std::move(page));
     }
     const auto allEpochs = store.epochs();
     update.epochs.assign(allEpochs.begin() + static_cast<std::ptrdiff_t>(std::min(epochs, allEpochs.size())),

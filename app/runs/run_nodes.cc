@@ -19,11 +19,18 @@ Result<std::vector<RunNode>> runNodes(const std::string& text, const ClusterSess
       RunNode node;
       node.name = item["node"].get<std::string>();
       node.access = session.access(node.name);
-      if (node.access == nullptr)
-        return makeError(Code::kNotFound, "the cluster has no node \"{}\", where the run was", node.name);
+      if (node.access == nullptr) {
+        Error error = makeError(Code::kNotFound, "the cluster has no node \"{}\", where the run was", node.name);
+        error.next = "use the cluster the run was launched on";
+        return error;
+      }
       out.push_back(std::move(node));
     }
-  if (out.empty()) return makeError(Code::kNotFound, "it is not known on which nodes the run was");
+  if (out.empty()) {
+    Error error = makeError(Code::kNotFound, "it is not known on which nodes the run was");
+    error.next = "its launch was not completed: launch it again";
+    return error;
+  }
   return out;
 }
 
@@ -40,8 +47,11 @@ Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, cons
   request.set_node(node.name);
   node::v1::RunOnNode found;
   LOCKSTEP_TRY(rpcStatus(stub->FindRun(&context, request, &found), "cannot ask for the run", node.name));
-  if (found.socket().empty())
-    return makeError(Code::kUnavailable, "nothing on node {} speaks for the run", node.name);
+  if (found.socket().empty()) {
+    Error error = makeError(Code::kUnavailable, "nothing on node {} speaks for the run", node.name);
+    error.next = "look at agent.log in the workdir of that node";
+    return error;
+  }
   return node.access->supervisor(found.socket());
 }
 
@@ -72,8 +82,10 @@ Result<std::string> downloadModel(const std::string& run, const RunNode& node, c
   Status fetched = rpcStatus(reader->Finish(), "cannot fetch the trained model", node.name);
   file.close();
   if (fetched.ok() && !file) fetched = systemError(ENOSPC, "cannot write " + temporary);
-  if (fetched.ok() && hash.hex() != expected)
+  if (fetched.ok() && hash.hex() != expected) {
     fetched = makeError(Code::kDataLoss, "the trained model was damaged on its way from {}", node.name);
+    fetched.error().next = "it is still on the node, in the run's folder";
+  }
   if (fetched.ok()) {
     std::filesystem::rename(temporary, path, error);
     if (!error) return path;

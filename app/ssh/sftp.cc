@@ -255,9 +255,12 @@ class SftpClient::Impl {
       if (stop_.stop_requested()) return makeError(Code::kCancelled, "the copy was cancelled");
       const auto left =
           std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-      if (left <= 0)
-        return makeError(Code::kDeadlineExceeded, "SFTP made no progress for {} ms",
+      if (left <= 0) {
+        Error error = makeError(Code::kDeadlineExceeded, "SFTP made no progress for {} ms",
                          timeout_.count());
+        error.next = "check the network to the node, then connect again";
+        return error;
+      }
       pollfd fds[] = {
           {stream_.get(), static_cast<short>(POLLIN | (sent_ < out_.size() ? POLLOUT : 0)), 0},
           {wake_.fd(), POLLIN, 0}};

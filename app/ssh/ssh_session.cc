@@ -277,9 +277,12 @@ class SshSession::Impl {
       const std::string where = fmt::format("{} port {}", config_.hostname, config_.port);
       if (gaveUp_ == Code::kCancelled)
         return makeError(Code::kCancelled, "connecting to {} was cancelled", where);
-      if (gaveUp_ == Code::kDeadlineExceeded)
-        return makeError(Code::kDeadlineExceeded, "{} answers, but not as an SSH server in time",
+      if (gaveUp_ == Code::kDeadlineExceeded) {
+        Error error = makeError(Code::kDeadlineExceeded, "{} answers, but not as an SSH server in time",
                          where);
+        error.next = "check the port; an sshd that is overloaded answers later";
+        return error;
+      }
       return lost(Code::kUnavailable, fmt::format("no SSH session with {}", where));
     }
     keyExchanged_ = true;

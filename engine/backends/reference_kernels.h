@@ -32,16 +32,44 @@ inline double geluGrad(double dy, double x) {
 
 }  // namespace elementwise
 
+// Neighbouring outputs are computed together, kTogether at most, so that the inner loops run along
+// memory. Each output is still one sum in f64, of its terms in the order that the definition writes
+// them, whatever its neighbours: grouping outputs changes no bit.
+inline constexpr std::int64_t kTogether = 64;
+
+// Calls f(first, count) for the groups of n neighbours.
+template <typename F>
+void forGroups(std::int64_t n, F f) {
+  for (std::int64_t first = 0; first < n; first += kTogether)
+    f(first, std::min(kTogether, n - first));
+}
+
+// sums[i] += x·row[i].
+template <typename T>
+void addScaled(std::int64_t n, T x, const T* __restrict row, double* __restrict sums) {
+  const double factor = static_cast<double>(x);
+  for (std::int64_t i = 0; i < n; ++i) sums[i] += factor * static_cast<double>(row[i]);
+}
+
+// y[n,o] = bias[o] + Σ_k a[n,k]·b[k,o], k ascending.
 template <typename T>
 void matmul(const MatmulShape& s, const T* a, const T* b, const T* bias, T* y) {
   for (std::int64_t n = 0; n < s.n; ++n)
-    for (std::int64_t o = 0; o < s.o; ++o) {
-      double sum = bias ? static_cast<double>(bias[o]) : 0.0;
-      for (std::int64_t k = 0; k < s.k; ++k)
-        sum += static_cast<double>(a[s.ta ? k * s.n + n : n * s.k + k]) *
-               static_cast<double>(b[s.tb ? o * s.k + k : k * s.o + o]);
-      y[n * s.o + o] = static_cast<T>(s.relu ? elementwise::relu(sum) : sum);
-    }
+    forGroups(s.o, [&](std::int64_t first, std::int64_t count) {
+      double sums[kTogether];
+      for (std::int64_t i = 0; i < count; ++i)
+        sums[i] = bias ? static_cast<double>(bias[first + i]) : 0.0;
+      const auto at = [&](std::int64_t k) { return a[s.ta ? k * s.n + n : n * s.k + k]; };
+      if (s.tb) {
+        for (std::int64_t i = 0; i < count; ++i)
+          for (std::int64_t k = 0; k < s.k; ++k)
+            sums[i] += static_cast<double>(at(k)) * static_cast<double>(b[(first + i) * s.k + k]);
+      } else {
+        for (std::int64_t k = 0; k < s.k; ++k) addScaled(count, at(k), b + k * s.o + first, sums);
+      }
+      for (std::int64_t i = 0; i < count; ++i)
+        y[n * s.o + first + i] = static_cast<T>(s.relu ? elementwise::relu(sums[i]) : sums[i]);
+    });
 }
 
 template <typename T>
@@ -53,39 +81,48 @@ void reduceRows(std::int64_t rows, std::int64_t columns, const T* x, T* y) {
   }
 }
 
-// Calls f(index in x, index of the tap in w, both without channels) for the taps of output pixel
-// (b, oy, ox) that lie inside the image.
-template <typename F>
-void forTaps(const ConvShape& s, std::int64_t b, std::int64_t oy, std::int64_t ox, F f) {
-  for (std::int64_t ky = 0; ky < s.kh; ++ky)
-    for (std::int64_t kx = 0; kx < s.kw; ++kx) {
-      const std::int64_t iy = oy * s.stride - s.pad + ky, ix = ox * s.stride - s.pad + kx;
-      if (iy < 0 || iy >= s.h || ix < 0 || ix >= s.w) continue;
-      f((b * s.h + iy) * s.w + ix, ky * s.kw + kx);
-    }
+struct Range {
+  std::int64_t begin, end;
+};
+// The taps of a filter `size` long that lie inside an image `length` long, for output `at`.
+inline Range tapsInside(std::int64_t at, std::int64_t stride, std::int64_t pad, std::int64_t size,
+                        std::int64_t length) {
+  const std::int64_t origin = at * stride - pad;
+  return {std::max<std::int64_t>(0, -origin), std::min(size, length - origin)};
+}
+// The outputs, of `count`, for which tap `tap` lies inside.
+inline Range outputsInside(std::int64_t tap, std::int64_t stride, std::int64_t pad,
+                           std::int64_t length, std::int64_t count) {
+  const std::int64_t before = std::max<std::int64_t>(0, pad - tap);
+  const std::int64_t room = length + pad - tap;
+  return {(before + stride - 1) / stride,
+          room > 0 ? std::min(count, (room + stride - 1) / stride) : 0};
 }
 
-// Calls f(b, oy, ox, index of the pixel) for the output pixels.
-template <typename F>
-void forPixels(const ConvShape& s, F f) {
-  for (std::int64_t b = 0, i = 0; b < s.b; ++b)
-    for (std::int64_t oy = 0; oy < s.oh; ++oy)
-      for (std::int64_t ox = 0; ox < s.ow; ++ox, ++i) f(b, oy, ox, i);
-}
-
+// y[b,oy,ox,o] = bias[o] + Σ_ky Σ_kx Σ_c x[b,iy,ix,c]·w[ky,kx,c,o], iy = oy·stride − pad + ky, ix
+// alike; all ascending, ky outermost.
 template <typename T>
 void conv2d(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
-  forPixels(s, [&](std::int64_t b, std::int64_t oy, std::int64_t ox, std::int64_t pixel) {
-    for (std::int64_t o = 0; o < s.o; ++o) {
-      double sum = bias ? static_cast<double>(bias[o]) : 0.0;
-      forTaps(s, b, oy, ox, [&](std::int64_t at, std::int64_t tap) {
-        for (std::int64_t c = 0; c < s.c; ++c)
-          sum += static_cast<double>(x[at * s.c + c]) *
-                 static_cast<double>(w[(tap * s.c + c) * s.o + o]);
-      });
-      y[pixel * s.o + o] = static_cast<T>(s.relu ? elementwise::relu(sum) : sum);
-    }
-  });
+  for (std::int64_t b = 0; b < s.b; ++b)
+    for (std::int64_t oy = 0; oy < s.oh; ++oy)
+      for (std::int64_t ox = 0; ox < s.ow; ++ox, y += s.o) {
+        const Range rows = tapsInside(oy, s.stride, s.pad, s.kh, s.h);
+        const Range columns = tapsInside(ox, s.stride, s.pad, s.kw, s.w);
+        forGroups(s.o, [&](std::int64_t first, std::int64_t count) {
+          double sums[kTogether];
+          for (std::int64_t i = 0; i < count; ++i)
+            sums[i] = bias ? static_cast<double>(bias[first + i]) : 0.0;
+          for (std::int64_t ky = rows.begin; ky < rows.end; ++ky)
+            for (std::int64_t kx = columns.begin; kx < columns.end; ++kx) {
+              const std::int64_t iy = oy * s.stride - s.pad + ky, ix = ox * s.stride - s.pad + kx;
+              const T* pixel = x + ((b * s.h + iy) * s.w + ix) * s.c;
+              const T* tap = w + (ky * s.kw + kx) * s.c * s.o + first;
+              for (std::int64_t c = 0; c < s.c; ++c) addScaled(count, pixel[c], tap + c * s.o, sums);
+            }
+          for (std::int64_t i = 0; i < count; ++i)
+            y[first + i] = static_cast<T>(s.relu ? elementwise::relu(sums[i]) : sums[i]);
+        });
+      }
 }
 
 // Gathers, for every input pixel, the output pixels it took part in.
@@ -111,21 +148,27 @@ void conv2dInputGrad(const ConvShape& s, const T* dy, const T* w, T* dx) {
         }
 }
 
+// dw[ky,kx,c,o] = Σ_b Σ_oy Σ_ox x[b,iy,ix,c]·dy[b,oy,ox,o], iy and ix as in conv2d; all ascending, b
+// outermost.
 template <typename T>
 void conv2dWeightGrad(const ConvShape& s, const T* x, const T* dy, T* dw) {
   for (std::int64_t ky = 0; ky < s.kh; ++ky)
-    for (std::int64_t kx = 0; kx < s.kw; ++kx)
-      for (std::int64_t c = 0; c < s.c; ++c)
-        for (std::int64_t o = 0; o < s.o; ++o) {
-          double sum = 0;
-          forPixels(s, [&](std::int64_t b, std::int64_t oy, std::int64_t ox, std::int64_t pixel) {
-            const std::int64_t iy = oy * s.stride - s.pad + ky, ix = ox * s.stride - s.pad + kx;
-            if (iy < 0 || iy >= s.h || ix < 0 || ix >= s.w) return;
-            sum += static_cast<double>(x[((b * s.h + iy) * s.w + ix) * s.c + c]) *
-                   static_cast<double>(dy[pixel * s.o + o]);
-          });
-          dw[((ky * s.kw + kx) * s.c + c) * s.o + o] = static_cast<T>(sum);
-        }
+    for (std::int64_t kx = 0; kx < s.kw; ++kx) {
+      const Range rows = outputsInside(ky, s.stride, s.pad, s.h, s.oh);
+      const Range columns = outputsInside(kx, s.stride, s.pad, s.w, s.ow);
+      for (std::int64_t c = 0; c < s.c; ++c, dw += s.o)
+        forGroups(s.o, [&](std::int64_t first, std::int64_t count) {
+          double sums[kTogether] = {};
+          for (std::int64_t b = 0; b < s.b; ++b)
+            for (std::int64_t oy = rows.begin; oy < rows.end; ++oy)
+              for (std::int64_t ox = columns.begin; ox < columns.end; ++ox) {
+                const std::int64_t iy = oy * s.stride - s.pad + ky, ix = ox * s.stride - s.pad + kx;
+                addScaled(count, x[((b * s.h + iy) * s.w + ix) * s.c + c],
+                          dy + ((b * s.oh + oy) * s.ow + ox) * s.o + first, sums);
+              }
+          for (std::int64_t i = 0; i < count; ++i) dw[first + i] = static_cast<T>(sums[i]);
+        });
+    }
 }
 
 // Calls f(index of the output element, index of its first maximum in x).

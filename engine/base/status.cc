@@ -29,6 +29,19 @@ Code codeOfErrno(int errnum) {
   }
 }
 
+std::string_view nextOfErrno(int errnum) {
+  switch (errnum) {
+    case ENOENT: case ENOTDIR: return "check that path";
+    case EACCES: case EPERM: return "check who owns it and its permissions";
+    case EROFS: return "choose a place that can be written";
+    case ENOSPC: case EDQUOT: return "free space there";
+    case ENOMEM: return "free memory";
+    case EMFILE: case ENFILE: return "raise the limit of open files (ulimit -n)";
+    case EIO: return "check the disk";
+    default: return {};
+  }
+}
+
 }  // namespace
 
 std::string_view codeName(Code code) { return kCodeNames[static_cast<std::size_t>(code)]; }
@@ -61,6 +74,7 @@ Error systemError(int errnum, std::string what) {
   error.what = std::move(what);
   std::array<char, 128> buffer{};
   error.why = strerror_r(errnum, buffer.data(), buffer.size());
+  error.next = nextOfErrno(errnum);
   return error;
 }
 

@@ -94,7 +94,7 @@ template <typename... Args>
 Error invalidArgument(fmt::format_string<Args...> what, Args&&... args) {
   return makeError(Code::kInvalidArgument, what, std::forward<Args>(args)...);
 }
-Error systemError(int errnum, std::string what);  // code and `why` from errno
+Error systemError(int errnum, std::string what);  // code, `why`, `next` from errno
 
 [[noreturn]] void checkFailed(const char* file, int line, const char* condition,
                               const std::string& message);

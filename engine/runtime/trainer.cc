@@ -129,6 +129,7 @@ class Training {
     return data::stepsPerEpoch(trainData_.size(), plan_.globalBatch);
   }
   std::int64_t lastStep() const {
+    if (options_.epochs == 0) return options_.maxSteps;
     const std::int64_t all = options_.epochs * epochSteps();
     return options_.maxSteps > 0 ? std::min(all, options_.maxSteps) : all;
   }
@@ -334,6 +335,9 @@ Result<TrainerSummary> train(const plan::Plan& plan, int rank, const TrainerOpti
                              const std::atomic<bool>& stop, TrainerObserver& observer) {
   if (plan.evaluateCuts.empty() || plan.batchCuts.empty())
     return invalidArgument("the plan does not say how batches are shared out");
+  if (options.epochs < 0 || options.maxSteps < 0 || options.epochs + options.maxSteps == 0)
+    return invalidArgument("{} epochs and at most {} steps are no training", options.epochs,
+                           options.maxSteps);
   return Training(plan, rank, options, trainData, evalData, backend, group, stop, observer).run();
 }
 

@@ -18,7 +18,7 @@
 namespace lockstep::runtime {
 
 struct TrainerOptions {
-  std::int64_t epochs = 1;
+  std::int64_t epochs = 1;            // 0: as many as maxSteps needs
   std::int64_t maxSteps = 0;          // 0: no limit besides epochs
   std::uint64_t seed = 1;
   bool shuffle = true;

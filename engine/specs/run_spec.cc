@@ -85,11 +85,12 @@ Status fillBackend(TrainingSpec& training) {
 
 Status fillTraining(TrainingSpec& training) {
   if (training.batch() == 0) training.set_batch(64);
-  if (training.epochs() == 0) training.set_epochs(1);
-  if (training.seed() == 0) training.set_seed(1);
+  // Without epochs, a limit of steps alone says how long.
+  if (training.epochs() == 0 && training.max_steps() == 0) training.set_epochs(1);
+  if (!training.has_seed()) training.set_seed(1);
   if (training.evaluate_batch() == 0) training.set_evaluate_batch(1000);
   LOCKSTEP_TRY(checkRange("training.batch", training.batch(), 1, kMaxBatch));
-  LOCKSTEP_TRY(checkRange("training.epochs", training.epochs(), 1, kMaxSteps));
+  LOCKSTEP_TRY(checkRange("training.epochs", training.epochs(), 0, kMaxSteps));
   LOCKSTEP_TRY(checkRange("training.max_steps", training.max_steps(), 0, kMaxSteps));
   LOCKSTEP_TRY(checkRange("training.evaluate_batch", training.evaluate_batch(), 1, kMaxBatch));
   LOCKSTEP_TRY(fillOptimizer(*training.mutable_optimizer()));

@@ -798,16 +798,16 @@ It uses:
             <translation>每步样本数（所有进程合计）</translation>
         </message>
         <message>
-            <source>Times through the data</source>
-            <translation>遍历数据的次数</translation>
+            <source>Times through the data; left out: 1, or as many as max_steps needs</source>
+            <translation>遍历数据的次数；不填：1，或按 max_steps 所需</translation>
         </message>
         <message>
             <source>Steps at most; 0: no limit</source>
             <translation>最多步数；0：不限</translation>
         </message>
         <message>
-            <source>Of initial weights and the order of samples</source>
-            <translation>用于初始权重和样本顺序</translation>
+            <source>Of initial weights and the order of samples; left out: 1</source>
+            <translation>用于初始权重和样本顺序；不填：1</translation>
         </message>
         <message>
             <source>Number format of the computation</source>
@@ -1248,6 +1248,30 @@ It uses:
         <message>
             <source>Ranks on each node</source>
             <translation>各节点的进程数</translation>
+        </message>
+        <message>
+            <source>Connecting</source>
+            <translation>正在连接</translation>
+        </message>
+        <message>
+            <source>Preparing</source>
+            <translation>正在准备</translation>
+        </message>
+        <message>
+            <source>Ending what may have begun</source>
+            <translation>正在结束可能已开始的运行</translation>
+        </message>
+        <message>
+            <source>%1: %2</source>
+            <translation>%1：%2</translation>
+        </message>
+        <message>
+            <source>%1: waiting for %2 since %3 s</source>
+            <translation>%1：等待 %2 已 %3 秒</translation>
+        </message>
+        <message>
+            <source>as many as its steps need</source>
+            <translation>按步数所需</translation>
         </message>
     </context>
     <context>
@@ -2154,6 +2178,18 @@ It uses:
             <translation>在节点保存运行的位置腾出空间，然后恢复运行</translation>
         </message>
         <message>
+            <source>mend on the node what it names, and connect again</source>
+            <translation>改正该节点上所指出的问题，然后重新连接</translation>
+        </message>
+        <message>
+            <source>mend it on the node, and connect again</source>
+            <translation>在该节点上改正，然后重新连接</translation>
+        </message>
+        <message>
+            <source>see that the node&apos;s work folder can be written, then resume</source>
+            <translation>确认节点的工作目录可写，然后恢复运行</translation>
+        </message>
+        <message>
             <source>free disk space</source>
             <translation>腾出磁盘空间</translation>
         </message>
@@ -2338,22 +2374,6 @@ It uses:
             <translation>无法测量开销：%1</translation>
         </message>
         <message>
-            <source>connecting %1 nodes</source>
-            <translation>正在连接 %1 个节点</translation>
-        </message>
-        <message>
-            <source>measuring what the plan costs on %1</source>
-            <translation>正在 %1 上测量计划的开销</translation>
-        </message>
-        <message>
-            <source>preparing %1 nodes</source>
-            <translation>正在准备 %1 个节点</translation>
-        </message>
-        <message>
-            <source>starting</source>
-            <translation>正在启动</translation>
-        </message>
-        <message>
             <source>uploading %1 of %2 MB</source>
             <translation>已上传 %1 / %2 MB</translation>
         </message>
@@ -2516,6 +2536,82 @@ It uses:
         <message>
             <source>a group of fields</source>
             <translation>一组字段</translation>
+        </message>
+        <message>
+            <source>see whether the node and its agent answer: lockstep cluster check FILE</source>
+            <translation>检查节点及其代理是否应答：lockstep cluster check FILE</translation>
+        </message>
+        <message>
+            <source>no answer in time</source>
+            <translation>未及时应答</translation>
+        </message>
+        <message>
+            <source>check that path</source>
+            <translation>检查该路径</translation>
+        </message>
+        <message>
+            <source>check who owns it and its permissions</source>
+            <translation>检查其所有者和权限</translation>
+        </message>
+        <message>
+            <source>choose a place that can be written</source>
+            <translation>选择可写的位置</translation>
+        </message>
+        <message>
+            <source>free space there</source>
+            <translation>在那里释放空间</translation>
+        </message>
+        <message>
+            <source>free memory</source>
+            <translation>释放内存</translation>
+        </message>
+        <message>
+            <source>check the disk</source>
+            <translation>检查磁盘</translation>
+        </message>
+        <message>
+            <source>raise the limit of open files (ulimit -n)</source>
+            <translation>提高打开文件数的上限（ulimit -n）</translation>
+        </message>
+        <message>
+            <source>not enough memory for the run's ranks</source>
+            <translation>内存不足以容纳本次运行的进程</translation>
+        </message>
+        <message>
+            <source>%1 ranks need %2 MiB, %3 MiB are available</source>
+            <translation>%1 个进程需要 %2 MiB，可用 %3 MiB</translation>
+        </message>
+        <message>
+            <source>use a smaller batch or model, put fewer ranks on this node, or free memory there</source>
+            <translation>使用更小的批量或模型，在此节点上放更少的进程，或在那里释放内存</translation>
+        </message>
+        <message>
+            <source>the ranks on the host of node %1 need %2 of memory, %3 are available there: the node will refuse the run</source>
+            <translation>节点 %1 所在主机上的进程需要 %2 内存，那里可用 %3：节点将拒绝此运行</translation>
+        </message>
+        <message>
+            <source>see whether `ssh %1` works here</source>
+            <translation>检查 `ssh %1` 在此是否可用</translation>
+        </message>
+        <message>
+            <source>look at agent.log in its workdir</source>
+            <translation>查看其工作目录中的 agent.log</translation>
+        </message>
+        <message>
+            <source>its launch was never completed: the program that launched it ended</source>
+            <translation>启动未完成：启动它的程序已结束</translation>
+        </message>
+        <message>
+            <source>it may have begun; `lockstep kill %1` ends it once node %2 answers again</source>
+            <translation>它可能已开始；节点 %2 恢复应答后可用 `lockstep kill %1` 结束它</translation>
+        </message>
+        <message>
+            <source>its launch was not completed: launch it again</source>
+            <translation>启动未完成：请重新启动</translation>
+        </message>
+        <message>
+            <source>at least one</source>
+            <translation>至少一个</translation>
         </message>
     </context>
     <context>

@@ -225,7 +225,7 @@ node::v1::PrepareRequest prepareRequest(const RunOptions& options, int node) {
   for (int extent : {28, 28, 1}) spec.mutable_model()->mutable_input()->add_shape(extent);
   spec.mutable_model()->add_layers()->mutable_flatten();
   auto* hidden = spec.mutable_model()->add_layers()->mutable_dense();
-  hidden->set_units(128);
+  hidden->set_units(options.hidden);
   hidden->set_activation("relu");
   spec.mutable_model()->add_layers()->mutable_dense()->set_units(10);
   spec.mutable_model()->set_loss("cross-entropy");

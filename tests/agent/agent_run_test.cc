@@ -193,6 +193,35 @@ class AgentRunTest : public QObject {
     QVERIFY(eventually([&] { return processesOfRun(run.request.run()).empty(); }));
   }
 
+  // An agent that is asked to leave takes the supervisors of ended runs with it, and only those;
+  // the next agent has their records.
+  void anAgentThatLeavesTakesEndedRunsWithIt() {
+    Node node("n1");
+    node.start();
+    Run ended(node, {.run = newRunId(), .ranks = 1, .maxSteps = 20});
+    Run goesOn(node, {.run = newRunId(), .ranks = 1, .maxSteps = kEndless});
+    QVERIFY(ended.commit().ok() && goesOn.commit().ok());
+    QVERIFY(ended.records->waitFinished());
+    QVERIFY(goesOn.underWay());
+    const auto records = ended.records->records();
+    QCOMPARE(processesOfRun(ended.request.run()).size(), std::size_t{1});
+    kill(node.pid(), SIGTERM);
+    const int pid = node.pid();
+    QVERIFY(eventually([&] { return !alive(pid); }));
+    QVERIFY(eventually([&] { return processesOfRun(ended.request.run()).empty(); }, 10));
+    const std::int64_t before = goesOn.records->lastStep(0);
+    QVERIFY(eventually([&] { return goesOn.records->lastStep(0) > before; }));
+    node.start();
+    node::v1::FindRunRequest find;
+    find.set_run(ended.request.run());
+    node::v1::RunOnNode found;
+    QVERIFY(node.agent().FindRun(deadline().get(), find, &found).ok());
+    QCOMPARE(found.state(), run::v1::SUCCEEDED);
+    Follower again(found.socket());
+    QVERIFY(again.waitFinished());
+    QCOMPARE(again.records().size(), records.size());
+  }
+
   void aKilledSupervisorLeavesNoOrphan() {
     Node node("n1");
     node.start();
@@ -287,6 +316,24 @@ class AgentRunTest : public QObject {
     QVERIFY(records.waitFinished());
     QCOMPARE(records.state(), run::v1::FAILED);
     QVERIFY2(records.error().find("images.gz") != std::string::npos, records.error().c_str());
+    // What to do is said once, in the error and in the log.
+    const auto count = [](const std::string& text, const std::string& part) {
+      int found = 0;
+      for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+      return found;
+    };
+    std::string error, next, log;
+    for (const auto& record : records.records()) {
+      if (record.has_error()) {
+        error = record.error().what() + record.error().why() + record.error().next();
+        next = record.error().next();
+      }
+      for (const std::string& line : record.log().lines()) log += line;
+    }
+    QVERIFY(!next.empty());
+    QCOMPARE(count(error, next), 1);
+    QCOMPARE(count(error, own), 1);
+    QCOMPARE(count(log, next), 0);
   }
 
   void aFullDiskFailsTheCheckpointAndTearsNothing() {

@@ -138,6 +138,7 @@ class AgentServeTest : public QObject {
     QTest::newRow("counts that differ") << 12 << "data-loss" << "10000 labels for the 60000 images";
     QTest::newRow("labels missing") << 13 << "invalid-argument" << "no data.evaluate.labels";
     QTest::newRow("no checkpoint") << 14 << "not-found" << "there is no checkpoint in /no/such/run";
+    QTest::newRow("no memory") << 15 << "resource-exhausted" << "3 ranks need";
   }
   void prepareRefusesWhatCannotRun() {
     QFETCH(int, which);
@@ -148,7 +149,9 @@ class AgentServeTest : public QObject {
       node = std::make_unique<Node>("n1");
       node->start();
     }
-    auto request = prepareRequest({.run = newRunId()});
+    RunOptions options{.run = newRunId()};
+    if (which == 15) options.hidden = 500'000'000;  // terabytes
+    auto request = prepareRequest(options);
     if (which == 0) request.set_plan_hash(std::string(64, '0'));
     if (which == 1) request.set_plan("nonsense");
     if (which == 2) (*request.mutable_data_paths())["train.images"] = "/no/such/images.gz";
@@ -192,7 +195,11 @@ class AgentServeTest : public QObject {
     QVERIFY(!info.next().empty() || which < 7);
     QVERIFY(nothingKept(*node));
     QVERIFY(processesOfRun(request.run()).empty());
-    if (which == 14) node.reset();
+    if (which == 15) {
+      QVERIFY2(info.why().find("MiB are available") != std::string::npos, info.why().c_str());
+      QVERIFY(!info.next().empty());
+      node.reset();
+    }
   }
 
   void aPrepareExpires() {

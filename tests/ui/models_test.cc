@@ -311,7 +311,8 @@ class ModelsTest : public QObject {
     const auto restore = qScopeGuard([] { Language::instance().set("en"); });
     QCOMPARE(messageText("unknown field 'x' in layer"), QString("unknown field 'x' in layer"));
     Language::instance().set("zh_CN");
-    QCOMPARE(messageText("preparing 3 nodes"), QString::fromUtf8("正在准备 3 个节点"));
+    QCOMPARE(messageText("3 ranks need 900 MiB, 20 MiB are available"),
+             QString::fromUtf8("3 个进程需要 900 MiB，可用 20 MiB"));
     QCOMPARE(messageText("cannot open the data file /x/%1/y"), QString::fromUtf8("无法打开数据文件 /x/%1/y"));
     QCOMPARE(messageText("the costs could not be measured: the agent ended"),
              QString::fromUtf8("无法测量开销：代理已结束"));

@@ -362,6 +362,44 @@ class WindowTest : public QObject {
     QVERIFY(qobject_cast<ModelPage*>(window_->currentPage()));
   }
 
+  // The problem of a spec: what is wrong where, and what was expected, as the command line says it.
+  void wrongSpecSaysWhere_data() {
+    QTest::addColumn<QString>("text");
+    QTest::addColumn<int>("line");
+    QTest::addColumn<int>("column");
+    QTest::addColumn<QString>("says");
+    QTest::newRow("misspelt field") << "version: 1\ntraining:\n  optimiser: {kind: sgd}\n" << 3 << 3 << "optimizer";
+    QTest::newRow("wrong type") << "version: 1\ntraining:\n  batch: many\n" << 3 << 10 << "batch";
+    QTest::newRow("no YAML") << "version: 1\ntraining: {batch\n" << 3 << 1 << "";
+  }
+  void wrongSpecSaysWhere() {
+    QFETCH(QString, text);
+    QFETCH(int, line);
+    QFETCH(int, column);
+    QFETCH(QString, says);
+    const QString path = home_->path("wrong.yaml");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(text.toUtf8());
+    file.close();
+    auto* page = qobject_cast<ModelPage*>(window_->openFile(path));
+    QVERIFY(page);
+    auto* problems = page->findChild<QListWidget*>("problemList");
+    QVERIFY(problems->isVisibleTo(page));
+    const QString place = QString("wrong.yaml:%1:%2: ").arg(line).arg(column);
+    bool found = false;
+    QString all;
+    for (int row = 0; row < problems->count(); ++row) {
+      const auto* item = problems->item(row);
+      all += item->toolTip() + "\n";
+      const bool helps = item->toolTip().contains("expected") || item->toolTip().contains("did you mean");
+      found = found || (item->toolTip().contains(place) && helps &&
+                        item->text().contains(QString("Line %1").arg(line)) && item->text().contains(says));
+    }
+    QVERIFY2(found, qPrintable(all));
+    QVERIFY(!page->findChild<QPushButton*>("modelLaunchButton")->isEnabled());
+  }
+
   void missingFileSaysWhatAndWhy() {
     QVERIFY(!window_->openFile(home_->path("absent.yaml")));
     MessagePanel* message = window_->currentPage()->message();

@@ -113,8 +113,10 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   batch_->setValue(std::max(1, std::atoi(spec.value("training.batch").value_or("64").c_str())));
   epochs_ = new QSpinBox(this);
   epochs_->setObjectName("launchEpochs");
-  epochs_->setRange(0, 1'000'000);
-  epochs_->setValue(std::atoi(spec.value("training.epochs").value_or("1").c_str()));
+  // Zero, said in words: the spec has a limit of steps instead.
+  const bool stepsAlone = !spec.value("training.epochs") && std::atoll(spec.value("training.max_steps").value_or("0").c_str()) > 0;
+  epochs_->setRange(stepsAlone ? 0 : 1, 1'000'000);
+  epochs_->setValue(stepsAlone ? 0 : std::atoi(spec.value("training.epochs").value_or("1").c_str()));
   comm_ = new QComboBox(this);
   comm_->setObjectName("launchComm");
   comm_->addItem({}, QString());
@@ -286,7 +288,7 @@ QStringList LaunchDialog::sets() const {
   };
   add("strategy.kind", strategy_->currentData().toString(), "");
   add("training.batch", QString::number(batch_->value()), "");
-  add("training.epochs", QString::number(epochs_->value()), "");
+  add("training.epochs", epochs_->value() > 0 ? QString::number(epochs_->value()) : QString(), "");
   return out;
 }
 
@@ -310,7 +312,7 @@ void LaunchDialog::fillRanks() {
   form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
   int labelWidth = 0;
   for (QLabel* label : labels_) {
-    if (form_->indexOf(label) >= 0) labelWidth = std::max(labelWidth, label->sizeHint().width());
+    if (form_->indexOf(label) >= 0 && !label->isHidden()) labelWidth = std::max(labelWidth, label->sizeHint().width());
   }
   if (!local()) {
     const LaunchTarget& target = targets_[target_->currentIndex()];
@@ -394,7 +396,10 @@ void LaunchDialog::makePreview() {
     for (int i = 0; i < live->session().size(); ++i) {
       const auto& node = live->session().status(i);
       if (node.phase != app::NodePhase::kConnected) continue;
-      in.hosts.push_back({node.name, node.inventory.bootId, node.inventory.cores});
+      const auto& load = node.load;
+      in.hosts.push_back({node.name, node.inventory.bootId, node.inventory.cores,
+                          load.receivedNs > 0 ? static_cast<std::int64_t>(load.memoryTotal - load.memoryUsed)
+                                              : node.inventory.memoryAvailable});
     }
   }
   struct Made {
@@ -496,6 +501,23 @@ void LaunchDialog::show(const app::Preview& preview) {
   remarks_->setVisible(!remarks.isEmpty());
 }
 
+QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
+  const auto stage = [&] {
+    switch (progress.stage) {
+      case app::LaunchProgress::Stage::kConnecting: return tr("Connecting");
+      case app::LaunchProgress::Stage::kMeasuring: return tr("Measuring the nodes");
+      case app::LaunchProgress::Stage::kPreparing: return tr("Preparing");
+      case app::LaunchProgress::Stage::kStarting: return tr("Starting");
+      case app::LaunchProgress::Stage::kEnding: return tr("Ending what may have begun");
+    }
+    return QString();
+  }();
+  QStringList nodes;
+  for (const auto& node : progress.awaited) nodes << QString::fromStdString(node);
+  if (progress.seconds == 0) return tr("%1: %2").arg(stage, nodes.join(", "));
+  return tr("%1: waiting for %2 since %3 s").arg(stage, nodes.join(", ")).arg(progress.seconds);
+}
+
 void LaunchDialog::setBusy(bool busy, const QString& text) {
   busy_->setVisible(busy);
   busyText_->setText(text);
@@ -527,9 +549,10 @@ void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveClus
   setBusy(true, tr("Starting"));
   job_ = workspace_.jobs().start(tr("Launching"), [this] { reject(); });
   app::LaunchObserver observer;
-  observer.onProgress = [this](const std::string& text) {
-    busyText_->setText(messageText(text));
-    workspace_.jobs().progress(job_, -1, messageText(text));
+  observer.onProgress = [this](const app::LaunchProgress& progress) {
+    const QString text = progressText(progress);
+    busyText_->setText(text);
+    workspace_.jobs().progress(job_, -1, text);
   };
   observer.onDone = [this, enableAgain](Result<std::string> done) {
     workspace_.jobs().finish(job_);
@@ -576,6 +599,7 @@ void LaunchDialog::retranslate() {
   }
   target_->setItemText(target_->count() - 1, tr("This machine"));
   comm_->setItemText(0, tr("chosen from the cluster"));
+  if (epochs_->minimum() == 0) epochs_->setSpecialValueText(tr("as many as its steps need"));
   measure_->setText(tr("Measure the nodes first"));
   measure_->setAccessibleName(measure_->text());
   ranksLabel_->setText(tr("Ranks on each node"));

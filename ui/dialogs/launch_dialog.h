@@ -71,6 +71,7 @@ class LaunchDialog : public Dialog {
   QStringList ranks() const;           // "node=3", where it is not what the cluster says
   void fillRanks();                    // a number for every node of the chosen cluster
   bool local() const;
+  QString progressText(const app::LaunchProgress& progress) const;
   void setBusy(bool busy, const QString& text);
   void dropMeasuring();
   void nodesChanged();

@@ -53,7 +53,7 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   for (int column : {NodeTableModel::kCpu, NodeTableModel::kMemory}) {
     table_->setItemDelegateForColumn(column, new BarDelegate(NodeTableModel::kFractionRole, table_));
   }
-  setColumns(table_, {70, 160, 58, 132, 176, 90, 60, 150, 110});
+  setColumns(table_, {68, 158, 64, 132, 174, 90, 60, 150, 110});
   empty_ = new EmptyState("clusterEmpty", "node", this);
   stack_->addWidget(table_);
   stack_->addWidget(empty_);
@@ -250,7 +250,8 @@ void ClusterPage::takeStatus(int node) {
   row->cpuName = QString::fromStdString(inventory.cpu);
   row->os = QString::fromStdString(inventory.os);
   row->kernel = QString::fromStdString(inventory.kernel);
-  row->workdir = QString::fromStdString(inventory.workdir);
+  const QString workdir = QString::fromStdString(inventory.workdir);
+  row->workdir = status.local ? formatPath(workdir) : workdir;
   row->addresses = join(inventory.addresses);
   row->roles = join(status.roles);
   if (status.phase != app::NodePhase::kConnected) row->sampled = false;

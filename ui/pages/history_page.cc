@@ -151,6 +151,7 @@ void HistoryPage::reload() {
       this,
       [folder = workspace_.home().historyFolder(), text = search_->text().toStdString()] {
         return withHistory(folder, [&](app::History& history) -> Result<std::vector<app::RunRow>> {
+          (void)history.expireAbandoned();
           return history.list(text);
         });
       },

@@ -70,7 +70,7 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   table_->setObjectName("layerTable");
   table_->setModel(layers_);
   dressTable(table_);
-  setColumns(table_, {90, 98, 86, 95, 93, 90});
+  setColumns(table_, {98, 98, 95, 92, 93, 84});
   layerCard_->body()->addWidget(table_);
 
   fieldCard_ = new Card("fieldCard", this);

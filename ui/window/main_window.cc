@@ -290,7 +290,7 @@ void MainWindow::makeDocks() {
   inspector_->verticalHeader()->setMinimumSectionSize(26);
   inspector_->verticalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
   connect(inspector_->horizontalHeader(), &QHeaderView::sectionResized, inspector_, &QTableView::resizeRowsToContents);
-  inspector_->setColumnWidth(0, 124);
+  inspector_->setColumnWidth(0, 108);
   inspector_->setTextElideMode(Qt::ElideMiddle);
   inspector_->setSelectionMode(QAbstractItemView::SingleSelection);
   inspectorDock_ = dock("inspectorDock", inspector_, Qt::RightDockWidgetArea);

@@ -3,6 +3,7 @@
 #include <QJsonArray>
 #include <QTest>
 
+#include "app/history/history.h"
 #include "engine/plan/plan.h"
 #include "tests/app/cli/cli_runner.h"
 
@@ -97,6 +98,29 @@ class CliCommandsTest : public QObject {
     QCOMPARE(cli.run({"run", cli.path("absent.yaml"), "--json"}).exit, 2);
     QCOMPARE(cli.run({"run", example("fashion-mlp"), "--set", "training.bach=3"}).exit, 2);
     QVERIFY(cli.processes().isEmpty());
+  }
+
+  // A run that may still be under way is deleted only where a person insists.
+  void historyDeleteForce() {
+    const Cli cli;
+    QCOMPARE(cli.run({"history", "list"}).exit, 0);  // makes the home
+    {
+      auto history = app::History::open((cli.home() + "/history").toStdString());
+      QVERIFY(history.ok());
+      app::RunRow row;
+      row.run = "20240101-000000-aaaa";
+      row.phase = app::RunPhase::kRunning;
+      QVERIFY((*history)->add(row, {}).ok());
+    }
+    const CliResult refused = cli.run({"history", "delete", "last"});
+    QVERIFY2(refused.exit == 3, refused.text());
+    QVERIFY2(refused.err.contains("is under way") && refused.err.contains("stop or kill it first"),
+             refused.text());
+    QCOMPARE(cli.run({"history", "list", "--json"}).events.size(), 1);
+    const CliResult forced = cli.run({"history", "delete", "last", "--force"});
+    QVERIFY2(forced.exit == 0, forced.text());
+    QVERIFY(forced.err.contains("deleted run 20240101-000000-aaaa"));
+    QCOMPARE(cli.run({"history", "list", "--json"}).events.size(), 0);
   }
 
   void clusterCheckNamesTheNode() {

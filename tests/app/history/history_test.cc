@@ -43,6 +43,44 @@ class HistoryTest : public QObject {
     history_ = std::move(opened).value();
   }
 
+  void launchesWhoseProcessEndedExpire() {
+    {
+      auto held = history_->begin(rowOf("a"), {});
+      QVERIFY(held.ok());
+      QVERIFY(!history_->begin(rowOf("a"), {}).ok());
+      QVERIFY(history_->expireAbandoned().ok());
+      QCOMPARE(history_->row("a")->phase, RunPhase::kLaunching);
+    }
+    RunDocuments found;
+    found.nodes = "[]";
+    QVERIFY(history_->begin(rowOf("b"), found).ok());
+    QVERIFY(history_->expireAbandoned().ok());
+    QCOMPARE(history_->row("a")->phase, RunPhase::kExpired);
+    QVERIFY(!history_->row("a")->error.empty());
+    QCOMPARE(history_->row("b")->phase, RunPhase::kLaunching);  // its nodes can be asked
+  }
+
+  void logsInPagesFromEitherEnd() {
+    auto store = history_->begin(rowOf("a"), {});
+    QVERIFY(store.ok());
+    RunBatch batch;
+    for (int i = 0; i < 25; ++i) batch.logs.push_back({0, i, "n1", 0, std::to_string(i)});
+    QVERIFY((*store)->append(batch).ok());
+    RunStore::LogFilter filter;
+    QCOMPARE((*store)->logs(filter, 0, 10)->front().text, std::string("15"));
+    filter.oldestFirst = true;
+    std::vector<std::string> read;
+    for (;;) {
+      const auto page = (*store)->logs(filter, 0, 10);
+      QVERIFY(page.ok());
+      if (page->empty()) break;
+      for (const LogRow& row : *page) read.push_back(row.text);
+      filter.after = page->back().id;
+    }
+    QCOMPARE(read.size(), std::size_t{25});
+    for (std::size_t i = 0; i < read.size(); ++i) QCOMPARE(read[i], std::to_string(i));
+  }
+
   void rowsAreFoundListedAndRemoved() {
     QVERIFY(history_->add(rowOf("20240101-aaaa", 1), {"spec", "resolved", "cluster", "plan", "{}", "[]"}).ok());
     QVERIFY(history_->add(rowOf("20240101-abbb", 2), {}).ok());

@@ -86,6 +86,28 @@ class PreviewTest : public QObject {
     QCOMPARE(makePreview(request, {})->planHash, makePreview(request, {})->planHash);
   }
 
+  // Nodes of one host share its memory.
+  void tooLittleMemoryIsRemarked() {
+    const LaunchRequest request = requestFor("fashion-mlp.yaml", 3, "");
+    const auto remarked = [&](std::int64_t available) {
+      const auto preview = makePreview(request, {{"local1", "h", 8, available},
+                                                 {"local2", "h", 8, available},
+                                                 {"local3", "h", 8, available}});
+      if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
+      int found = 0;
+      for (const std::string& remark : preview->remarks)
+        found += remark.find("of memory") != std::string::npos ? 1 : 0;
+      return found;
+    };
+    const auto preview = makePreview(request, {});
+    QVERIFY(preview.ok());
+    std::int64_t needed = 0;
+    for (const RankPreview& rank : preview->ranks) needed += rank.totalBytes();
+    QCOMPARE(remarked(needed), 0);
+    QCOMPARE(remarked(needed - 1), 1);
+    QCOMPARE(remarked(0), 0);  // not known
+  }
+
   void mistakesNameTheField() {
     const auto preview =
         makePreview(requestFor("fashion-mlp.yaml", 3, "", {"training.batch=2"}), {});

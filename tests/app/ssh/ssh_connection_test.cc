@@ -40,6 +40,7 @@ class SshConnectionTest : public QObject {
     std::shared_ptr<test::ScriptedPrompter> prompter = std::make_shared<test::ScriptedPrompter>();
     std::string extraClientConfig;
     std::string identity;
+    std::string user;
     std::string why;
 
     explicit World(const std::string& passphrase = "") {
@@ -65,7 +66,7 @@ class SshConnectionTest : public QObject {
       std::vector<const test::Sshd*> list;
       for (const auto& server : servers) list.push_back(server.get());
       test::writeText(folder / "config",
-                      extraClientConfig + test::sshConfigFor(list, known(), identity), 0600);
+                      extraClientConfig + test::sshConfigFor(list, known(), identity, user), 0600);
       SshConnectionOptions options;
       options.node = node;
       options.configFile = folder / "config";
@@ -219,6 +220,61 @@ class SshConnectionTest : public QObject {
     // On the second try of the next attempt it is right.
     world.prompter->answers = {"x", "sesame"};
     VERIFY_OK(connection.connect());
+  }
+
+  void secretsOfAnAccount_data() {
+    QTest::addColumn<QString>("server");
+    QTest::addColumn<int>("kind");
+    QTest::addColumn<QString>("tried");
+    QTest::newRow("password") << "PasswordAuthentication yes\nPubkeyAuthentication no"
+                              << int(SecretQuestion::Kind::kPassword) << "password";
+    QTest::newRow("keyboard-interactive")
+        << "UsePAM yes\nKbdInteractiveAuthentication yes\nAuthenticationMethods keyboard-interactive"
+        << int(SecretQuestion::Kind::kKeyboardInteractive) << "keyboard-interactive";
+    QTest::newRow("key, then password") << "PasswordAuthentication yes\nAuthenticationMethods publickey,password"
+                                        << int(SecretQuestion::Kind::kPassword) << "password";
+  }
+  void secretsOfAnAccount() {
+    QFETCH(QString, server);
+    QFETCH(int, kind);
+    QFETCH(QString, tried);
+    World world;
+    const auto user = test::TestUser::make("open sesame", &world.why);
+    if (!user) QSKIP(world.why.c_str());
+    if (kind == int(SecretQuestion::Kind::kKeyboardInteractive) && ::access("/etc/pam.d/sshd", R_OK) != 0)
+      QSKIP("sshd has no PAM configuration here");
+    // Where the account itself can read it.
+    const std::string keys = user->home() + "/authorized_keys";
+    test::writeText(keys, test::readText(world.folder / "id.pub"));
+    if (!world.serve(server.toStdString() + "\nAuthorizedKeysFile " + keys)) QSKIP(world.why.c_str());
+    world.user = user->name();
+    world.trustAll();
+    world.prompter->answers = {"wrong", "open sesame"};
+    auto options = world.options();
+    options.firstPause = std::chrono::milliseconds(20);
+    SshConnection connection({.host = "n1"}, options);
+    VERIFY_OK(connection.connect());
+    const auto asked = world.prompter->secrets();
+    QCOMPARE(asked.size(), std::size_t{2});
+    QCOMPARE(int(asked[0].kind), kind);
+    QVERIFY2(has(asked[0].account, user->name() + "@"), asked[0].account.c_str());
+    QVERIFY(!asked[0].echo);
+    QCOMPARE(asked[1].attempt, 2);
+    auto who = connection.exec("id -un");
+    VERIFY_OK(who);
+    QCOMPARE(who->output, user->name() + "\n");
+    // What was right serves a reconnect without a question.
+    QVERIFY(world.servers[0]->killSessions() > 0);
+    QVERIFY(test::waitFor([&] { return connection.status().state != LinkState::kConnected; }));
+    QVERIFY(test::waitFor([&] { return connection.status().state == LinkState::kConnected; }));
+    QCOMPARE(world.prompter->secrets().size(), std::size_t{2});
+    // Nobody answers.
+    SshConnection silent({.host = "n1"}, world.options());
+    const Status status = silent.connect();
+    QCOMPARE(status.code(), Code::kPermissionDenied);
+    QVERIFY2(has(status.error().why, tried.toStdString() + " (no") && has(status.error().why, "server offers"),
+             status.error().text().c_str());
+    QVERIFY(!status.error().next.empty());
   }
 
   void agentUnlocksWhatTheFileDoesNot() {

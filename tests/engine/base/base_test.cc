@@ -62,6 +62,8 @@ class BaseTest : public QObject {
     QVERIFY(!codeFromName("no-such-code"));
     QVERIFY(systemError(ENOSPC, "x").code == Code::kResourceExhausted);
     QVERIFY(systemError(EACCES, "x").code == Code::kPermissionDenied);
+    QCOMPARE(systemError(ENOSPC, "x").next, std::string("free space there"));
+    QVERIFY(systemError(EINVAL, "x").next.empty());
   }
 
   void dtypes() {

@@ -72,6 +72,32 @@ class SpecsTest : public QObject {
     QCOMPARE(spec.SerializeAsString(), once.SerializeAsString());
   }
 
+  // Zero is a seed like any other; only its absence has a default.
+  void everySeedIsKept() {
+    RunSpec spec = cnn();
+    spec.mutable_training()->set_seed(0);
+    QCOMPARE(messageOf(checkAndFill(spec)), "no error");
+    QVERIFY(spec.training().has_seed());
+    QCOMPARE(spec.training().seed(), 0u);
+    RunSpec travelled;
+    QVERIFY(travelled.ParseFromString(spec.SerializeAsString()));
+    QCOMPARE(messageOf(checkAndFill(travelled)), "no error");
+    QCOMPARE(travelled.training().seed(), 0u);
+  }
+
+  void stepsAloneSayHowLong() {
+    RunSpec spec = cnn();
+    spec.mutable_training()->set_max_steps(5000);
+    QCOMPARE(messageOf(checkAndFill(spec)), "no error");
+    QCOMPARE(spec.training().epochs(), 0);
+    QCOMPARE(spec.training().max_steps(), 5000);
+    spec.mutable_training()->set_epochs(2);
+    QCOMPARE(messageOf(checkAndFill(spec)), "no error");
+    QCOMPARE(spec.training().epochs(), 2);
+    spec.mutable_training()->set_epochs(-1);
+    QVERIFY(messageOf(checkAndFill(spec)).contains("training.epochs"));
+  }
+
   void modelOfTheSpec() {
     const Result<models::Model> model = toModel(cnn().model());
     QVERIFY(model.ok());
