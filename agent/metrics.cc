@@ -71,10 +71,10 @@ std::string valueOf(std::string_view text, std::string_view key, char separator)
   return {};
 }
 
-// Calls f(folder, whether it is of version 2) for this process's control group of a controller and
-// for those above it.
+// Calls f(folder, whether it is of version 2) for the control group of /proc/<process> of a controller
+// and for those above it.
 template <typename F>
-void forControlGroups(const std::string& controller, F f) {
+void forControlGroups(const std::string& process, const std::string& controller, F f) {
   const auto upwards = [&f](const std::string& mount, std::string path, bool version2) {
     for (;;) {
       f(mount + (path == "/" ? "" : path), version2);
@@ -82,7 +82,7 @@ void forControlGroups(const std::string& controller, F f) {
       path.erase(path.rfind('/'));
     }
   };
-  const std::string groups = slurp("/proc/self/cgroup");
+  const std::string groups = slurp("/proc/" + process + "/cgroup");
   for (std::string_view line : split(groups, "\n")) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
@@ -99,6 +99,37 @@ void forControlGroups(const std::string& controller, F f) {
       if (each.size() > 1) upwards("/sys/fs/cgroup/" + std::string(names), path, false);
     }
   }
+}
+
+// In cores; 1e9 where the group has none.
+double quotaOf(const std::string& group) {
+  double quota = 0, period = 0;
+  const std::string text = slurp(group + "/cpu.max");
+  if (const auto parts = split(text, " \n"); parts.size() == 2) {
+    if (parts[0] != "max") quota = decimal(parts[0]), period = decimal(parts[1]);
+  } else {
+    quota = decimal(trimmed(slurp(group + "/cpu.cfs_quota_us")));
+    period = decimal(trimmed(slurp(group + "/cpu.cfs_period_us")));
+  }
+  return quota > 0 && period > 0 ? quota / period : 1e9;
+}
+
+// Seconds, ever, that a quota has held the process back.
+double throttledSeconds(int pid) {
+  double most = 0;
+  forControlGroups(std::to_string(pid), "cpu", [&](const std::string& folder, bool) {
+    const std::string text = slurp(folder + "/cpu.stat");
+    most = std::max({most, decimal(valueOf(text, "throttled_usec", ' ')) * 1e-6,
+                     decimal(valueOf(text, "throttled_time", ' ')) * 1e-9});
+  });
+  return most;
+}
+
+// Seconds, ever, that the main thread was ready and had no core.
+double waitingSeconds(int pid) {
+  const std::string text = slurp(fmt::format("/proc/{}/schedstat", pid));
+  const auto fields = split(text, " \n");
+  return fields.size() < 2 ? 0 : static_cast<double>(number(fields[1])) * 1e-9;
 }
 
 struct ProcessStat {
@@ -124,17 +155,8 @@ int usableCores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   double cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  forControlGroups("cpu", [&](const std::string& folder, bool version2) {
-    double quota = -1, period = 0;
-    if (version2) {
-      const std::string text = slurp(folder + "/cpu.max");
-      const auto parts = split(text, " \n");
-      if (parts.size() == 2 && parts[0] != "max") quota = decimal(parts[0]), period = decimal(parts[1]);
-    } else {
-      quota = decimal(trimmed(slurp(folder + "/cpu.cfs_quota_us")));
-      period = decimal(trimmed(slurp(folder + "/cpu.cfs_period_us")));
-    }
-    if (quota > 0 && period > 0) cores = std::min(cores, quota / period);
+  forControlGroups("self", "cpu", [&](const std::string& folder, bool) {
+    cores = std::min(cores, quotaOf(folder));
   });
   return std::max(1, static_cast<int>(std::ceil(cores - 0.01)));
 }
@@ -144,7 +166,7 @@ std::int64_t memoryAvailable() {
   const std::string available = valueOf(memory, "MemAvailable:", ':');
   if (available.empty()) return -1;
   auto out = static_cast<std::int64_t>(number(available)) * 1024;
-  forControlGroups("memory", [&](const std::string& folder, bool version2) {
+  forControlGroups("self", "memory", [&](const std::string& folder, bool version2) {
     const auto read = [&](const char* name) {
       return static_cast<std::int64_t>(number(slurp(folder + "/" + name)));
     };
@@ -293,7 +315,7 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
   if (const auto fields = split(load, " "); !fields.empty()) out.set_load1(decimal(fields[0]));
   out.set_disk_free(static_cast<double>(diskFree(workdir_)));
 
-  std::map<int, std::uint64_t> ticks;
+  std::map<int, ProcessTimes> times;
   const double tick = static_cast<double>(sysconf(_SC_CLK_TCK));
   for (const auto& [rank, pid] : ranks) {
     const ProcessStat process = processStat(pid);
@@ -302,11 +324,19 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
     one->set_rank(rank);
     one->set_memory(static_cast<double>(processMemory(pid)));
     one->set_stopped(process.state == 'T' || process.state == 't');
-    ticks[pid] = process.ticks;
-    if (auto kept = ticks_.find(pid); kept != ticks_.end() && seconds > 0)
-      one->set_cpu(static_cast<double>(process.ticks - kept->second) / tick / seconds);
+    const ProcessTimes now{static_cast<double>(process.ticks) / tick, waitingSeconds(pid),
+                           throttledSeconds(pid)};
+    times[pid] = now;
+    const auto before = times_.find(pid);
+    if (before == times_.end() || seconds <= 0) continue;
+    const auto share = [&](double ProcessTimes::*time) {
+      return std::max(now.*time - before->second.*time, 0.0) / seconds;
+    };
+    one->set_cpu(share(&ProcessTimes::cpu));
+    one->set_waiting(share(&ProcessTimes::waiting));
+    one->set_throttled(share(&ProcessTimes::throttled));
   }
-  ticks_ = std::move(ticks);
+  times_ = std::move(times);
   return out;
 }
 

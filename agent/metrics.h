@@ -29,12 +29,13 @@ class NodeSampler {
 
  private:
   struct Busy { std::uint64_t busy = 0, total = 0; };
+  struct ProcessTimes { double cpu = 0, waiting = 0, throttled = 0; };  // seconds, ever
   std::string workdir_;
   Nanoseconds before_ = 0;
   std::vector<Busy> cores_;  // [0]: all
   std::uint64_t netIn_ = 0, netOut_ = 0, loopback_ = 0, read_ = 0, written_ = 0;
-  std::map<int, std::uint64_t> ticks_;                     // by pid
-  std::map<std::string, bool, std::less<>> wholeDisks_;     // by name
+  std::map<int, ProcessTimes> times_;                      // by pid
+  std::map<std::string, bool, std::less<>> wholeDisks_;    // by name
 };
 
 }  // namespace lockstep::agent

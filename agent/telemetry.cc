@@ -2,16 +2,34 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace lockstep::agent {
 namespace {
-constexpr auto kInterval = std::chrono::milliseconds(100);
-constexpr Nanoseconds kEventsInterval = 250'000'000;
+constexpr Nanoseconds kInterval = 100'000'000, kEventsInterval = 250'000'000;
+constexpr std::size_t kMaxFreezes = 1024;
 constexpr int kMaxChunk = 4096;
 }  // namespace
 
-bool StepPacker::add(const runtime::StepRecord& record) {
+void FreezeWatch::slept(Nanoseconds begin, Nanoseconds end) {
+  if (end - begin < kTick + kLate) return;
+  freezes_.push_back({begin + kTick, end});
+  if (freezes_.size() > kMaxFreezes) freezes_.pop_front();
+}
+
+Nanoseconds FreezeWatch::within(Nanoseconds begin, Nanoseconds end) const {
+  Nanoseconds sum = 0;
+  for (const Freeze& freeze : freezes_)
+    sum += std::max<Nanoseconds>(std::min(end, freeze.end) - std::max(begin, freeze.begin), 0);
+  return sum;
+}
+
+void FreezeWatch::forgetBefore(Nanoseconds time) {
+  while (!freezes_.empty() && freezes_.front().end <= time) freezes_.pop_front();
+}
+
+bool StepPacker::add(const runtime::StepRecord& record, const FreezeWatch& freezes) {
   const bool follows = next_ < 0 || record.step == next_;
   if (!empty() && !follows) return false;
   if (empty()) {
@@ -34,6 +52,15 @@ bool StepPacker::add(const runtime::StepRecord& record) {
   chunk_.add_optimizer(record.optimizer);
   chunk_.add_arrival_ns(record.collectiveBegin > 0 ? record.collectiveBegin - record.begin : 0);
   chunk_.add_samples(static_cast<std::int32_t>(record.samples));
+  const Nanoseconds frozen = freezes.within(record.begin, record.end);
+  if (frozen > 0 || chunk_.frozen_size() > 0) {
+    const Nanoseconds arrived =
+        record.collectiveBegin > 0 ? freezes.within(record.collectiveBegin, record.end) : 0;
+    chunk_.mutable_frozen()->Resize(size() - 1, 0);
+    chunk_.mutable_frozen_arrived()->Resize(size() - 1, 0);
+    chunk_.add_frozen(static_cast<float>(frozen) * 1e-9f);
+    chunk_.add_frozen_arrived(static_cast<float>(arrived) * 1e-9f);
+  }
   next_ = record.step + 1;
   return true;
 }
@@ -121,10 +148,11 @@ void Telemetry::sendSteps() {
       sendOthers();
       epoch_ = record.epoch;
     }
-    if (!packer_.add(record)) {
+    if (!packer_.add(record, freezes_)) {
       send();
-      packer_.add(record);
+      packer_.add(record, freezes_);
     }
+    freezes_.forgetBefore(record.end);
     if (packer_.size() >= kMaxChunk) send();
   }
   if (!packer_.empty()) send();
@@ -146,12 +174,18 @@ void Telemetry::sendOthers() {
 
 void Telemetry::work() {
   pthread_setname_np(pthread_self(), "telemetry");
-  Nanoseconds eventsSent = 0;
+  Nanoseconds eventsSent = 0, due = monotonicNow();
   for (;;) {
     bool stop = false;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, kInterval, [&] { return stop_; });
+      const Nanoseconds begin = monotonicNow();
+      changed_.wait_for(lock, std::chrono::nanoseconds(FreezeWatch::kTick), [&] { return stop_; });
+      const Nanoseconds now = monotonicNow();
+      freezes_.slept(begin, now);
+      const bool early = now < due && freezes_.empty();
+      if (!stop_ && (early || (ring_->empty() && others_.empty()))) continue;
+      due = now + kInterval;
       takeOthers();
       stop = stop_;
     }

@@ -29,6 +29,9 @@ class StepRing {
     head_.store(head + 1, std::memory_order_release);
     return true;
   }
+  bool empty() const {
+    return tail_.load(std::memory_order_relaxed) == head_.load(std::memory_order_acquire);
+  }
   bool pop(runtime::StepRecord& record) {
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
     if (tail == head_.load(std::memory_order_acquire)) return false;
@@ -43,13 +46,29 @@ class StepRing {
   std::array<runtime::StepRecord, kSize> slots_;
 };
 
+// When no thread of this process ran, as noticed by one that sleeps for kTick again and again and
+// wakes late: stopped, held back by a quota, suspended with its machine.
+class FreezeWatch {
+ public:
+  static constexpr Nanoseconds kTick = 10'000'000;
+  static constexpr Nanoseconds kLate = 20'000'000;  // less is a scheduler's ordinary delay
+  void slept(Nanoseconds begin, Nanoseconds end);
+  Nanoseconds within(Nanoseconds begin, Nanoseconds end) const;
+  void forgetBefore(Nanoseconds time);
+  bool empty() const { return freezes_.empty(); }
+
+ private:
+  struct Freeze { Nanoseconds begin = 0, end = 0; };
+  std::deque<Freeze> freezes_;  // in order
+};
+
 // Packs consecutive steps as columns; a gap, left by a full ring, begins a new chunk that says how
 // many steps are missing before it.
 class StepPacker {
  public:
   explicit StepPacker(int rank) : rank_(rank) {}
   // False: the record does not follow on; take() first, then add it again.
-  bool add(const runtime::StepRecord& record);
+  bool add(const runtime::StepRecord& record, const FreezeWatch& freezes = {});
   bool empty() const { return chunk_.loss_size() == 0; }
   int size() const { return chunk_.loss_size(); }
   run::v1::StepChunk take();
@@ -61,8 +80,8 @@ class StepPacker {
   run::v1::StepChunk chunk_;
 };
 
-// Observes a trainer and sends ten times a second what there is; of the steps told with all their
-// events four a second.
+// Observes a trainer and sends what there is, at most ten times a second, but a step that the process
+// was frozen in as soon as it has ended; of the steps told with all their events four a second.
 class Telemetry final : public runtime::TrainerObserver {
  public:
   // `onReady` is called on the trainer's thread and may wait.
@@ -91,6 +110,7 @@ class Telemetry final : public runtime::TrainerObserver {
   // One step's events on their way: the trainer's while it is empty, the thread's while it is full.
   std::vector<plan::Event> events_;
   std::atomic<bool> eventsFull_{false};
+  FreezeWatch freezes_;
   StepPacker packer_;
   std::int64_t epoch_ = 0;                   // of the last step packed
   std::deque<node::v1::FromWorker> taken_;   // from others_, to be sent next

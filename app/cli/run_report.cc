@@ -127,9 +127,7 @@ class PlainReport final : public RunReport {
       if (series.name == "samples_per_second" && !series.points.empty())
         rate_ = series.points.back().y;
     if (update.slowChanged && update.slow && update.slow->rank != slowRank_)
-      std::fprintf(stderr, "rank %d (%s) is slow: %.1f times the others' time in %s; %s\n",
-                   update.slow->rank, update.slow->node.c_str(), update.slow->factor,
-                   update.slow->phase.c_str(), update.slow->evidence.c_str());
+      std::fprintf(stderr, "%s\n", slowText(*update.slow).c_str());
     for (const std::string& note : story_.nodeNotes(update)) progress(note);
     if (update.slowChanged) slowRank_ = update.slow ? update.slow->rank : -1;
     tell(story_.take(update));

@@ -286,13 +286,7 @@ class LiveView final : public RunReport {
       for (int i = 0; i < static_cast<int>(more.size()) && i < limit; ++i)
         out.push_back(more[static_cast<std::size_t>(i)]);
     };
-    if (slow_)
-      out.push_back(style_.yellow(
-          fmt::format("rank {} ({}) is slow: {:.1f} times the others' time in {} since step {}; "
-                      "{}; without it a "
-                      "step takes {} ms",
-                      slow_->rank, slow_->node, slow_->factor, slow_->phase, slow_->sinceStep,
-                      slow_->evidence, millisecondsText(slow_->withoutSeconds))));
+    if (slow_) out.push_back(style_.yellow(slowText(*slow_)));
     append(rankTable(columns), std::max(0, room() - 2));
     if (!nodes_.empty()) append(nodeTable(), std::max(0, room() - 1));
     if (!progress_.empty() && room() > 0) out.push_back(style_.yellow(progress_));

@@ -9,6 +9,9 @@ namespace lockstep::app {
 namespace {
 
 constexpr std::size_t kMostDurations = 4000;
+constexpr int kHaltedSamples = 4;
+constexpr double kStoppedShare = 0.05, kThrottledShare = 0.1, kCrowdedShare = 0.15;
+constexpr double kAboveOthers = 1.5;
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -146,6 +149,7 @@ void RecordBook::addSteps(Node& node, const run::v1::StepChunk& chunk) {
   // One booted host has one monotonic clock; others are brought to the coordinator's.
   const bool sameClock = !node.bootId.empty() && node.bootId == nodes_[coordinator_].bootId;
   const std::int64_t offset = sameClock ? 0 : node.clockOffset;
+  for (auto& [other, load] : loads_) load.stoppedInRow = 0;
   std::int64_t begin = 0;
   auto& seconds = points(fmt::format("rank/{}/step", rank));
   for (int i = 0; i < chunk.begin_ns_size(); ++i) {
@@ -163,6 +167,8 @@ void RecordBook::addSteps(Node& node, const run::v1::StepChunk& chunk) {
     sample.backward = at(chunk.backward(), i);
     sample.communication = at(chunk.communication(), i);
     sample.optimizer = at(chunk.optimizer(), i);
+    sample.frozen = at(chunk.frozen(), i);
+    sample.frozenArrived = at(chunk.frozen_arrived(), i);
     analyzer_.add(sample);
     const auto x = static_cast<double>(sample.step);
     const double length = static_cast<double>(duration) * 1e-9;
@@ -205,6 +211,9 @@ void RecordBook::addSample(const std::string& name, Node& node, const run::v1::R
     load.seen = load.seen * kFade + 1;
     load.stopped = load.stopped * kFade + (rank.stopped() ? 1 : 0);
     load.cpu = load.cpu * kFade + rank.cpu();
+    load.waiting = load.waiting * kFade + rank.waiting();
+    load.throttled = load.throttled * kFade + rank.throttled();
+    load.stoppedInRow = rank.stopped() ? load.stoppedInRow + 1 : 0;
   }
 }
 
@@ -229,13 +238,65 @@ void RecordBook::addFinished(const std::string& name, const run::v1::Finished& f
   figures.weightsSha256 = finished.weights_sha256();
 }
 
-std::string RecordBook::evidence(int rank) const {
-  const auto found = loads_.find(rank);
-  if (found == loads_.end() || found->second.seen < 1) return {};
-  const RankLoad& load = found->second;
-  if (const double stopped = load.stopped / load.seen; stopped > 0.05)
-    return fmt::format("its process was stopped {:.0f} % of the time", 100 * stopped);
-  return fmt::format("it had {:.2f} cores", load.cpu / load.seen);
+SlowEvidence RecordBook::evidence(const analysis::Straggler& straggler) const {
+  SlowEvidence result;
+  double stopped = 0, throttled = 0, waiting = 0;
+  if (const auto found = loads_.find(straggler.rank); found != loads_.end()) {
+    const RankLoad& load = found->second;
+    stopped = load.stopped / load.seen;
+    throttled = load.throttled / load.seen;
+    waiting = load.waiting / load.seen;
+    result.cores = load.cpu / load.seen;
+  }
+  std::vector<double> waitings;
+  for (const auto& [rank, load] : loads_) waitings.push_back(load.waiting / load.seen);
+  if (stopped > kStoppedShare) {
+    result.cause = SlowCause::kStopped;
+    // Where the process tells of freezes it is more exact than a look now and then.
+    result.share = straggler.frozenShare > 0 ? straggler.frozenShare : stopped;
+  } else if (throttled > kThrottledShare) {
+    result.cause = SlowCause::kThrottled;
+    result.share = throttled;
+  } else if (straggler.frozenShare > kStoppedShare) {
+    result.cause = SlowCause::kFrozen;
+    result.share = straggler.frozenShare;
+  } else if (waiting > kCrowdedShare && waiting > kAboveOthers * median(std::move(waitings))) {
+    result.cause = SlowCause::kCrowded;
+    result.share = waiting;
+  }
+  result.share = std::min(result.share, 1.0);
+  return result;
+}
+
+std::optional<SlowRank> RecordBook::slowest() const {
+  SlowRank result;
+  const auto place = [&](int rank) {
+    result.rank = rank;
+    if (const auto node = nodeOfRank_.find(rank); node != nodeOfRank_.end())
+      result.node = node->second;
+  };
+  for (const auto& [rank, load] : loads_) {
+    if (ended() || load.stoppedInRow < kHaltedSamples) continue;
+    place(rank);
+    result.halted = true;
+    result.sinceStep = row_.figures.steps;
+    result.evidence = {SlowCause::kStopped, 1, 0};
+    return result;
+  }
+  const auto& slow = analyzer_.stragglers();
+  if (slow.empty()) return std::nullopt;
+  const auto& worst =
+      *std::max_element(slow.begin(), slow.end(), [](const auto& a, const auto& b) {
+        return a.lostShare < b.lostShare;
+      });
+  place(worst.rank);
+  result.factor = worst.factor;
+  result.stepSeconds = worst.stepSeconds;
+  result.withoutSeconds = worst.withoutSeconds;
+  result.sinceStep = worst.since;
+  result.phase = analysis::slowPhaseName(worst.phase);
+  result.evidence = evidence(worst);
+  return result;
 }
 
 void RecordBook::analyse() {
@@ -256,23 +317,7 @@ void RecordBook::analyse() {
     update_.breakdown.push_back({static_cast<int>(r), spent.data, spent.forward, spent.backward,
                                  spent.waiting, spent.transfer, spent.optimizer, recent.seconds});
   }
-  const auto& slow = analyzer_.stragglers();
-  std::optional<SlowRank> now;
-  if (!slow.empty()) {
-    const auto& worst = *std::max_element(
-        slow.begin(), slow.end(),
-        [](const auto& a, const auto& b) { return a.lostShare < b.lostShare; });
-    SlowRank rank;
-    rank.rank = worst.rank;
-    if (const auto node = nodeOfRank_.find(worst.rank); node != nodeOfRank_.end())
-      rank.node = node->second;
-    rank.factor = worst.factor;
-    rank.withoutSeconds = worst.withoutSeconds;
-    rank.sinceStep = worst.since;
-    rank.phase = analysis::slowPhaseName(worst.phase);
-    rank.evidence = evidence(worst.rank);
-    now = std::move(rank);
-  }
+  std::optional<SlowRank> now = slowest();
   update_.slowChanged = now.has_value() || slow_.has_value();
   update_.slow = now;
   slow_ = std::move(now);

@@ -52,7 +52,10 @@ class RecordBook {
     std::uint64_t sequence = 0, cursor = 0;
     double lastSample = 0;
   };
-  struct RankLoad { double seen = 0, stopped = 0, cpu = 0; };  // fading sums over node samples
+  struct RankLoad {
+    double seen = 0, stopped = 0, cpu = 0, waiting = 0, throttled = 0;  // fading sums over samples
+    int stoppedInRow = 0;         // samples since the last that was not, or the last step
+  };
 
   void addSteps(Node& node, const run::v1::StepChunk& chunk);
   void addSample(const std::string& name, Node& node, const run::v1::Record& record);
@@ -60,7 +63,8 @@ class RecordBook {
   void addFinished(const std::string& name, const run::v1::Finished& finished, std::int64_t wallNs);
   void addError(const Error& error);
   void analyse();
-  std::string evidence(int rank) const;
+  std::optional<SlowRank> slowest() const;
+  SlowEvidence evidence(const analysis::Straggler& straggler) const;
   std::vector<Point>& points(const std::string& series) { return series_[series]; }
 
   RunRow row_;

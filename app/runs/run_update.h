@@ -18,19 +18,10 @@
 #include <vector>
 
 #include "app/history/history.h"
+#include "app/runs/slow_rank.h"
 #include "engine/base/status.h"
 
 namespace lockstep::app {
-
-struct SlowRank {
-  int rank = 0;
-  std::string node;
-  double factor = 1;          // its work against the median rank's
-  double withoutSeconds = 0;  // predicted step time without it
-  std::int64_t sinceStep = 0;
-  std::string phase;          // "backward"
-  std::string evidence;       // "stopped 40 % of the time", "its cores are 98 % busy"
-};
 
 struct StepBreakdown {        // mean over the last steps, seconds a step
   int rank = 0;

@@ -19,6 +19,8 @@ struct StepSample {
   Nanoseconds begin = 0, end = 0;
   Nanoseconds arrival = 0;  // at the step's first collective; 0 where it has none
   double data = 0, forward = 0, backward = 0, communication = 0, optimizer = 0;  // seconds
+  // In which no thread of the rank's process ran: within the step, and of that after the arrival.
+  double frozen = 0, frozenArrived = 0;
 };
 
 // Seconds of one step of one rank. In a synchronous step waiting is the time from a rank's arrival
@@ -40,8 +42,8 @@ struct StepBreakdown {
 // communication is taken for the last.
 StepBreakdown breakDown(const std::vector<StepSample>& samples);
 
-enum class SlowPhase : std::uint8_t { kData, kForward, kBackward, kOptimizer };
-std::string_view slowPhaseName(SlowPhase phase);  // "data", "forward", "backward", "optimizer"
+enum class SlowPhase : std::uint8_t { kData, kForward, kBackward, kTransfer, kOptimizer };
+std::string_view slowPhaseName(SlowPhase phase);  // "data", …, "transfer", "optimizer"
 
 struct Straggler {
   int rank = -1;
@@ -49,12 +51,14 @@ struct Straggler {
   SlowPhase phase = SlowPhase::kForward;  // where most of its lateness arises
   double factor = 1;             // its own time by that of the rank in the middle
   double lostShare = 0;          // of the step time, lost to it
+  double frozenShare = 0;        // of the step time, lost because its process did not run
   double stepSeconds = 0;        // what a step takes
   double withoutSeconds = 0;     // what it would take were the stragglers as quick as the others
 };
 
 // Names ranks whose own time makes the others wait: from the step's begin to their arrival at the
-// collective, and before it the optimizer of the step before. A rank's excess is its own time over that of the rank in the middle (of an even
+// collective, before it the optimizer of the step before, and of the transfer what their process
+// did not run for. A rank's excess is its own time over that of the rank in the middle (of an even
 // number the quicker), so that ranks that merely share a core excuse one another.
 //
 // A rank is named when in a window it costs at least 20 % of the time, and it is late in at least
@@ -62,7 +66,11 @@ struct Straggler {
 //   steady: late by a quarter of a step in 60 % of the steps, and in so many of them that ranks
 //           drawn at random would be the same one once in 100,000 windows;
 //   bursts: as many delays of at least 50 ms and ¾ step;
-//   stops:  two delays of at least 0.12 s and two steps, or three of at least 0.12 s and ¾ step.
+//   stops:  two delays of at least 0.12 s and two steps with a step between them, or three of at
+//           least 0.12 s and ¾ step;
+//   freezes: delays in which its process is known not to have run: three of at least 30 ms, or two
+//           of at least 0.1 s with a step between them, as one may reach over two. No run of luck
+//           has to be ruled out of facts, so their cost is measured from the first of them on.
 // Windows are the last 20 steps (or 0.2 s of them where steps are shorter) and the last 2.5 s. The
 // first five steps of a run do not count. A named rank is cleared when it costs less than 10 % in
 // the long window.
@@ -76,6 +84,8 @@ class StragglerFinder {
  private:
   struct Rank {
     double own = 0, excess = 0;
+    double frozen = 0;           // of the excess: the process did not run
+    double stalled = 0;          // of that: after the last rank had arrived
     // Over the rank in the middle; may be below 0.
     double data = 0, forward = 0, backward = 0, optimizer = 0;
   };
@@ -88,6 +98,7 @@ class StragglerFinder {
   void look();
   std::size_t windowBegin(double seconds) const;
   bool slowIn(std::size_t begin, int rank) const;
+  bool freezesIn(std::size_t begin, int rank) const;
   double medianStep(std::size_t begin) const;
   Straggler describe(std::size_t begin, int rank) const;
 

@@ -16,6 +16,7 @@ constexpr double kSameRank = 0.8;        // of the late steps
 constexpr double kMostSteps = 0.6;
 constexpr double kLate = 0.25;           // of the median step
 constexpr double kBurstSeconds = 0.05, kStopSeconds = 0.12;
+constexpr double kFreezeSeconds = 0.03, kLongFreezeSeconds = 0.1;
 constexpr double kChance = 1e-5;
 
 // How many late steps of one rank are no accident: world^(1−k) ≤ kChance.
@@ -32,10 +33,17 @@ double lowerMedian(std::vector<double> values) {
 }
 
 double ownSeconds(const StepSample& sample) {
-  if (sample.arrival > sample.begin) {
-    return static_cast<double>(sample.arrival - sample.begin) * 1e-9;
-  }
-  return sample.data + sample.forward + sample.backward;
+  const double work = sample.data + sample.forward + sample.backward;
+  if (sample.arrival <= sample.begin) return work;
+  return std::max(work, static_cast<double>(sample.arrival - sample.begin) * 1e-9);
+}
+
+// What of the transfer, once the last rank had arrived, a rank's process did not run for: the time
+// the others had to wait for it though it had arrived.
+double stalledSeconds(const StepSample& sample, Nanoseconds lastArrival) {
+  if (sample.arrival <= sample.begin) return 0;
+  const double waiting = static_cast<double>(lastArrival - sample.arrival) * 1e-9;
+  return std::clamp(sample.communication - waiting, 0.0, std::max(sample.frozenArrived, 0.0));
 }
 
 // The phase's seconds of each rank over those of the rank in the middle.
@@ -54,6 +62,7 @@ std::string_view slowPhaseName(SlowPhase phase) {
     case SlowPhase::kData: return "data";
     case SlowPhase::kForward: return "forward";
     case SlowPhase::kBackward: return "backward";
+    case SlowPhase::kTransfer: return "transfer";
     case SlowPhase::kOptimizer: return "optimizer";
   }
   return "forward";
@@ -76,7 +85,33 @@ double StragglerFinder::medianStep(std::size_t begin) const {
   return lowerMedian(std::move(seconds));
 }
 
+bool StragglerFinder::freezesIn(std::size_t begin, int rank) const {
+  const auto r = static_cast<std::size_t>(rank);
+  double total = 0, lost = 0;
+  int freezes = 0, freezesAny = 0, longApart = 0;
+  std::size_t last = 0;
+  for (std::size_t i = begin; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    const double frozen = step.ranks[r].frozen;
+    double worst = 0;
+    for (const Rank& other : step.ranks) worst = std::max(worst, other.frozen);
+    freezesAny += worst >= kFreezeSeconds ? 1 : 0;
+    const bool isFreeze = frozen >= kFreezeSeconds;
+    if (freezes == 0 && !isFreeze) continue;
+    total += step.seconds;
+    lost += frozen;
+    if (!isFreeze) continue;
+    ++freezes;
+    if (frozen < kLongFreezeSeconds) continue;
+    if (longApart == 0 || i > last + 1) ++longApart;
+    last = i;
+  }
+  return (freezes >= 3 || longApart >= 2) && freezes >= kSameRank * freezesAny &&
+         lost >= kNamedShare * total;
+}
+
 bool StragglerFinder::slowIn(std::size_t begin, int rank) const {
+  if (freezesIn(begin, rank)) return true;
   const auto r = static_cast<std::size_t>(rank);
   const double median = medianStep(begin);
   const double late = kLate * median;
@@ -86,6 +121,7 @@ bool StragglerFinder::slowIn(std::size_t begin, int rank) const {
   double total = 0, lost = 0;
   int lateHere = 0, lateAny = 0, bursts = 0, burstsAny = 0;
   int stops = 0, stopsAny = 0, longStops = 0;
+  std::size_t lastLong = 0;
   for (std::size_t i = begin; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
     const double excess = step.ranks[r].excess;
@@ -99,7 +135,10 @@ bool StragglerFinder::slowIn(std::size_t begin, int rank) const {
     burstsAny += worst >= burst ? 1 : 0;
     stops += excess >= stop ? 1 : 0;
     stopsAny += worst >= stop ? 1 : 0;
-    longStops += excess >= longStop ? 1 : 0;
+    if (excess >= longStop) {
+      if (longStops == 0 || i > lastLong + 1) ++longStops;
+      lastLong = i;
+    }
   }
   if (lost < kNamedShare * total) return false;
   const int enough = steadySteps(world_);
@@ -115,12 +154,13 @@ Straggler StragglerFinder::describe(std::size_t begin, int rank) const {
   const double late = kLate * medianStep(begin);
   Straggler result;
   result.rank = rank;
-  double total = 0, lost = 0, own = 0, middle = 0;
-  double data = 0, forward = 0, backward = 0, optimizer = 0;
+  double total = 0, lost = 0, frozen = 0, own = 0, middle = 0;
+  double data = 0, forward = 0, backward = 0, transfer = 0, optimizer = 0;
   for (std::size_t i = begin; i < steps_.size(); ++i) {
     const Rank& here = steps_[i].ranks[r];
     total += steps_[i].seconds;
     lost += here.excess;
+    frozen += here.frozen;
     own += here.own;
     middle += steps_[i].middle;
     if (here.excess < late) continue;
@@ -128,15 +168,18 @@ Straggler StragglerFinder::describe(std::size_t begin, int rank) const {
     data += here.data;
     forward += here.forward;
     backward += here.backward;
+    transfer += here.stalled;
     optimizer += here.optimizer;
   }
-  const double most = std::max({data, forward, backward, optimizer});
+  const double most = std::max({data, forward, backward, transfer, optimizer});
   result.phase = most == data       ? SlowPhase::kData
                  : most == forward  ? SlowPhase::kForward
                  : most == backward ? SlowPhase::kBackward
+                 : most == transfer ? SlowPhase::kTransfer
                                     : SlowPhase::kOptimizer;
   result.factor = middle > 0 ? own / middle : 1;
   result.lostShare = total > 0 ? lost / total : 0;
+  result.frozenShare = total > 0 ? frozen / total : 0;
   result.stepSeconds = total / static_cast<double>(steps_.size() - begin);
   return result;
 }
@@ -145,6 +188,8 @@ void StragglerFinder::add(const std::vector<StepSample>& samples) {
   if (world_ < 2 || samples.size() != static_cast<std::size_t>(world_)) return;
   const bool follows = samples[0].step == lastStep_ + 1 && !lastOptimizer_.empty();
   std::vector<double> own;
+  Nanoseconds lastArrival = 0;
+  for (const StepSample& sample : samples) lastArrival = std::max(lastArrival, sample.arrival);
   for (std::size_t r = 0; r < samples.size(); ++r) {
     own.push_back(ownSeconds(samples[r]) + (follows ? lastOptimizer_[r] : 0));
   }
@@ -155,6 +200,7 @@ void StragglerFinder::add(const std::vector<StepSample>& samples) {
   Step step;
   step.step = samples[0].step;
   step.middle = lowerMedian(own);
+  const std::vector<double> frozen = overMiddle(samples, &StepSample::frozen);
   const std::vector<double> data = overMiddle(samples, &StepSample::data);
   const std::vector<double> forward = overMiddle(samples, &StepSample::forward);
   const std::vector<double> backward = overMiddle(samples, &StepSample::backward);
@@ -162,8 +208,10 @@ void StragglerFinder::add(const std::vector<StepSample>& samples) {
   for (std::size_t r = 0; r < samples.size(); ++r) {
     const StepSample& sample = samples[r];
     step.seconds = std::max(step.seconds, static_cast<double>(sample.end - sample.begin) * 1e-9);
-    step.ranks.push_back({own[r], std::max(own[r] - step.middle, 0.0), data[r], forward[r],
-                          backward[r], optimizer[r]});
+    const double stalled = stalledSeconds(sample, lastArrival);
+    const double excess = std::max(own[r] - step.middle, 0.0) + stalled;
+    step.ranks.push_back({own[r] + stalled, excess, std::clamp(frozen[r], 0.0, excess), stalled,
+                          data[r], forward[r], backward[r], optimizer[r]});
   }
   steps_.push_back(std::move(step));
   const std::size_t longBegin = windowBegin(kLongSeconds);

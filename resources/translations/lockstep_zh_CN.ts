@@ -3099,6 +3099,34 @@ It uses:
             <translation>%2 上的进程 %1 的工作时间是中位进程的 %3 倍。</translation>
         </message>
         <message>
+            <source>Rank %1 on %2 is stopped; the others wait for it.</source>
+            <translation>%2 上的进程 %1 已被暂停，其他进程都在等它。</translation>
+        </message>
+        <message>
+            <source>No step has ended since step %1.</source>
+            <translation>自第 %1 步之后，没有一步完成。</translation>
+        </message>
+        <message>
+            <source>Its process was stopped %1 of the time.</source>
+            <translation>它的进程有 %1 的时间被暂停。</translation>
+        </message>
+        <message>
+            <source>A CPU quota held it back %1 of the time.</source>
+            <translation>CPU 配额使它有 %1 的时间无法运行。</translation>
+        </message>
+        <message>
+            <source>Other work had its cores %1 of the time.</source>
+            <translation>它的核心有 %1 的时间被其他任务占用。</translation>
+        </message>
+        <message>
+            <source>Its process did not run %1 of the time.</source>
+            <translation>它的进程有 %1 的时间没有运行。</translation>
+        </message>
+        <message>
+            <source>It had %1 cores.</source>
+            <translation>它得到了 %1 个核心。</translation>
+        </message>
+        <message>
             <source>Since step %1, mostly in %2.</source>
             <translation>自第 %1 步起，主要在%2阶段。</translation>
         </message>

@@ -165,6 +165,38 @@ class AgentPartsTest : public QObject {
     QCOMPARE(second.begin_ns(0), 9000);
   }
 
+  void freezesAreToldOfTheStepsTheyFellInto() {
+    constexpr Nanoseconds ms = 1'000'000;
+    FreezeWatch freezes;
+    freezes.slept(0, 12 * ms);          // late as a scheduler may be
+    freezes.slept(100 * ms, 160 * ms);  // did not run from 110 to 160
+    QCOMPARE(freezes.within(0, 1000 * ms), 50 * ms);
+    QCOMPARE(freezes.within(120 * ms, 130 * ms), 10 * ms);
+    StepPacker packer(0);
+    runtime::StepRecord record;
+    record.step = 1;
+    record.begin = 50 * ms;
+    record.end = 100 * ms;
+    record.collectiveBegin = 90 * ms;
+    QVERIFY(packer.add(record, freezes));
+    record.step = 2;
+    record.begin = 100 * ms;
+    record.end = 170 * ms;
+    record.collectiveBegin = 120 * ms;
+    QVERIFY(packer.add(record, freezes));
+    auto chunk = packer.take();
+    QCOMPARE(chunk.frozen_size(), 2);
+    QCOMPARE(chunk.frozen(0), 0.0f);
+    QVERIFY(std::abs(chunk.frozen(1) - 0.05f) < 1e-6f);
+    QVERIFY(std::abs(chunk.frozen_arrived(1) - 0.04f) < 1e-6f);
+    freezes.forgetBefore(170 * ms);
+    record.step = 3;
+    QVERIFY(packer.add(record, freezes));
+    chunk = packer.take();
+    QCOMPARE(chunk.frozen_size(), 0);   // none: no columns
+    QCOMPARE(chunk.loss_size(), 1);
+  }
+
   void ringDropsInsteadOfWaiting() {
     auto ring = std::make_unique<StepRing>();
     runtime::StepRecord record;

@@ -161,7 +161,7 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   shoot(&window, prefix + "-run");
   app::RunUpdate update;
   update.slowChanged = true;
-  update.slow = app::SlowRank{2, "local3", 1.83, 0.00213, 1240, "backward", "stopped 40 % of the time; its core is shared with 1 other process"};
+  update.slow = app::SlowRank{2, "local3", 1.83, 0.00387, 0.00213, 1240, "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
   run->document()->take(update);
   shoot(&window, prefix + "-run-straggler");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);

@@ -256,12 +256,18 @@ class WindowTest : public QObject {
     app::RunUpdate update;
     update.run = run;
     update.slowChanged = true;
-    update.slow = app::SlowRank{2, "local3", 1.8, 0.002, 120, "backward", "stopped 40 % of the time"};
+    update.slow = app::SlowRank{2, "local3", 1.8, 0.004, 0.002, 120, "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
     update.breakdown = {{0, 0, .001, .002, .003, 0, .001, .007}, {1, 0, .001, .002, .003, 0, .001, .007}, {2, 0, .002, .004, 0, 0, .001, .007}};
     update.series.push_back({"loss", {{1999, 9}, {2001, 0.5}}});
     page->document()->take(update);
     QVERIFY(page->straggler().contains("2"));
     QVERIFY(page->straggler().contains("local3"));
+    auto* evidence = page->findChild<QLabel*>("stragglerEvidence");
+    QVERIFY2(evidence->text().contains("stopped 40 % of the time"), qPrintable(evidence->text()));
+    Language::instance().set("zh_CN");
+    QVERIFY(wait([&] { return evidence->text().contains(QString::fromUtf8("它的进程有 40 % 的时间被暂停。")); }));
+    Language::instance().set("en");
+    QVERIFY(wait([&] { return evidence->text().contains("stopped 40 %"); }));
     QCOMPARE(page->document()->lastStep(), 2001);
     QCOMPARE(page->document()->series("loss")->raw().size(), std::size_t{2001});  // the overlap once
     update = {};

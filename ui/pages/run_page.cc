@@ -72,7 +72,9 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   connect(document_, &RunDocument::breakdownChanged, this, &RunPage::refreshBreakdown);
   connect(document_, &RunDocument::slowChanged, this, [this] {
     refreshSlow();
-    if (document_->slow()) Q_EMIT alert(int(Tone::kWarning), title(), slowHead_->text());
+    const int rank = document_->slow() ? document_->slow()->rank : -1;
+    if (rank >= 0 && rank != alertedRank_) Q_EMIT alert(int(Tone::kWarning), title(), slowHead_->text());
+    alertedRank_ = rank;
   });
   connect(document_, &RunDocument::dataChanged, this, [this] {
     stepGroup_->dataChanged();
@@ -454,6 +456,18 @@ void RunPage::refreshBreakdown() {
 
 QString RunPage::straggler() const { return document_->slow() ? slowHead_->text() : QString(); }
 
+QString RunPage::evidenceText(const app::SlowEvidence& evidence) const {
+  const QString share = formatPercent(evidence.share, 0);
+  switch (evidence.cause) {
+    case app::SlowCause::kStopped: return tr("Its process was stopped %1 of the time.").arg(share);
+    case app::SlowCause::kThrottled: return tr("A CPU quota held it back %1 of the time.").arg(share);
+    case app::SlowCause::kCrowded: return tr("Other work had its cores %1 of the time.").arg(share);
+    case app::SlowCause::kFrozen: return tr("Its process did not run %1 of the time.").arg(share);
+    case app::SlowCause::kUnknown: break;
+  }
+  return evidence.cores > 0 ? tr("It had %1 cores.").arg(formatNumber(evidence.cores, 2)) : QString();
+}
+
 void RunPage::refreshSlow() {
   const auto& slow = document_->slow();
   if (!slow) {
@@ -466,28 +480,28 @@ void RunPage::refreshSlow() {
     refreshBreakdown();
     return;
   }
-  slowHead_->setText(tr("Rank %1 on %2 works %3 times as long as the median rank.")
-                         .arg(slow->rank)
-                         .arg(QString::fromStdString(slow->node), formatNumber(slow->factor, 3)));
+  const QString node = QString::fromStdString(slow->node);
+  slowHead_->setText(slow->halted
+                         ? tr("Rank %1 on %2 is stopped; the others wait for it.").arg(slow->rank).arg(node)
+                         : tr("Rank %1 on %2 works %3 times as long as the median rank.")
+                               .arg(slow->rank)
+                               .arg(node, formatNumber(slow->factor, 3)));
   slowHead_->setStyleSheet(QString("color: %1; font-weight: 600;").arg(Theme::instance().color("bad").name()));
-  double measured = 0;
-  for (const auto& rank : document_->breakdown()) measured = std::max(measured, rank.step);
   QStringList lines;
   static const char* const phases[] = {"data", "forward", "backward", "waiting", "transfer", "optimizer"};
   QString phase = QString::fromStdString(slow->phase);
   for (int i = 0; i < kPhaseCount; ++i) {
     if (slow->phase == phases[i]) phase = phaseName(i);
   }
-  lines << tr("Since step %1, mostly in %2.").arg(formatCount(slow->sinceStep), phase);
-  if (!slow->evidence.empty()) {
-    QString evidence = QString::fromStdString(slow->evidence);
-    evidence[0] = evidence[0].toUpper();
-    if (!evidence.endsWith('.')) evidence += '.';
-    lines << evidence;
+  if (slow->halted) {
+    lines << tr("No step has ended since step %1.").arg(formatCount(slow->sinceStep));
+  } else {
+    lines << tr("Since step %1, mostly in %2.").arg(formatCount(slow->sinceStep), phase);
+    if (const QString why = evidenceText(slow->evidence); !why.isEmpty()) lines << why;
   }
-  if (slow->withoutSeconds > 0 && measured > 0) {
+  if (slow->withoutSeconds > 0) {
     lines << tr("Without this rank a step would take %1 instead of %2.")
-                 .arg(formatSeconds(slow->withoutSeconds), formatSeconds(measured));
+                 .arg(formatSeconds(slow->withoutSeconds), formatSeconds(slow->stepSeconds));
   }
   slowText_->setText(lines.join(' '));
   slowText_->show();

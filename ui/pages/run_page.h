@@ -54,6 +54,7 @@ class RunPage : public Page {
   void refreshRow();
   void refreshBreakdown();
   void refreshSlow();
+  QString evidenceText(const app::SlowEvidence& evidence) const;
   void refreshFigures();
   void restyle();
 
@@ -96,6 +97,7 @@ class RunPage : public Page {
   Card* slowCard_ = nullptr;
   QLabel* slowHead_ = nullptr;
   QLabel* slowText_ = nullptr;
+  int alertedRank_ = -1;  // told of as an alert; -1: none
   QLineEdit* logSearch_ = nullptr;
   QComboBox* logRank_ = nullptr;
   QComboBox* logLevel_ = nullptr;

@@ -49,6 +49,27 @@ run::v1::Record stepsRecord(std::uint64_t sequence, int rank, std::int64_t first
   return record;
 }
 
+// A look at the ranks of a node, `seconds` after the first.
+run::v1::Record sampleRecord(std::uint64_t sequence, double seconds,
+                             const std::vector<run::v1::RankSample>& ranks) {
+  run::v1::Record record;
+  record.set_sequence(sequence);
+  record.set_wall_ns(static_cast<std::int64_t>((1000 + seconds) * 1e9));
+  record.mutable_node_sample();
+  for (const auto& rank : ranks) *record.mutable_node_sample()->add_rank() = rank;
+  return record;
+}
+
+run::v1::RankSample rankSample(int rank, bool stopped, double waiting, double throttled) {
+  run::v1::RankSample sample;
+  sample.set_rank(rank);
+  sample.set_cpu(0.5);
+  sample.set_stopped(stopped);
+  sample.set_waiting(waiting);
+  sample.set_throttled(throttled);
+  return sample;
+}
+
 const RunBatch::Series* find(const RunBatch& batch, const std::string& name) {
   for (const auto& series : batch.series)
     if (series.name == name) return &series;
@@ -143,6 +164,58 @@ class RecordBookTest : public QObject {
     // Told again: nothing new.
     book.add("n1", stepsRecord(1, 0, 1, 30, 0.002));
     QVERIFY(book.empty());
+  }
+
+  void theCauseOfSlownessIsSaid_data() {
+    QTest::addColumn<bool>("stopped");
+    QTest::addColumn<double>("waiting");
+    QTest::addColumn<double>("throttled");
+    QTest::addColumn<int>("cause");
+    QTest::addColumn<QString>("words");
+    QTest::newRow("stopped") << true << 0.1 << 0.0 << int(SlowCause::kStopped) << "its process was stopped 100 % of the time";
+    QTest::newRow("quota") << false << 0.5 << 0.5 << int(SlowCause::kThrottled) << "a CPU quota held it back 50 % of the time";
+    QTest::newRow("crowded") << false << 0.6 << 0.0 << int(SlowCause::kCrowded) << "other work had its cores 60 % of the time";
+    QTest::newRow("crowded as all are") << false << 0.25 << 0.0 << int(SlowCause::kUnknown) << "it had 0.50 cores";
+  }
+  void theCauseOfSlownessIsSaid() {
+    QFETCH(bool, stopped);
+    QFETCH(double, waiting);
+    QFETCH(double, throttled);
+    QFETCH(int, cause);
+    QFETCH(QString, words);
+    RecordBook book(rowOf(3), {{"n1", 0}});
+    book.add("n1", sampleRecord(1, 0, {rankSample(0, false, 0.2, 0), rankSample(1, stopped, waiting, throttled),
+                                       rankSample(2, false, 0.2, 0)}));
+    for (int rank = 0; rank < 3; ++rank)
+      book.add("n1", stepsRecord(static_cast<std::uint64_t>(rank) + 2, rank, 1, 30, rank == 1 ? 0.010 : 0.002));
+    const auto taken = book.take();
+    QVERIFY(taken.update.slow.has_value());
+    QCOMPARE(taken.update.slow->rank, 1);
+    QCOMPARE(int(taken.update.slow->evidence.cause), cause);
+    const QString text = QString::fromStdString(slowText(*taken.update.slow));
+    QVERIFY2(text.contains(words), qPrintable(text));
+  }
+
+  // A rank that stays stopped ends no step: the looks at it say so.
+  void aRankThatStaysStoppedIsNamed() {
+    RecordBook book(rowOf(2), {{"n1", 0}});
+    std::uint64_t sequence = 0;
+    book.add("n1", stepsRecord(++sequence, 0, 1, 8, 0.002));
+    const auto look = [&](bool stopped) {
+      const double seconds = 0.25 * static_cast<double>(sequence);
+      book.add("n1", sampleRecord(++sequence, seconds, {rankSample(0, false, 0, 0), rankSample(1, stopped, 0, 0)}));
+      return book.take().update.slow;
+    };
+    for (int i = 0; i < 3; ++i) QVERIFY(!look(true));
+    const auto slow = look(true);
+    QVERIFY(slow.has_value());
+    QCOMPARE(slow->rank, 1);
+    QVERIFY(slow->halted);
+    QCOMPARE(QString::fromStdString(slowText(*slow)), QString("rank 1 () is stopped: no step has ended since step 8"));
+    QVERIFY(!look(false));
+    for (int i = 0; i < 3; ++i) QVERIFY(!look(true));
+    book.add("n1", stepsRecord(++sequence, 0, 9, 1, 0.002));
+    QVERIFY(!look(true));
   }
 
   void theCoordinatorSaysTheEnd() {

@@ -1,3 +1,5 @@
+#include <QDir>
+#include <QFile>
 #include <QTest>
 
 #include <functional>
@@ -11,6 +13,7 @@ using namespace lockstep::analysis;
 namespace {
 
 constexpr double kTransfer = 0.002, kOptimizer = 0.001;
+constexpr std::int64_t kWithinSteps = 20;
 
 Nanoseconds ns(double seconds) { return static_cast<Nanoseconds>(seconds * 1e9); }
 
@@ -87,6 +90,65 @@ double withBursts(double now, double work, double start, double period, double l
     end += burst + length - std::max(burst, now);
   }
   return end - now;
+}
+
+// Steps of three ranks on two cores as real runs told of them. The first line says "nobody" is to
+// be named, or "slowed RANK STEP": which rank was slowed after which step. The others: step, rank, then
+// microseconds: begin, end, arrival, data, forward, backward, communication, optimizer, frozen, of
+// that after the arrival.
+struct Recording {
+  int rank = -1;
+  std::int64_t after = 0;
+  std::vector<StepSample> samples;
+};
+
+Recording readRecording(const QString& path) {
+  Recording out;
+  QFile file(path);
+  if (!file.open(QIODevice::ReadOnly)) qFatal("cannot read %s", qPrintable(path));
+  const QList<QByteArray> head = file.readLine().trimmed().split(' ');
+  if (head[0] == "slowed") {
+    out.rank = head[1].toInt();
+    out.after = head[2].toLongLong();
+  }
+  while (!file.atEnd()) {
+    const QList<QByteArray> words = file.readLine().trimmed().split(' ');
+    if (words.size() != 12) qFatal("%s is damaged", qPrintable(path));
+    const auto us = [&](int i) { return words[i].toLongLong() * 1000; };
+    const auto seconds = [&](int i) { return words[i].toDouble() * 1e-6; };
+    StepSample sample;
+    sample.step = words[0].toLongLong();
+    sample.rank = words[1].toInt();
+    sample.begin = us(2);
+    sample.end = us(3);
+    sample.arrival = us(4);
+    sample.data = seconds(5);
+    sample.forward = seconds(6);
+    sample.backward = seconds(7);
+    sample.communication = seconds(8);
+    sample.optimizer = seconds(9);
+    sample.frozen = seconds(10);
+    sample.frozenArrived = seconds(11);
+    out.samples.push_back(sample);
+  }
+  return out;
+}
+
+// A step of three ranks, 50 ms of work each; rank 1 does not run for `before` seconds of its work
+// and for `after` seconds once all have arrived, rank 2 for `everyone` of its work, as rank 0.
+void addFrozenStep(StepAnalyzer& analyzer, std::int64_t step, double before, double after,
+                   double everyone = 0) {
+  const double begin = static_cast<double>(step), work = 0.05;
+  const double last = work + std::max(before, everyone);
+  for (int r = 0; r < 3; ++r) {
+    const double own = work + (r == 1 ? before : everyone);
+    StepSample sample{r, step, ns(begin), ns(begin + last + after + kTransfer), ns(begin + own)};
+    sample.forward = own;
+    sample.communication = last - own + after + kTransfer;
+    sample.frozen = r == 1 ? before + after : everyone;
+    sample.frozenArrived = r == 1 ? after : 0;
+    analyzer.add(sample);
+  }
 }
 
 }  // namespace
@@ -241,6 +303,74 @@ class AnalysisTest : public QObject {
     for (int i = 0; i < 300; ++i) {
       run.play(1);
       QCOMPARE(run.stragglers().size(), std::size_t{1});
+    }
+  }
+
+  void recordedRuns_data() {
+    QTest::addColumn<QString>("path");
+    const QDir folder(QString(LOCKSTEP_SOURCE_DIR) + "/tests/engine/analysis/recorded");
+    const QStringList names = folder.entryList({"*.txt"}, QDir::Files);
+    QVERIFY(names.size() >= 6);
+    for (const QString& name : names) QTest::newRow(qPrintable(name)) << folder.filePath(name);
+  }
+  void recordedRuns() {
+    QFETCH(QString, path);
+    const Recording recording = readRecording(path);
+    StepAnalyzer analyzer(3);
+    std::int64_t named = 0, last = 0;
+    for (const StepSample& sample : recording.samples) {
+      analyzer.add(sample);
+      last = std::max(last, sample.step);
+      if (analyzer.stragglers().empty() || named != 0) continue;
+      named = sample.step;
+      QCOMPARE(analyzer.stragglers().size(), std::size_t{1});
+      QCOMPARE(analyzer.stragglers()[0].rank, recording.rank);
+    }
+    if (recording.rank < 0) {
+      QCOMPARE(named, 0);
+      QVERIFY(last >= 100);
+      return;
+    }
+    QVERIFY(named > recording.after);
+    QVERIFY2(named - recording.after <= kWithinSteps, qPrintable(QString::number(named - recording.after)));
+  }
+
+  // A stop while the others wait for the rank's part of the transfer is its fault too.
+  void freezesInTheTransferAreNamed() {
+    StepAnalyzer analyzer(3);
+    std::int64_t step = 0;
+    while (step < 20) addFrozenStep(analyzer, ++step, 0, 0);
+    addFrozenStep(analyzer, ++step, 0, 0.14);
+    QVERIFY(analyzer.stragglers().empty());  // once is an accident
+    for (int i = 0; i < 3; ++i) addFrozenStep(analyzer, ++step, 0, 0);
+    addFrozenStep(analyzer, ++step, 0, 0.14);
+    QCOMPARE(analyzer.stragglers().size(), std::size_t{1});
+    QCOMPARE(analyzer.stragglers()[0].rank, 1);
+    QCOMPARE(slowPhaseName(analyzer.stragglers()[0].phase), std::string_view("transfer"));
+    QVERIFY(analyzer.stragglers()[0].frozenShare > 0.1);
+    QVERIFY(analyzer.stragglers()[0].withoutSeconds < analyzer.stragglers()[0].stepSeconds - 0.01);
+  }
+
+  // One stop that reaches over two steps is still one.
+  void oneFreezeNamesNobody() {
+    StepAnalyzer analyzer(3);
+    std::int64_t step = 0;
+    while (step < 20) addFrozenStep(analyzer, ++step, 0, 0);
+    addFrozenStep(analyzer, ++step, 0, 0.2);
+    addFrozenStep(analyzer, ++step, 0.2, 0);
+    for (int i = 0; i < 40; ++i) {
+      addFrozenStep(analyzer, ++step, 0, 0);
+      QVERIFY(analyzer.stragglers().empty());
+    }
+  }
+
+  // A machine that stands still stops all its ranks.
+  void freezesOfAllRanksNameNobody() {
+    StepAnalyzer analyzer(3);
+    for (std::int64_t step = 1; step <= 60; ++step) {
+      const double pause = step > 20 && step % 4 == 0 ? 0.15 : 0;
+      addFrozenStep(analyzer, step, pause, 0, pause);
+      QVERIFY(analyzer.stragglers().empty());
     }
   }
 

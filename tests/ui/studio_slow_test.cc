@@ -1,0 +1,133 @@
+// One rank slowed for real is named on the run page, and no rank of a healthy run is.
+#include "tests/ui/studio_road.h"
+
+using namespace lockstep;
+
+namespace {
+
+constexpr int kRanks = 3;
+constexpr std::int64_t kWithinSteps = 20;
+// Steps long enough for a burst to be less than the 20 of them.
+const std::vector<std::pair<QString, QString>> kLongSteps = {{"batch: 64", "batch: 576"},
+                                                             {"epochs: 10", "epochs: 100"}};
+
+// Stops a process 150 ms of every 400 ms. At its end the process goes on.
+class Bursts : public QObject {
+ public:
+  explicit Bursts(int pid) : pid_(pid) {
+    timer_.setTimerType(Qt::PreciseTimer);
+    timer_.callOnTimeout(this, [this] { next(); });
+    next();
+  }
+  ~Bursts() override { ::kill(pid_, SIGCONT); }
+
+ private:
+  void next() {
+    stopped_ = !stopped_;
+    ::kill(pid_, stopped_ ? SIGSTOP : SIGCONT);
+    timer_.start(stopped_ ? 150 : 250);
+  }
+  int pid_;
+  bool stopped_ = false;
+  QTimer timer_;
+};
+
+}  // namespace
+
+class StudioSlowTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void initTestCase() {
+    if (const char* why = tests::whyNoRuns()) QSKIP(why);
+  }
+  void init() {
+    home_ = std::make_unique<tests::StudioHome>();
+    road_ = std::make_unique<tests::StudioRoad>(home_->home());
+    road_->open();
+    road_->launch("fashion-cnn.yaml", kLongSteps, nullptr, kRanks);
+  }
+  void cleanup() {
+    if (!road_) return;
+    if (auto* page = road_->page()) {
+      if (page->document()->canStop()) page->document()->kill();
+      QVERIFY(tests::wait([&] { return app::isFinal(page->document()->row().phase); }));
+    }
+    road_->close();
+    road_->endAgents();
+    road_.reset();
+    home_.reset();
+  }
+
+  void noRankOfAHealthyRunIsNamed() {
+    QVERIFY(!QTest::currentTestFailed());
+    ui::RunDocument* run = road_->page()->document();
+    const auto named = watchNames();
+    QVERIFY2(tests::wait([&] { return run->lastStep() >= 150; }, 120'000), qPrintable(stateText()));
+    qInfo("%s", qPrintable(stateText()));
+    QVERIFY2(named->isEmpty(), qPrintable(named->join('\n')));
+    QVERIFY(road_->page()->straggler().isEmpty());
+  }
+
+  void aRankStoppedInBurstsIsNamed_data() {
+    QTest::addColumn<int>("rank");
+    QTest::newRow("the first") << 0;
+    QTest::newRow("another") << 1;
+  }
+  void aRankStoppedInBurstsIsNamed() {
+    QVERIFY(!QTest::currentTestFailed());
+    QFETCH(int, rank);
+    ui::RunDocument* run = road_->page()->document();
+    const auto named = watchNames();
+    QVERIFY2(tests::wait([&] { return run->lastStep() >= 40; }), qPrintable(stateText()));
+    QVERIFY2(named->isEmpty(), qPrintable(named->join('\n')));
+    int victim = 0;
+    for (const int pid : road_->processes("worker", road_->run())) {
+      QFile environment(QString("/proc/%1/environ").arg(pid));
+      if (environment.open(QIODevice::ReadOnly) &&
+          environment.readAll().split('\0').contains("LOCKSTEP_RANK=" + QByteArray::number(rank))) {
+        victim = pid;
+      }
+    }
+    QVERIFY(victim > 0);
+    const std::int64_t before = run->lastStep();
+    const Bursts bursts(victim);
+    QVERIFY2(tests::wait([&] { return run->slow().has_value(); }, 30'000), qPrintable(stateText()));
+    const std::int64_t steps = run->lastStep() - before;
+    qInfo("named after %lld steps: %s; %s", static_cast<long long>(steps),
+          qPrintable(road_->page()->straggler()), qPrintable(stateText()));
+    QCOMPARE(run->slow()->rank, rank);
+    QVERIFY(road_->page()->straggler().contains(QString("Rank %1 ").arg(rank)));
+    QVERIFY2(steps <= kWithinSteps, qPrintable(stateText()));
+    // What the agent sees of the process, and what the rank costs, is said beside its name.
+    const auto* evidence = road_->page()->findChild<QLabel*>("stragglerEvidence");
+    QVERIFY2(tests::wait([&] { return evidence->text().contains("Its process was stopped"); }, 10'000),
+             qPrintable(evidence->text()));
+    QVERIFY2(evidence->text().contains("Without this rank"), qPrintable(evidence->text()));
+  }
+
+ private:
+  // Every name the run page has shown since.
+  std::shared_ptr<QStringList> watchNames() {
+    auto names = std::make_shared<QStringList>();
+    ui::RunPage* page = road_->page();
+    connect(page->document(), &ui::RunDocument::slowChanged, this, [names, page] {
+      const auto& slow = page->document()->slow();
+      if (!slow) return;
+      *names << QString("at step %1: rank %2, %3").arg(page->document()->lastStep()).arg(slow->rank).arg(page->straggler());
+    });
+    return names;
+  }
+  QString stateText() const {
+    const auto& run = *road_->page()->document();
+    const double step = run.breakdown().empty() ? 0 : run.breakdown()[0].step;
+    return QString("%1, step %2, %3 ms a step; %4").arg(ui::runPhaseText(run.row().phase)).arg(run.lastStep()).arg(1e3 * step)
+        .arg(road_->page()->message()->details());
+  }
+
+  std::unique_ptr<tests::StudioHome> home_;
+  std::unique_ptr<tests::StudioRoad> road_;
+};
+
+QTEST_MAIN(StudioSlowTest)
+#include "studio_slow_test.moc"
