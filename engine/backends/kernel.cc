@@ -46,6 +46,17 @@ PoolShape poolShape(const KernelSpec& spec) {
           ir::intAttr(*spec.attrs, "stride")};
 }
 
+AttentionShape attentionShape(const KernelSpec& spec) {
+  const Shape& y = (spec.op == Op::kAttention ? spec.outputs[0] : spec.inputs[0]).type.shape;
+  AttentionShape s;
+  s.tokens = ir::intAttr(*spec.attrs, "tokens");
+  s.head = ir::intAttr(*spec.attrs, "head");
+  s.causal = ir::intAttr(*spec.attrs, "causal") != 0;
+  s.samples = y[0] / s.tokens;
+  s.heads = y[1] / s.head;
+  return s;
+}
+
 AdamOptions adamOptions(const ir::Attrs& attrs) {
   return {ir::floatAttr(attrs, "beta1", 0.9), ir::floatAttr(attrs, "beta2", 0.999),
           ir::floatAttr(attrs, "eps", 1e-8), ir::floatAttr(attrs, "weight_decay")};

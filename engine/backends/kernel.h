@@ -50,6 +50,15 @@ struct PoolShape {
 };
 PoolShape poolShape(const KernelSpec& spec);  // of kMaxPool2d and its gradient
 
+// qkv[samples·tokens × 3·heads·head], y[samples·tokens × heads·head].
+struct AttentionShape {
+  std::int64_t samples = 0, tokens = 0, heads = 0, head = 0;
+  bool causal = false;
+  std::int64_t qkvStride() const { return 3 * heads * head; }
+  std::int64_t yStride() const { return heads * head; }
+};
+AttentionShape attentionShape(const KernelSpec& spec);  // of kAttention and its gradient
+
 struct AdamOptions {
   double beta1 = 0, beta2 = 0, epsilon = 0, weightDecay = 0;
 };

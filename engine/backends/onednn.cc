@@ -224,7 +224,9 @@ std::unique_ptr<Kernel> bindRows(const cpu::Kernels& cpu, const KernelSpec& spec
   const float* x = in(spec, 0);
   float* y = out(spec);
   if (spec.op == Op::kReduceRows || spec.op == Op::kBiasAdd) {
-    const std::int64_t cols = spec.inputs[0].type.shape.back();
+    // What is added or summed may be several rows, repeated.
+    const std::int64_t cols =
+        (spec.op == Op::kBiasAdd ? spec.inputs[1] : spec.outputs[0]).type.count();
     const std::int64_t rows = cols == 0 ? 0 : spec.inputs[0].type.count() / cols;
     if (spec.op == Op::kReduceRows)
       return makeKernel([=, &cpu] { cpu.reduceRows(rows, cols, x, y); });

@@ -7,6 +7,7 @@
 
 #include "engine/backends/kernel.h"
 #include "engine/backends/reference_kernels.h"
+#include "engine/backends/reference_sequence.h"
 #include "engine/base/random.h"
 
 namespace lockstep::backends {
@@ -54,9 +55,12 @@ std::unique_ptr<Kernel> bindRandom(const KernelSpec& spec) {
   const auto key = static_cast<std::uint64_t>(ir::intAttr(*spec.attrs, "key"));
   const double scale = ir::floatAttr(*spec.attrs, "scale", 1.0);
   const bool normal = ir::textAttr(*spec.attrs, "kind") == "normal";
+  const std::int64_t block = ir::intAttr(*spec.attrs, "block", std::max<std::int64_t>(n, 1));
+  const std::int64_t pitch = ir::intAttr(*spec.attrs, "pitch");
+  const std::int64_t first = ir::intAttr(*spec.attrs, "first");
   return makeKernel([=] {
     for (std::int64_t i = 0; i < n; ++i) {
-      const auto index = static_cast<std::uint64_t>(i);
+      const auto index = static_cast<std::uint64_t>(i / block * pitch + first + i % block);
       const double r = normal ? randomNormal(key, index) : 2 * randomUniform(key, index) - 1;
       y[i] = static_cast<T>(r * scale);
     }
@@ -159,6 +163,76 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const T *x = in<T>(spec, 0), *dy = in<T>(spec, 2);
       T* dx = out<T>(spec);
       return makeKernel([=] { reference::maxPool2dGrad(s, x, dy, dx); });
+    }
+    case Op::kEmbedding: {
+      const Shape table = spec.inputs[0].type.shape;
+      const std::int64_t rows = spec.inputs[1].type.count(), first = ir::intAttr(attrs, "first");
+      const T* weights = in<T>(spec, 0);
+      const std::int32_t* ids = in<std::int32_t>(spec, 1);
+      T* y = out<T>(spec);
+      return makeKernel([=, v = table[0], c = table[1]] {
+        reference::embedding(rows, c, first, v, weights, ids, y);
+      });
+    }
+    case Op::kEmbeddingGrad: {
+      const Shape table = spec.outputs[0].type.shape;
+      const std::int64_t rows = spec.inputs[0].type.count(), first = ir::intAttr(attrs, "first");
+      const std::int32_t* ids = in<std::int32_t>(spec, 0);
+      const T* dy = in<T>(spec, 1);
+      T* dtable = out<T>(spec);
+      return makeKernel([=, v = table[0], c = table[1]] {
+        reference::embeddingGrad(rows, c, first, v, ids, dy, dtable);
+      });
+    }
+    case Op::kLayerNorm: {
+      const Shape shape = spec.inputs[0].type.shape;
+      const double epsilon = ir::floatAttr(attrs, "eps");
+      const T *x = in<T>(spec, 0), *gain = in<T>(spec, 1), *bias = in<T>(spec, 2);
+      T *y = out<T>(spec, 0), *mean = out<T>(spec, 1), *rstd = out<T>(spec, 2);
+      return makeKernel([=, n = shape[0], c = shape[1]] {
+        reference::layerNorm(n, c, epsilon, x, gain, bias, y, mean, rstd);
+      });
+    }
+    case Op::kLayerNormGrad: {
+      const Shape shape = spec.inputs[0].type.shape;
+      const T *dy = in<T>(spec, 0), *x = in<T>(spec, 1), *gain = in<T>(spec, 2),
+              *mean = in<T>(spec, 3), *rstd = in<T>(spec, 4);
+      T* dx = out<T>(spec);
+      return makeKernel([=, n = shape[0], c = shape[1]] {
+        reference::layerNormGrad(n, c, dy, x, gain, mean, rstd, dx);
+      });
+    }
+    case Op::kLayerNormWeightGrad: {
+      const Shape shape = spec.inputs[0].type.shape;
+      const T *dy = in<T>(spec, 0), *x = in<T>(spec, 1), *mean = in<T>(spec, 2),
+              *rstd = in<T>(spec, 3);
+      T *dgain = out<T>(spec, 0), *dbias = out<T>(spec, 1);
+      return makeKernel([=, n = shape[0], c = shape[1]] {
+        reference::layerNormWeightGrad(n, c, dy, x, mean, rstd, dgain, dbias);
+      });
+    }
+    case Op::kAttention: {
+      const AttentionShape s = attentionShape(spec);
+      const T* qkv = in<T>(spec, 0);
+      T *y = out<T>(spec, 0), *lse = out<T>(spec, 1);
+      std::vector<double> scores(static_cast<std::size_t>(s.tokens));
+      return makeKernel([=, scores = std::move(scores)]() mutable {
+        reference::attention(s, qkv, y, lse, scores.data());
+      });
+    }
+    case Op::kAttentionGrad: {
+      const AttentionShape s = attentionShape(spec);
+      const T *dy = in<T>(spec, 0), *qkv = in<T>(spec, 1), *y = in<T>(spec, 2), *lse = in<T>(spec, 3);
+      T* dqkv = out<T>(spec);
+      return makeKernel([=] { reference::attentionGrad(s, dy, qkv, y, lse, dqkv); });
+    }
+    case Op::kRepeatRows: {
+      const std::int64_t n = spec.inputs[0].type.count(), times = ir::intAttr(attrs, "times");
+      const T* x = in<T>(spec, 0);
+      T* y = out<T>(spec);
+      return makeKernel([=] {
+        for (std::int64_t i = 0; i < n; ++i) std::fill_n(y + i * times, times, x[i]);
+      });
     }
     case Op::kSoftmaxXent: {
       const Shape shape = spec.inputs[0].type.shape;

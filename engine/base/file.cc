@@ -46,11 +46,18 @@ Result<std::string> readFile(const std::string& path, std::size_t limit) {
 }
 
 Status writeFileAtomically(const std::string& path, std::string_view bytes, int mode) {
+  return writeFileAtomically(
+      path, [&](const Append& append) { return append(bytes); }, mode);
+}
+
+Status writeFileAtomically(const std::string& path,
+                           const std::function<Status(const Append&)>& fill, int mode) {
   const std::string temporary = fmt::format("{}.tmp{}", path, getpid());
   {
     Descriptor file{open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)};
     if (file.fd < 0) return systemError(errno, "cannot create " + temporary);
-    Status status = writeAll(file.fd, bytes, temporary);
+    Status status =
+        fill([&](std::string_view bytes) { return writeAll(file.fd, bytes, temporary); });
     if (status.ok() && fsync(file.fd) != 0) status = systemError(errno, "cannot sync " + temporary);
     if (!status.ok()) {
       unlink(temporary.c_str());

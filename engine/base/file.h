@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,5 +15,9 @@ namespace lockstep {
 Result<std::string> readFile(const std::string& path, std::size_t limit = std::size_t{1} << 30);
 // Temporary name in the same folder, fsync, rename, fsync of the folder.
 Status writeFileAtomically(const std::string& path, std::string_view bytes, int mode = 0644);
+// The same piece by piece: `fill` is given what appends to the file. On an error no file stays.
+using Append = std::function<Status(std::string_view bytes)>;
+Status writeFileAtomically(const std::string& path,
+                           const std::function<Status(const Append&)>& fill, int mode = 0644);
 
 }  // namespace lockstep

@@ -12,8 +12,13 @@ namespace lockstep::ir {
 struct Parameter {
   std::string name;                  // of the state, "dense1.weight"
   Shape shape;
-  std::string initializer;           // "torch-uniform": U(−1/√fanIn, 1/√fanIn); "zeros"
+  std::string initializer;           // "torch-uniform": U(−1/√fanIn, 1/√fanIn); "normal:0.02": N(0, 0.02²);
+                                     // "zeros"; "ones"
   std::int64_t fanIn = 0, fanOut = 0;
+  // The dimension that tensor parallelism divides, -1 for none, and into how many parts it could at
+  // most: heads or features, which stay whole.
+  int splitDim = -1;
+  std::int64_t splitParts = 0;
 };
 
 // The forward graph of a whole batch. Inputs "x", "label", "weight"; a state node per parameter.

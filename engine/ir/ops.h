@@ -13,6 +13,9 @@
 
 namespace lockstep::ir {
 
+// Where an op has the attributes axis and stride, its `first` (or `offset`) is larger by stride for
+// each step of the rank's coordinate on that mesh axis: ranks that differ in it alone share a body.
+//
 // B batch, N rows, I in, O out, C channels; Σ over samples. `f` is a float type, the same for all
 // float operands and outputs of a node unless said otherwise. Attributes marked ? may be absent,
 // with the default given; all others must be there. Numbers are of type double, the rest int64.
@@ -24,12 +27,15 @@ enum class Op : std::uint8_t {
   kResult,   // (f) {name} -> (). Read by the trainer after the play: "metrics", …
   // Initial values (rule: keyed by parameter name and seed).
   kFill,     // () {dtype, shape, value number} -> f
-  kRandom,   // () {dtype, shape, key, kind, scale number} -> f. Element i, row-major, is from stream
-             // `key` (bits of a uint64): "uniform": scale·(2·randomUniform(key, i) − 1);
-             // "normal": scale·randomNormal(key, i); computed in double, then rounded
+  kRandom,   // () {dtype, shape, key, kind, scale number, block?, pitch?, first? 0, axis?, stride?} -> f.
+             // Element i, row-major, is number e = i of stream `key` (bits of a uint64); of a part of a
+             // tensor e = ⌊i / block⌋·pitch + first + i mod block. "uniform":
+             // scale·(2·randomUniform(key, e) − 1); "normal": scale·randomNormal(key, e); computed in
+             // double, then rounded
   // Shape only: no kernel, the Plan makes them views.
   kReshape,  // (any) {shape} -> any, same count
-  kSlice1,   // (f[N]) {offset, shape} -> f[shape]: a view into a flat group, offset in elements
+  kSlice1,   // (f[N]) {offset, shape, axis?, stride?} -> f[shape]: a view into a flat group, from element
+             // offset, plus stride for each step of the rank's coordinate on mesh axis {axis}
   kPack,     // (f …) -> f[Σ counts]: members laid one after another in one flat group
   // Elementwise.
   kCast,     // (any) {dtype, scale number} -> dtype, a float: x·scale, computed in the output's type
@@ -44,8 +50,10 @@ enum class Op : std::uint8_t {
   // Dense.
   kMatmul,   // (a, b [, bias[O]]) {ta? 0, tb? 0, act? ""|"relu"} -> f[N×O]: act(op(a)·op(b) + bias), where
              // op transposes: a is [N×K], [K×N] with ta; b is [K×O], [O×K] with tb
-  kBiasAdd,  // (x[…×C], b[C])
-  kReduceRows,  // (x[…×C]) -> f[C]: sum over all dimensions but the last, the gradient of kBiasAdd
+  kBiasAdd,  // (x[…×C], b[C] or b[P×C]): row i of x, counted over all but its last dimension, and row
+             // i mod P of b; P divides the rows
+  kReduceRows,  // (x[…×C]) {period? 1} -> f[C], or f[period×C] where period > 1: the sums of the rows
+                // that are equal mod period, the gradient of kBiasAdd
   // Images, NHWC. `pad` zeros on each of the four sides; H' = ⌊(H + 2·pad − kh) / stride⌋ + 1.
   kConv2d,            // (x[B×H×W×C], w[kh×kw×C×O] [, bias[O]]) {stride, pad, act? ""|"relu"} -> [B×H'×W'×O]:
                       // cross-correlation (no flip), act(conv + bias)
@@ -53,6 +61,20 @@ enum class Op : std::uint8_t {
   kConv2dWeightGrad,  // (x, dy) {stride, pad, shape of dw} -> dw
   kMaxPool2d,         // (x) {size, stride} -> y; no padding, H' = ⌊(H − size) / stride⌋ + 1
   kMaxPool2dGrad,     // (x, y, dy) {size, stride} -> dx; the first maximum in row-major order takes all
+  // Sequences: N = B·T rows of C channels, the T tokens of a sample one after another.
+  kEmbedding,      // (table f[V×C], ids i32[N]) {first? 0, axis?, stride?} -> f[N×C]: row id − first, zeros
+                   // where there is none. Ids are in [0, V) of the whole table.
+  kEmbeddingGrad,  // (ids, dy) {shape of the table, first?, axis?, stride?} -> dtable: the sums of dy's
+                   // rows by id
+  kLayerNorm,      // (x[N×C], gain[C], bias[C]) {eps number} -> y, mean f[N], rstd f[N]: over the channels,
+                   // the biased variance (Ba et al. 2016)
+  kLayerNormGrad,  // (dy, x, gain, mean, rstd) -> dx
+  kLayerNormWeightGrad,  // (dy, x, mean, rstd) -> dgain[C], dbias[C]
+  kAttention,      // (qkv[N×3·H·D]) {tokens, head (D), causal 0|1} -> y[N×H·D], lse f[N×H]: softmax(q·kᵀ/√D)·v
+                   // in each sample and head. The channels of qkv are q, k, v of head 0, then of head 1, …
+                   // lse is log Σ exp of a row's scores: no score matrix is kept (Dao et al. 2022).
+  kAttentionGrad,  // (dy, qkv, y, lse) {as kAttention} -> dqkv
+  kRepeatRows,     // (x[B]) {times} -> f[B·times]: each element `times` times. Of data only: no gradient
   // Losses and metrics: sums over samples, weighted. Labels are in [0, K), also in rows with w = 0.
   kSoftmaxXent,       // (logits[B×K], label i32[B], w[B]) -> loss f[1], probs f[B×K]: Σ w·−log p_label
   kSoftmaxXentGrad,   // (probs, label, w, dloss f[1]) -> dlogits: dloss·w·(p − [k = label])
@@ -69,7 +91,7 @@ enum class Op : std::uint8_t {
   // Collectives: inserted by partition only, along mesh axis {axis}. They share the axis's order.
   kAllReduce,      // (f) {axis, op: "sum"|"max"} -> f
   kReduceScatter,  // (f[N]) {axis, cuts, size} -> f[size]: the sum's slice of this rank's coordinate
-  kAllGather,      // (f[local]) {axis, cuts} -> f[cuts.back()]
+  kAllGather,      // (f[local]) {axis, cuts} -> f[cuts.back()]; before localisation local is all of it
   kBroadcast,      // (f) {axis, root} -> f: from the rank at coordinate root
   kCount_,
 };
@@ -99,6 +121,14 @@ struct AttrInfo {
   bool required = true;
 };
 
+// A placement rule's answer: where the outputs live; or, where `input` is not negative, which input
+// must live elsewhere first.
+struct Placing {
+  std::vector<AxisPlacement> outputs;
+  int input = -1;
+  AxisPlacement wanted;
+};
+
 struct OpInfo {
   Op op;
   std::string_view name;       // as in text: "matmul"
@@ -116,14 +146,12 @@ struct OpInfo {
   // gradients are separate nodes, the weight's first. Null: not differentiable.
   Result<std::vector<ValueId>> (*gradient)(GradBuilder& build, const Node& node,
                                            std::span<const ValueId> outputGrads);
-  // Placement rule on one axis, given the inputs' placements there: the outputs' placements, or an
-  // error naming the input that would first have to be made replicated (kFailedPrecondition with
-  // `next` = "input i"). Sources are replicated here: strategies place them. Collectives have none
-  // (null).
-  Result<std::vector<AxisPlacement>> (*place)(const Node& node,
-                                              std::span<const AxisPlacement> inputs,
-                                              std::span<const TensorType> inputTypes,
-                                              std::span<const TensorType> outputTypes);
+  // Placement rule on one axis, given the inputs' placements there. Total: every input replicated
+  // is always taken. Sources are replicated here: strategies place them. Collectives along one axis
+  // work on each other axis's values as they lie there.
+  Placing (*place)(const Node& node, std::span<const AxisPlacement> inputs,
+                   std::span<const TensorType> inputTypes,
+                   std::span<const TensorType> outputTypes);
   OpCost (*cost)(const Node& node, std::span<const TensorType> inputs,
                  std::span<const TensorType> outputs);
 };

@@ -1,4 +1,4 @@
-// Rows: collectives, inserted by partition; types are local ones.
+// Rows: collectives, inserted by placement. Their types are logical until localisation cuts them.
 #include <algorithm>
 
 #include "engine/ir/ops_rules.h"
@@ -32,7 +32,7 @@ Inferred inferReduceScatter(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantCuts(cuts));
   LOCKSTEP_TRY(wantType(inputs, 0, {inputs[0].dtype, {cuts.back()}}));
   const std::int64_t size = intAttr(attrs, "size");
-  if (size < 1 || !isPart(cuts, size))
+  if (size != cuts.back() && (size < 1 || !isPart(cuts, size)))
     return invalidArgument("size is {}, expected one of the parts that the cuts make", size);
   return std::vector<TensorType>{{inputs[0].dtype, {size}}};
 }
@@ -42,7 +42,7 @@ Inferred inferAllGather(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension"));
   const std::vector<std::int64_t> cuts = listAttr(attrs, "cuts");
   LOCKSTEP_TRY(wantCuts(cuts));
-  if (!isPart(cuts, inputs[0].shape[0]))
+  if (inputs[0].shape[0] != cuts.back() && !isPart(cuts, inputs[0].shape[0]))
     return wrongInput(inputs, 0, "one of the parts that the cuts make");
   return std::vector<TensorType>{{inputs[0].dtype, {cuts.back()}}};
 }
@@ -51,6 +51,18 @@ Inferred inferBroadcast(Types inputs, const Attrs& attrs) {
   if (const std::int64_t root = intAttr(attrs, "root"); root < 0)
     return invalidArgument("root is {}, expected a coordinate", root);
   return inferSame(inputs, attrs);
+}
+
+// A sum over one axis of values that are split or partial along another.
+Placing placeReduction(const Node& node, Places inputs, Types inputTypes, Types outputs) {
+  if (textAttr(node.attrs, "op", "sum") == "max")
+    return placeElementwise(node, inputs, inputTypes, outputs);
+  return placeLinear(node, inputs, inputTypes, outputs);
+}
+// Parts of a flat group along one axis: the group is not divided along another as well.
+Placing placeParts(const Node&, Places inputs, Types, Types) {
+  if (isSplit(inputs[0])) return mustReplicate(0);
+  return placedAt({inputs[0]});
 }
 
 // Bytes are the payload of this rank, not what memory moves.
@@ -67,18 +79,18 @@ std::vector<OpInfo> collectiveOps() {
   return {
       {.op = Op::kAllReduce, .name = "all-reduce", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = true, .attrs = {kAxis, {"op", AttrKind::kText}},
-       .inPlace = {0}, .infer = inferAllReduce, .gradient = nullptr, .place = nullptr,
+       .inPlace = {0}, .infer = inferAllReduce, .gradient = nullptr, .place = placeReduction,
        .cost = costPayload},
       {.op = Op::kReduceScatter, .name = "reduce-scatter", .minInputs = 1, .maxInputs = 1,
        .outputs = 1, .isView = false, .isCollective = true,
        .attrs = {kAxis, kCuts, {"size", AttrKind::kInt}}, .inPlace = {-1},
-       .infer = inferReduceScatter, .gradient = nullptr, .place = nullptr, .cost = costPayload},
+       .infer = inferReduceScatter, .gradient = nullptr, .place = placeParts, .cost = costPayload},
       {.op = Op::kAllGather, .name = "all-gather", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = true, .attrs = {kAxis, kCuts}, .inPlace = {-1},
-       .infer = inferAllGather, .gradient = nullptr, .place = nullptr, .cost = costPayload},
+       .infer = inferAllGather, .gradient = nullptr, .place = placeParts, .cost = costPayload},
       {.op = Op::kBroadcast, .name = "broadcast", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = true, .attrs = {kAxis, {"root", AttrKind::kInt}},
-       .inPlace = {0}, .infer = inferBroadcast, .gradient = nullptr, .place = nullptr,
+       .inPlace = {0}, .infer = inferBroadcast, .gradient = nullptr, .place = placeLinear,
        .cost = costPayload},
   };
 }

@@ -56,26 +56,25 @@ Grads gradMatmul(GradBuilder& build, const Node& node, std::span<const ValueId> 
   return grads;
 }
 
-Placed placeMatmul(const Node& node, Places inputs, Types, Types) {
+Placing placeMatmul(const Node& node, Places inputs, Types, Types) {
   const AxisPlacement &a = inputs[0], &b = inputs[1];
   const bool plain = inputs.size() == 2 && textAttr(node.attrs, "act").empty();
   const bool biasWhole = inputs.size() == 2 || isReplicated(inputs[2]);
   const int aRows = transposed(node.attrs, "ta") ? 1 : 0;  // the dimension of a that is N
   const int bColumns = transposed(node.attrs, "tb") ? 0 : 1;
-  using Out = std::vector<AxisPlacement>;
-  if (isReplicated(a) && isReplicated(b) && biasWhole) return Out{{}};
-  if (isSplit(a, aRows) && isReplicated(b) && biasWhole) return Out{splitAt(0, a)};
+  if (isReplicated(a) && isReplicated(b) && biasWhole) return placedAt({AxisPlacement{}});
+  if (isSplit(a, aRows) && isReplicated(b) && biasWhole) return placedAt({splitAt(0, a)});
   if (isReplicated(a) && isSplit(b, bColumns) &&
       (inputs.size() == 2 || inputs[2] == splitAt(0, b)))
-    return Out{splitAt(1, b)};
+    return placedAt({splitAt(1, b)});
   const bool contracted =
       isSplit(a, 1 - aRows) && isSplit(b, 1 - bColumns) && a.cuts == b.cuts;
   const bool linear = (isSum(a) && isReplicated(b)) || (isReplicated(a) && isSum(b));
-  if (plain && (contracted || linear)) return Out{partialSum()};
+  if (plain && (contracted || linear)) return placedAt({partialSum()});
   // What stands in the way: first what is neither whole nor a split of the rows, then the rest.
-  if (!isReplicated(a) && !isSplit(a, aRows)) return mustReplicate(node, inputs, 0);
-  if (!isReplicated(b)) return mustReplicate(node, inputs, 1);
-  return mustReplicate(node, inputs, biasWhole ? 0 : 2);
+  if (!isReplicated(a) && !isSplit(a, aRows)) return mustReplicate(0);
+  if (!isReplicated(b)) return mustReplicate(1);
+  return mustReplicate(biasWhole ? 0 : 2);
 }
 
 OpCost costMatmul(const Node& node, Types inputs, Types outputs) {
@@ -88,33 +87,45 @@ OpCost costMatmul(const Node& node, Types inputs, Types outputs) {
 Inferred inferBiasAdd(Types inputs, const Attrs&) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   if (inputs[0].shape.empty()) return wrongInput(inputs, 0, "at least one dimension");
-  LOCKSTEP_TRY(wantType(inputs, 1, {inputs[0].dtype, {inputs[0].shape.back()}}));
+  const std::int64_t channels = inputs[0].shape.back(), rows = inputs[0].count() / channels;
+  if (inputs[1].shape.size() != 2)
+    LOCKSTEP_TRY(wantType(inputs, 1, {inputs[0].dtype, {channels}}));
+  else if (inputs[1].shape[1] != channels || rows % inputs[1].shape[0] != 0)
+    return wrongInput(inputs, 1, fmt::format("{} channels and rows that divide {}", channels, rows));
   return std::vector<TensorType>{inputs[0]};
 }
 
 Grads gradBiasAdd(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
   std::vector<ValueId> grads(2, -1);
   if (build.wants(node.inputs[1])) {
-    LOCKSTEP_ASSIGN(grads[1], build.emit(Op::kReduceRows, "b", {dy[0]}, {}));
+    const Shape& b = build.type(node.inputs[1]).shape;
+    LOCKSTEP_ASSIGN(grads[1], build.emit(Op::kReduceRows, "b", {dy[0]},
+                                         b.size() == 2 ? Attrs{{"period", b[0]}} : Attrs{}));
   }
   if (build.wants(node.inputs[0])) grads[0] = dy[0];
   return grads;
 }
 
-Placed placeBiasAdd(const Node& node, Places inputs, Types inputTypes, Types) {
+Placing placeBiasAdd(const Node&, Places inputs, Types inputTypes, Types) {
   const AxisPlacement &x = inputs[0], &b = inputs[1];
   const int last = static_cast<int>(inputTypes[0].shape.size()) - 1;
+  const bool flat = inputTypes[1].shape.size() == 1;
   const bool whole = isReplicated(x) && isReplicated(b);
   const bool rows = isSplit(x) && x.dim != last && isReplicated(b);
-  const bool columns = isSplit(x, last) && b == splitAt(0, x);
-  if (whole || rows || columns) return std::vector<AxisPlacement>{x};
-  return mustReplicate(node, inputs, isReplicated(b) ? 0 : 1);
+  const bool columns = isSplit(x, last) && b == splitAt(flat ? 0 : 1, x);
+  if (whole || rows || columns) return placedAt({x});
+  return mustReplicate(isReplicated(b) ? 0 : 1);
 }
 
-Inferred inferReduceRows(Types inputs, const Attrs&) {
+Inferred inferReduceRows(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   if (inputs[0].shape.empty()) return wrongInput(inputs, 0, "at least one dimension");
-  return std::vector<TensorType>{{inputs[0].dtype, {inputs[0].shape.back()}}};
+  const std::int64_t channels = inputs[0].shape.back(), rows = inputs[0].count() / channels;
+  const std::int64_t period = intAttr(attrs, "period", 1);
+  if (period < 1 || rows % period != 0)
+    return invalidArgument("period is {}, expected a divisor of {} rows", period, rows);
+  if (period == 1) return std::vector<TensorType>{{inputs[0].dtype, {channels}}};
+  return std::vector<TensorType>{{inputs[0].dtype, {period, channels}}};
 }
 
 Grads gradReduceRows(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
@@ -127,14 +138,14 @@ Grads gradReduceRows(GradBuilder& build, const Node& node, std::span<const Value
   return std::vector<ValueId>{dx};
 }
 
-Placed placeReduceRows(const Node& node, Places inputs, Types inputTypes, Types) {
+Placing placeReduceRows(const Node&, Places inputs, Types inputTypes, Types outputTypes) {
   const AxisPlacement& x = inputs[0];
   const int last = static_cast<int>(inputTypes[0].shape.size()) - 1;
-  using Out = std::vector<AxisPlacement>;
-  if (isReplicated(x)) return Out{x};
-  if (isSplit(x, last)) return Out{splitAt(0, x)};
-  if (isSplit(x) || isSum(x)) return Out{partialSum()};
-  return mustReplicate(node, inputs, 0);
+  if (isReplicated(x)) return placedAt({x});
+  if (isSplit(x, last))
+    return placedAt({splitAt(static_cast<int>(outputTypes[0].shape.size()) - 1, x)});
+  if (isSplit(x) || isSum(x)) return placedAt({partialSum()});
+  return mustReplicate(0);
 }
 
 }  // namespace
@@ -152,8 +163,8 @@ std::vector<OpInfo> denseOps() {
        .infer = inferBiasAdd, .gradient = gradBiasAdd, .place = placeBiasAdd,
        .cost = costElementwise},
       {.op = Op::kReduceRows, .name = "reduce-rows", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1},
-       .infer = inferReduceRows, .gradient = gradReduceRows, .place = placeReduceRows,
+       .isView = false, .isCollective = false, .attrs = {{"period", AttrKind::kInt, false}},
+       .inPlace = {-1}, .infer = inferReduceRows, .gradient = gradReduceRows, .place = placeReduceRows,
        .cost = costElementwise},
   };
 }

@@ -46,8 +46,8 @@ Grads gradTanh(GradBuilder& build, const Node& node, std::span<const ValueId> dy
 }
 
 // Linear in dy (input 0) where the other input is whole.
-Placed placeLinearInFirst(const Node& node, Places inputs, Types inputTypes, Types outputs) {
-  if (isSum(inputs[0]) && isReplicated(inputs[1])) return std::vector<AxisPlacement>{partialSum()};
+Placing placeLinearInFirst(const Node& node, Places inputs, Types inputTypes, Types outputs) {
+  if (isSum(inputs[0]) && isReplicated(inputs[1])) return placedAt({partialSum()});
   return placeElementwise(node, inputs, inputTypes, outputs);
 }
 

@@ -134,41 +134,40 @@ struct Bilinear {
   std::vector<std::pair<int, int>> sums;
 };
 
-Placed placeBilinear(const Node& node, Places inputs, const Bilinear& rule) {
-  using Out = std::vector<AxisPlacement>;
+Placing placeBilinear(const Node& node, Places inputs, const Bilinear& rule) {
   const AxisPlacement &a = inputs[0], &b = inputs[1];
   const bool hasBias = inputs.size() == 3;
   const bool biasWhole = !hasBias || isReplicated(inputs[2]);
   const bool plain = !hasBias && textAttr(node.attrs, "act").empty();
-  if (isReplicated(a) && isReplicated(b) && biasWhole) return Out{{}};
+  if (isReplicated(a) && isReplicated(b) && biasWhole) return placedAt({AxisPlacement{}});
   if (rule.keep0 >= 0 && isSplit(a, rule.keep0) && isReplicated(b) && biasWhole)
-    return Out{splitAt(rule.to0, a)};
+    return placedAt({splitAt(rule.to0, a)});
   if (rule.keep1 >= 0 && isReplicated(a) && isSplit(b, rule.keep1) &&
       (!hasBias || inputs[2] == splitAt(0, b)))
-    return Out{splitAt(rule.to1, b)};
+    return placedAt({splitAt(rule.to1, b)});
   bool contracted = false;
   for (const auto& [first, second] : rule.sums)
     contracted = contracted || (isSplit(a, first) && isSplit(b, second) && a.cuts == b.cuts);
   const bool linear = (isSum(a) && isReplicated(b)) || (isReplicated(a) && isSum(b));
-  if (plain && (contracted || linear)) return Out{partialSum()};
-  if (!isReplicated(a) && !isSplit(a, rule.keep0)) return mustReplicate(node, inputs, 0);
-  if (!isReplicated(b)) return mustReplicate(node, inputs, 1);
-  return mustReplicate(node, inputs, biasWhole ? 0 : 2);
+  if (plain && (contracted || linear)) return placedAt({partialSum()});
+  if (!isReplicated(a) && !isSplit(a, rule.keep0)) return mustReplicate(0);
+  if (!isReplicated(b)) return mustReplicate(1);
+  return mustReplicate(biasWhole ? 0 : 2);
 }
 
-Placed placeConv2d(const Node& node, Places inputs, Types, Types) {
+Placing placeConv2d(const Node& node, Places inputs, Types, Types) {
   return placeBilinear(node, inputs, {0, 0, 3, 3, {{3, 2}}});
 }
-Placed placeConv2dInputGrad(const Node& node, Places inputs, Types, Types) {
+Placing placeConv2dInputGrad(const Node& node, Places inputs, Types, Types) {
   return placeBilinear(node, inputs, {0, 0, 2, 3, {{3, 3}}});
 }
-Placed placeConv2dWeightGrad(const Node& node, Places inputs, Types, Types) {
+Placing placeConv2dWeightGrad(const Node& node, Places inputs, Types, Types) {
   return placeBilinear(node, inputs, {3, 2, 3, 3, {{0, 0}}});
 }
 
-Placed placePool(const Node& node, Places inputs, Types inputTypes, Types outputs) {
+Placing placePool(const Node& node, Places inputs, Types inputTypes, Types outputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (isSplit(inputs[i], 1) || isSplit(inputs[i], 2)) return mustReplicate(node, inputs, i);
+    if (isSplit(inputs[i], 1) || isSplit(inputs[i], 2)) return mustReplicate(i);
   return placeElementwise(node, inputs, inputTypes, outputs);
 }
 

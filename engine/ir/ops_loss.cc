@@ -97,37 +97,41 @@ Grads gradSumAll(GradBuilder& build, const Node& node, std::span<const ValueId> 
   return std::vector<ValueId>{dx};
 }
 
-// Per-sample inputs all split along the batch, or all whole.
-Result<bool> batchSplit(const Node& node, Places inputs, std::size_t count) {
-  if (std::all_of(inputs.begin(), inputs.end(), isReplicated)) return false;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const bool fits = i < count ? isSplit(inputs[i], 0) && inputs[i] == inputs[0]
-                                : isReplicated(inputs[i]);
-    if (!fits && !isReplicated(inputs[i])) return mustReplicate(node, inputs, i);
-  }
-  for (std::size_t i = 0; i < count; ++i)
-    if (isReplicated(inputs[i]))
-      return mustReplicate(node, inputs, isReplicated(inputs[0]) ? (i == 0 ? 1 : i) : 0);
-  return true;
+// The sum over what is split is partial.
+AxisPlacement sumOf(const AxisPlacement& placement) {
+  return isSplit(placement) ? partialSum() : placement;
 }
 
-Placed placeSoftmaxXent(const Node& node, Places inputs, Types, Types) {
-  LOCKSTEP_ASSIGN(const bool split, batchSplit(node, inputs, 3));
-  if (!split) return std::vector<AxisPlacement>(2);
-  return std::vector<AxisPlacement>{partialSum(), inputs[0]};
+// The first `count` inputs, a row a sample, all split along the batch or all whole; the rest whole.
+Placing placeSamples(Places inputs, std::size_t count) {
+  const auto split = std::find_if(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(count),
+                                  [](const auto& p) { return isSplit(p, 0); });
+  const AxisPlacement common =
+      split == inputs.begin() + static_cast<std::ptrdiff_t>(count) ? AxisPlacement{} : *split;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const AxisPlacement& wanted = i < count ? common : AxisPlacement{};
+    if (inputs[i] != wanted) return mustBe(i, wanted);
+  }
+  return placedAt({common});
 }
-Placed placeLossSum(const Node& node, Places inputs, Types, Types) {
-  LOCKSTEP_ASSIGN(const bool split, batchSplit(node, inputs, 3));
-  return std::vector<AxisPlacement>{split ? partialSum() : AxisPlacement{}};
+
+Placing placeSoftmaxXent(const Node&, Places inputs, Types, Types) {
+  Placing placing = placeSamples(inputs, 3);
+  if (placing.input >= 0) return placing;
+  return placedAt({sumOf(placing.outputs[0]), placing.outputs[0]});
 }
-Placed placeLossGrad(const Node& node, Places inputs, Types, Types) {
-  LOCKSTEP_TRY(batchSplit(node, inputs, 3).status());
-  return std::vector<AxisPlacement>{inputs[0]};
+Placing placeLossSum(const Node&, Places inputs, Types, Types) {
+  Placing placing = placeSamples(inputs, 3);
+  if (placing.input < 0) placing.outputs = {sumOf(placing.outputs[0])};
+  return placing;
 }
-Placed placeSumAll(const Node& node, Places inputs, Types, Types) {
-  if (isReplicated(inputs[0])) return std::vector<AxisPlacement>{inputs[0]};
-  if (isSplit(inputs[0]) || isSum(inputs[0])) return std::vector<AxisPlacement>{partialSum()};
-  return mustReplicate(node, inputs, 0);
+Placing placeLossGrad(const Node&, Places inputs, Types, Types) {
+  return placeSamples(inputs, 3);
+}
+Placing placeSumAll(const Node&, Places inputs, Types, Types) {
+  if (isReplicated(inputs[0])) return placedAt({inputs[0]});
+  if (isSplit(inputs[0]) || isSum(inputs[0])) return placedAt({partialSum()});
+  return mustReplicate(0);
 }
 
 OpCost costSoftmax(const Node&, Types inputs, Types outputs) {

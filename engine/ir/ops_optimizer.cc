@@ -15,15 +15,15 @@ Inferred inferOptimizer(Types inputs, std::size_t tensors) {
 Inferred inferSgd(Types inputs, const Attrs&) { return inferOptimizer(inputs, 3); }
 Inferred inferAdam(Types inputs, const Attrs&) { return inferOptimizer(inputs, 4); }
 
-Placed placeOptimizer(const Node& node, Places inputs, Types outputs, std::size_t tensors) {
+Placing placeOptimizer(const Node& node, Places inputs, Types outputs, std::size_t tensors) {
   for (std::size_t i = tensors; i < inputs.size(); ++i)
-    if (!isReplicated(inputs[i])) return mustReplicate(node, inputs, i);
+    if (!isReplicated(inputs[i])) return mustReplicate(i);
   return placeElementwise(node, inputs.first(tensors), {}, outputs);
 }
-Placed placeSgd(const Node& node, Places inputs, Types, Types outputs) {
+Placing placeSgd(const Node& node, Places inputs, Types, Types outputs) {
   return placeOptimizer(node, inputs, outputs, 3);
 }
-Placed placeAdam(const Node& node, Places inputs, Types, Types outputs) {
+Placing placeAdam(const Node& node, Places inputs, Types, Types outputs) {
   return placeOptimizer(node, inputs, outputs, 4);
 }
 

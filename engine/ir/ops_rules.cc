@@ -23,6 +23,12 @@ Status wantType(Types inputs, std::size_t index, const TensorType& type) {
   return {};
 }
 
+Status wantAxis(const Attrs& attrs) {
+  if (attrs.contains("axis") != attrs.contains("stride") || intAttr(attrs, "stride") < 0)
+    return invalidArgument("axis and stride come together, stride not below 0");
+  return {};
+}
+
 Shape shapeAttr(const Attrs& attrs, std::string_view key) {
   return listAttr(attrs, key);
 }
@@ -45,35 +51,29 @@ AxisPlacement partialSum() {
   return {Kind::kPartialSum, 0, {}};
 }
 
-Error mustReplicate(const Node& node, Places inputs, std::size_t index) {
-  Placement placement;
-  placement.axes["axis"] = inputs[index];
-  Error error =
-      makeError(Code::kFailedPrecondition, "{}: {} cannot work on input {} as it is placed ({})",
-                node.name, info(node.op).name, index, placement.text());
-  error.next = fmt::format("input {}", index);
-  return error;
+Placing placedAt(std::vector<AxisPlacement> outputs) {
+  return {std::move(outputs), -1, {}};
 }
 
-Placed placeSource(const Node&, Places, Types, Types outputs) {
-  return std::vector<AxisPlacement>(outputs.size());
+Placing mustBe(std::size_t input, AxisPlacement wanted) {
+  return {{}, static_cast<int>(input), std::move(wanted)};
 }
 
-Placed placeElementwise(const Node& node, Places inputs, Types, Types outputs) {
-  const bool replicated = std::all_of(inputs.begin(), inputs.end(), isReplicated);
-  const bool split =
-      isSplit(inputs[0]) &&
-      std::all_of(inputs.begin(), inputs.end(), [&](const auto& p) { return p == inputs[0]; });
-  if (replicated || split) return std::vector<AxisPlacement>(outputs.size(), inputs[0]);
+Placing placeSource(const Node&, Places, Types, Types outputs) {
+  return placedAt(std::vector<AxisPlacement>(outputs.size()));
+}
+
+Placing placeElementwise(const Node&, Places inputs, Types, Types outputs) {
+  const auto split = std::find_if(inputs.begin(), inputs.end(), [](const auto& p) { return isSplit(p); });
+  const AxisPlacement common = split == inputs.end() ? AxisPlacement{} : *split;
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!isReplicated(inputs[i]) && !isSplit(inputs[i])) return mustReplicate(node, inputs, i);
-  for (std::size_t i = 0;; ++i)
-    if (isSplit(inputs[i])) return mustReplicate(node, inputs, i);
+    if (inputs[i] != common) return mustBe(i, common);
+  return placedAt(std::vector<AxisPlacement>(outputs.size(), common));
 }
 
-Placed placeLinear(const Node& node, Places inputs, Types inputTypes, Types outputs) {
+Placing placeLinear(const Node& node, Places inputs, Types inputTypes, Types outputs) {
   if (std::all_of(inputs.begin(), inputs.end(), isSum))
-    return std::vector<AxisPlacement>(outputs.size(), partialSum());
+    return placedAt(std::vector<AxisPlacement>(outputs.size(), partialSum()));
   return placeElementwise(node, inputs, inputTypes, outputs);
 }
 

@@ -12,13 +12,13 @@ namespace lockstep::ir::rules {
 using Types = std::span<const TensorType>;
 using Inferred = Result<std::vector<TensorType>>;
 using Places = std::span<const AxisPlacement>;
-using Placed = Result<std::vector<AxisPlacement>>;
 using Grads = Result<std::vector<ValueId>>;
 
 std::vector<OpInfo> sourceOps();  // sources, sinks, initial values, shapes
 std::vector<OpInfo> elementwiseOps();
 std::vector<OpInfo> denseOps();
 std::vector<OpInfo> imageOps();
+std::vector<OpInfo> sequenceOps();
 std::vector<OpInfo> lossOps();
 std::vector<OpInfo> optimizerOps();
 std::vector<OpInfo> collectiveOps();
@@ -28,6 +28,7 @@ Error wrongInput(Types inputs, std::size_t index, std::string_view expected);
 Status wantFloat(Types inputs, std::size_t index);
 Status wantRank(Types inputs, std::size_t index, std::size_t rank, std::string_view expected);
 Status wantType(Types inputs, std::size_t index, const TensorType& type);
+Status wantAxis(const Attrs& attrs);  // axis and stride, both or neither
 Shape shapeAttr(const Attrs& attrs, std::string_view key = "shape");
 DType dtypeAttr(const Attrs& attrs, std::string_view key = "dtype");
 // Every input of one float type and shape, which is the output's.
@@ -49,12 +50,14 @@ inline bool isSum(const AxisPlacement& p) {
 }
 AxisPlacement splitAt(int dim, const AxisPlacement& like);  // the cut-points of `like`
 AxisPlacement partialSum();
-Error mustReplicate(const Node& node, Places inputs, std::size_t index);
-Placed placeSource(const Node&, Places, Types, Types);
-// All inputs replicated, or all split alike: so are the outputs.
-Placed placeElementwise(const Node&, Places, Types, Types);
+Placing placedAt(std::vector<AxisPlacement> outputs);
+Placing mustBe(std::size_t input, AxisPlacement wanted);
+inline Placing mustReplicate(std::size_t input) { return mustBe(input, {}); }
+Placing placeSource(const Node&, Places, Types, Types);
+// All inputs replicated, or all split alike: so are the outputs. One split is followed by the rest.
+Placing placeElementwise(const Node&, Places, Types, Types);
 // The same, and all partial sums give a partial sum.
-Placed placeLinear(const Node&, Places, Types, Types);
+Placing placeLinear(const Node&, Places, Types, Types);
 
 // ---- Costs.
 std::int64_t movedBytes(Types inputs, Types outputs);

@@ -20,6 +20,10 @@ Inferred inferRandom(Types inputs, const Attrs& attrs) {
   const std::string_view kind = textAttr(attrs, "kind");
   if (kind != "uniform" && kind != "normal")
     return invalidArgument("kind is \"{}\", expected \"uniform\" or \"normal\"", kind);
+  LOCKSTEP_TRY(wantAxis(attrs));
+  if (attrs.contains("block") != attrs.contains("pitch") || intAttr(attrs, "block", 1) < 1 ||
+      intAttr(attrs, "pitch", 1) < intAttr(attrs, "block", 1) || intAttr(attrs, "first") < 0)
+    return invalidArgument("block and pitch come together, block from 1 to pitch, first from 0");
   return inferDeclaredFloat(inputs, attrs);
 }
 
@@ -42,6 +46,7 @@ Inferred inferSlice1(Types inputs, const Attrs& attrs) {
   Shape shape = shapeAttr(attrs);
   const std::int64_t offset = intAttr(attrs, "offset");
   const std::int64_t count = elementCount(shape);
+  LOCKSTEP_TRY(wantAxis(attrs));
   if (offset < 0 || offset > inputs[0].count() - count)
     return invalidArgument("elements {} to {} lie outside input 0, {}", offset,
                            offset < kMaxCount ? offset + count : offset, inputs[0].text());
@@ -60,36 +65,41 @@ Inferred inferPack(Types inputs, const Attrs&) {
   return std::vector<TensorType>{{inputs[0].dtype, {count}}};
 }
 
-// A split dimension survives where the dimensions before it have the same product and its extent
-// is kept: the elements of a rank stay the same ones.
-Placed placeReshape(const Node& node, Places inputs, Types inputTypes, Types outputs) {
-  if (!isSplit(inputs[0])) return std::vector<AxisPlacement>{inputs[0]};
+// A split dimension survives where the elements of a rank stay the same ones: the dimensions before
+// it have the same product and its extent is kept, or multiplied or divided evenly at every cut.
+Placing placeReshape(const Node&, Places inputs, Types inputTypes, Types outputs) {
+  if (!isSplit(inputs[0])) return placedAt({inputs[0]});
   const Shape& from = inputTypes[0].shape;
   const Shape& to = outputs[0].shape;
   const auto dim = static_cast<std::size_t>(inputs[0].dim);
   std::int64_t before = 1;
   for (std::size_t i = 0; i < dim; ++i) before *= from[i];
   std::int64_t product = 1;
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    if (product == before && to[i] == from[dim])
-      return std::vector<AxisPlacement>{splitAt(static_cast<int>(i), inputs[0])};
-    product *= to[i];
+  for (std::size_t i = 0; i < to.size() && product <= before; product *= to[i++]) {
+    if (product != before || to[i] == 1) continue;
+    AxisPlacement split = splitAt(static_cast<int>(i), inputs[0]);
+    bool even = true;
+    for (std::int64_t& cut : split.cuts) {
+      even = even && cut * to[i] % from[dim] == 0;
+      cut = cut * to[i] / from[dim];
+    }
+    if (even) return placedAt({std::move(split)});
   }
-  return mustReplicate(node, inputs, 0);
+  return mustReplicate(0);
 }
 
 // Views of a flat group: the group is whole on each rank, or partial as a whole.
-Placed placeGroup(const Node& node, Places inputs, Types, Types outputs) {
+Placing placeGroup(const Node&, Places inputs, Types, Types outputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (isSplit(inputs[i])) return mustReplicate(node, inputs, i);
+    if (isSplit(inputs[i])) return mustReplicate(i);
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i] != inputs[0]) return mustReplicate(node, inputs, isReplicated(inputs[i]) ? 0 : i);
-  return std::vector<AxisPlacement>(outputs.size(), inputs[0]);
+    if (inputs[i] != inputs[0]) return mustReplicate(isReplicated(inputs[i]) ? 0 : i);
+  return placedAt(std::vector<AxisPlacement>(outputs.size(), inputs[0]));
 }
 
-Placed placeSink(const Node& node, Places inputs, Types, Types) {
-  if (!isReplicated(inputs[0]) && !isSplit(inputs[0])) return mustReplicate(node, inputs, 0);
-  return std::vector<AxisPlacement>{};
+Placing placeSink(const Node&, Places inputs, Types, Types) {
+  if (!isReplicated(inputs[0]) && !isSplit(inputs[0])) return mustReplicate(0);
+  return placedAt({});
 }
 
 Grads gradReshape(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
@@ -142,7 +152,9 @@ std::vector<OpInfo> sourceOps() {
       {.op = Op::kRandom, .name = "random", .minInputs = 0, .maxInputs = 0, .outputs = 1,
        .isView = false, .isCollective = false,
        .attrs = {kDTypeAttr, kShapeAttr, {"key", AttrKind::kInt}, {"kind", AttrKind::kText},
-                 {"scale", AttrKind::kNumber}},
+                 {"scale", AttrKind::kNumber}, {"block", AttrKind::kInt, false},
+                 {"pitch", AttrKind::kInt, false}, {"first", AttrKind::kInt, false},
+                 {"axis", AttrKind::kText, false}, {"stride", AttrKind::kInt, false}},
        .inPlace = {-1}, .infer = inferRandom, .gradient = nullptr, .place = placeSource,
        .cost = costMove},
       {.op = Op::kReshape, .name = "reshape", .minInputs = 1, .maxInputs = 1, .outputs = 1,
@@ -150,7 +162,9 @@ std::vector<OpInfo> sourceOps() {
        .infer = inferReshape, .gradient = gradReshape, .place = placeReshape, .cost = costNothing},
       {.op = Op::kSlice1, .name = "slice1", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = true, .isCollective = false,
-       .attrs = {{"offset", AttrKind::kInt}, kShapeAttr}, .inPlace = {0},
+       .attrs = {{"offset", AttrKind::kInt}, kShapeAttr, {"axis", AttrKind::kText, false},
+                 {"stride", AttrKind::kInt, false}},
+       .inPlace = {0},
        .infer = inferSlice1, .gradient = nullptr, .place = placeGroup, .cost = costNothing},
       {.op = Op::kPack, .name = "pack", .minInputs = 1, .maxInputs = -1, .outputs = 1,
        .isView = true, .isCollective = false, .attrs = {}, .inPlace = {0},

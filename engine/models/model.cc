@@ -1,6 +1,7 @@
 #include "engine/models/model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -29,6 +30,12 @@ std::string_view kindName(Layer::Kind kind) {
       return "activation";
     case Layer::Kind::kAdd:
       return "add";
+    case Layer::Kind::kEmbedding:
+      return "embedding";
+    case Layer::Kind::kLayerNorm:
+      return "layer_norm";
+    case Layer::Kind::kTransformer:
+      return "transformer";
   }
   return "";
 }
@@ -50,6 +57,7 @@ class Builder {
     if (model_.layers.empty()) return fail("layers", "there are no layers; expected at least one");
     for (index_ = 0; index_ < model_.layers.size(); ++index_) LOCKSTEP_TRY(addLayer());
     LOCKSTEP_TRY(checkUses());
+    splitDensePairs();
     LOCKSTEP_TRY(addLoss());
     return std::move(out_);
   }
@@ -84,7 +92,7 @@ class Builder {
   Shape shape(ValueId value) const { return out_.graph.value(value).type.shape; }
 
   Result<ValueId> addParameter(std::string_view suffix, Shape shape, std::int64_t fanIn,
-                               std::int64_t fanOut) {
+                               std::int64_t fanOut, std::string initializer = "torch-uniform") {
     const std::string name = fmt::format("{}.{}", layer().name, suffix);
     if (Status status = ir::checkShape(shape); !status.ok())
       return failKind("", fmt::format("its parameters [{}] are too large", shapeText(shape)));
@@ -92,13 +100,15 @@ class Builder {
         const ValueId value,
         add(Op::kState, name, {}, {{"state", name}, {"dtype", dtype()}, {"shape", shape}}));
     info().parameters += elementCount(shape);
-    out_.parameters.push_back({name, std::move(shape), "torch-uniform", fanIn, fanOut});
+    out_.parameters.push_back(
+        {name, std::move(shape), std::move(initializer), fanIn, fanOut});
     return value;
   }
 
   LayerInfo& info() { return layers_.back(); }
 
   Status addInput() {
+    if (model_.vocabulary > 0) return addTokens();
     Shape shape = model_.input;
     if (shape.empty())
       return fail("input.shape",
@@ -123,6 +133,23 @@ class Builder {
     }
     values_["input"] = x;
     last_ = x;
+    return {};
+  }
+
+  // Token ids, the tokens of a sample one after another in rows.
+  Status addTokens() {
+    if (model_.input.size() != 1 || model_.input[0] < 1)
+      return fail("input.shape", fmt::format("the input is [{}]; expected one number of tokens, such "
+                                             "as [64]", shapeText(model_.input)));
+    if (out_.batch < 1) return invalidArgument("the batch is {}, expected at least 1", out_.batch);
+    tokens_ = model_.input[0];
+    LOCKSTEP_ASSIGN(const ValueId x,
+                    add(Op::kInput, "x", {},
+                        {{"name", "x"}, {"dtype", "i32"}, {"shape", Shape{out_.batch, tokens_}}},
+                        Phase::kData));
+    LOCKSTEP_ASSIGN(last_, add(Op::kReshape, "x.ids", {x}, {{"shape", Shape{out_.batch * tokens_}}},
+                               Phase::kData));
+    values_["input"] = last_;
     return {};
   }
 
@@ -175,6 +202,7 @@ class Builder {
 
     const Shape result = shape(last_);
     info().output.assign(result.begin() + 1, result.end());
+    if (tokens_ > 0) info().output.insert(info().output.begin(), tokens_);
     info().activationBytes = out_.graph.value(last_).type.bytes() / out_.batch;
     for (std::size_t i = firstNode; i < out_.graph.nodes().size(); ++i)
       info().forwardFlops += flops(out_.graph.nodes()[i]) / static_cast<double>(out_.batch);
@@ -204,6 +232,13 @@ class Builder {
         return addActivation(in[0], "function");
       case Layer::Kind::kAdd:
         return addAdd(in[0], in[1]);
+      case Layer::Kind::kEmbedding:
+        return addEmbedding(in[0]);
+      case Layer::Kind::kLayerNorm:
+        LOCKSTEP_TRY(wantTokens(in[0]));
+        return addNorm("", in[0]);
+      case Layer::Kind::kTransformer:
+        return addTransformer(in[0]);
     }
     return invalidArgument("unknown kind");
   }
@@ -237,11 +272,140 @@ class Builder {
     if (layer().units < 1)
       return failKind("units", fmt::format("units is {}; expected at least 1", layer().units));
     const std::int64_t inputs = in[1];
+    if (!layer().tied.empty()) return addTied(x, inputs);
     LOCKSTEP_ASSIGN(const ValueId w,
                     addParameter("weight", {inputs, layer().units}, inputs, layer().units));
     LOCKSTEP_ASSIGN(ValueId y, add(Op::kMatmul, layer().name + ".matmul", {x, w}));
     LOCKSTEP_ASSIGN(y, addBias(y, inputs));
     return addActivation(y, "activation");
+  }
+
+  // The table of an embedding serves twice; there is one parameter.
+  Result<ValueId> addTied(ValueId x, std::int64_t inputs) {
+    const ir::Node* table = out_.graph.find(layer().tied + ".weight");
+    if (table == nullptr || shape(table->outputs[0]) != Shape{layer().units, inputs})
+      return failKind("tied", fmt::format("{} is no embedding of {} units with a vocabulary of {}",
+                                          layer().tied, inputs, layer().units));
+    if (!layer().activation.empty())
+      return failKind("activation", "a tied layer has no activation; expected none");
+    return add(Op::kMatmul, layer().name + ".matmul", {x, table->outputs[0]},
+               {{"tb", std::int64_t{1}}});
+  }
+
+  Status wantTokens(ValueId x) const {
+    if (tokens_ == 0 || shape(x).size() != 2)
+      return failKind("", "its input is no sequence of channels; expected an embedding before it");
+    return {};
+  }
+
+  Result<ValueId> addEmbedding(ValueId ids) {
+    if (tokens_ == 0 || ids != values_["input"])
+      return failKind("", "its input is no text; expected \"input\", and input.vocabulary set");
+    if (layer().units < 1)
+      return failKind("units", fmt::format("units is {}; expected at least 1", layer().units));
+    const std::int64_t units = layer().units;
+    LOCKSTEP_ASSIGN(const ValueId table, addParameter("weight", {model_.vocabulary, units},
+                                                      model_.vocabulary, units, kGpt2));
+    LOCKSTEP_ASSIGN(const ValueId y, add(Op::kEmbedding, layer().name + ".embedding", {table, ids}));
+    LOCKSTEP_ASSIGN(const ValueId positions,
+                    addParameter("positions", {tokens_, units}, tokens_, units, kGpt2));
+    return add(Op::kBiasAdd, layer().name + ".position-add", {y, positions});
+  }
+
+  // "block1" + "norm1" → parameters "block1.norm1.gain" and ".bias".
+  Result<ValueId> addNorm(std::string part, ValueId x) {
+    if (!part.empty()) part += '.';
+    const std::int64_t channels = shape(x)[1];
+    LOCKSTEP_ASSIGN(const ValueId gain, addParameter(part + "gain", {channels}, 1, 1, "ones"));
+    LOCKSTEP_ASSIGN(const ValueId bias, addParameter(part + "bias", {channels}, 1, 1, "zeros"));
+    return add(Op::kLayerNorm, fmt::format("{}.{}norm", layer().name, part), {x, gain, bias},
+               {{"eps", 1e-5}});
+  }
+
+  Result<ValueId> addLinear(const std::string& part, ValueId x, std::int64_t units,
+                            const std::string& initializer) {
+    const std::int64_t channels = shape(x)[1];
+    const std::string prefix = layer().name + "." + part;
+    LOCKSTEP_ASSIGN(const ValueId w, addParameter(part + ".weight", {channels, units}, channels,
+                                                  units, initializer));
+    LOCKSTEP_ASSIGN(const ValueId b, addParameter(part + ".bias", {units}, channels, units, "zeros"));
+    LOCKSTEP_ASSIGN(const ValueId y, add(Op::kMatmul, prefix + ".matmul", {x, w}));
+    return add(Op::kBiasAdd, prefix + ".bias-add", {y, b});
+  }
+
+  // Radford et al., "Language models are unsupervised multitask learners", 2019: what goes back into
+  // the residual stream begins smaller by √(2·blocks).
+  Result<ValueId> addTransformer(ValueId x) {
+    LOCKSTEP_TRY(wantTokens(x));
+    const Layer& l = layer();
+    const std::int64_t channels = shape(x)[1];
+    if (l.heads < 1 || channels % l.heads != 0)
+      return failKind("heads", fmt::format("heads is {}; expected a divisor of its {} channels",
+                                           l.heads, channels));
+    const std::int64_t between = l.feedForward > 0 ? l.feedForward : 4 * channels;
+    const auto blocks = std::count_if(model_.layers.begin(), model_.layers.end(), [](const Layer& o) {
+      return o.kind == Layer::Kind::kTransformer;
+    });
+    const std::string smaller =
+        fmt::format("normal:{:.6g}", 0.02 / std::sqrt(2 * static_cast<double>(blocks)));
+    const std::size_t first = out_.parameters.size();
+    LOCKSTEP_ASSIGN(ValueId h, addNorm("norm1", x));
+    LOCKSTEP_ASSIGN(h, addLinear("qkv", h, 3 * channels, kGpt2));
+    LOCKSTEP_ASSIGN(h, add(Op::kAttention, l.name + ".attention", {h},
+                           {{"tokens", tokens_}, {"head", channels / l.heads},
+                            {"causal", std::int64_t{l.causal}}}));
+    LOCKSTEP_ASSIGN(h, addLinear("proj", h, channels, smaller));
+    LOCKSTEP_ASSIGN(x, add(Op::kAdd, l.name + ".add1", {x, h}));
+    LOCKSTEP_ASSIGN(h, addNorm("norm2", x));
+    LOCKSTEP_ASSIGN(h, addLinear("up", h, between, kGpt2));
+    LOCKSTEP_ASSIGN(h, add(Op::kGelu, l.name + ".gelu", {h}));
+    LOCKSTEP_ASSIGN(h, addLinear("down", h, channels, smaller));
+    for (std::size_t i = first; i < out_.parameters.size(); ++i) {
+      const std::string_view part = std::string_view(out_.parameters[i].name).substr(l.name.size());
+      if (part == ".qkv.weight") splitAlong(i, 1, l.heads);
+      if (part == ".qkv.bias") splitAlong(i, 0, l.heads);
+      if (part == ".proj.weight") splitAlong(i, 0, l.heads);
+      if (part == ".up.weight") splitAlong(i, 1, between);
+      if (part == ".up.bias") splitAlong(i, 0, between);
+      if (part == ".down.weight") splitAlong(i, 0, between);
+    }
+    return add(Op::kAdd, l.name + ".add2", {x, h});
+  }
+
+  void splitAlong(std::size_t parameter, int dim, std::int64_t parts) {
+    out_.parameters[parameter].splitDim = dim;
+    out_.parameters[parameter].splitParts = parts;
+  }
+  // Of two dense layers in a row the first is split by columns, the second by rows, so that only the
+  // second's sums travel (Shoeybi et al.: "Megatron-LM", 2019).
+  void splitDensePairs() {
+    const auto plainDense = [&](std::size_t i) {
+      return i < model_.layers.size() && model_.layers[i].kind == Layer::Kind::kDense &&
+             model_.layers[i].tied.empty();
+    };
+    const auto uses = [&](const std::string& name) {
+      std::size_t count = 0;
+      for (const Layer& l : model_.layers)
+        count += static_cast<std::size_t>(std::count(l.inputs.begin(), l.inputs.end(), name));
+      return count;
+    };
+    const auto parameter = [&](std::size_t i, std::string_view suffix) {
+      const std::string name = fmt::format("{}.{}", model_.layers[i].name, suffix);
+      const auto at = std::find_if(out_.parameters.begin(), out_.parameters.end(),
+                                   [&](const ir::Parameter& p) { return p.name == name; });
+      return static_cast<std::size_t>(at - out_.parameters.begin());
+    };
+    for (std::size_t i = 0; i + 1 < model_.layers.size(); ++i) {
+      const Layer &one = model_.layers[i], &next = model_.layers[i + 1];
+      const bool follows =
+          next.inputs.empty() ? uses(one.name) == 0
+                              : next.inputs == std::vector{one.name} && uses(one.name) == 1;
+      if (!plainDense(i) || !plainDense(i + 1) || !follows) continue;
+      splitAlong(parameter(i, "weight"), 1, one.units);
+      if (one.bias) splitAlong(parameter(i, "bias"), 0, one.units);
+      splitAlong(parameter(i + 1, "weight"), 0, one.units);
+      ++i;
+    }
   }
 
   Status wantImage(const Shape& in) const {
@@ -325,7 +489,7 @@ class Builder {
     const Shape y = shape(last_);
     const std::int64_t batch = out_.batch;
     LOCKSTEP_ASSIGN(
-        const ValueId weight,
+        ValueId weight,
         add(Op::kInput, "weight", {},
             {{"name", "weight"}, {"dtype", dtype()}, {"shape", Shape{batch}}}, Phase::kData));
     if (y.size() != 2)
@@ -333,6 +497,11 @@ class Builder {
                       fmt::format("the last layer gives {}, not flat; expected a flatten or dense "
                                   "layer at the end",
                                   sampleText(y)));
+    // The tokens of a sample count as it does.
+    if (tokens_ > 0) {
+      LOCKSTEP_ASSIGN(weight, add(Op::kRepeatRows, "weight.tokens", {weight}, {{"times", tokens_}},
+                                  Phase::kData));
+    }
     if (model_.loss == "cross-entropy") {
       LOCKSTEP_TRY(addCrossEntropy(weight));
     } else if (model_.loss == "mse") {
@@ -361,16 +530,23 @@ class Builder {
                                y[1], model_.classes));
       return error;
     }
-    LOCKSTEP_ASSIGN(
-        const ValueId label,
-        add(Op::kInput, "label", {},
-            {{"name", "label"}, {"dtype", "i32"}, {"shape", Shape{out_.batch}}}, Phase::kData));
+    const Shape labels = tokens_ > 0 ? Shape{out_.batch, tokens_} : Shape{out_.batch};
+    LOCKSTEP_ASSIGN(ValueId label,
+                    add(Op::kInput, "label", {},
+                        {{"name", "label"}, {"dtype", "i32"}, {"shape", labels}}, Phase::kData));
+    if (tokens_ > 0) {
+      LOCKSTEP_ASSIGN(label, add(Op::kReshape, "label.ids", {label},
+                                 {{"shape", Shape{out_.batch * tokens_}}}, Phase::kData));
+    }
     LOCKSTEP_ASSIGN(out_.loss, add(Op::kSoftmaxXent, "loss", {last_, label, weight}));
     LOCKSTEP_ASSIGN(out_.correct, add(Op::kCountCorrect, "correct", {last_, label, weight}));
     return {};
   }
 
+  static constexpr const char* kGpt2 = "normal:0.02";
+
   const Model& model_;
+  std::int64_t tokens_ = 0;  // of a sample of text; 0: no text
   ir::ModelGraph out_;
   std::size_t index_ = 0;  // of the layer under construction
   ValueId last_ = -1;

@@ -11,7 +11,12 @@
 namespace lockstep::models {
 
 struct Layer {
-  enum class Kind : std::uint8_t { kDense, kConv2d, kMaxPool2d, kFlatten, kActivation, kAdd };
+  enum class Kind : std::uint8_t {
+    kDense, kConv2d, kMaxPool2d, kFlatten, kActivation, kAdd,
+    kEmbedding,    // of tokens, and of their positions
+    kLayerNorm,
+    kTransformer,  // pre-LN block as in GPT-2: x + attention(norm(x)), then that + feed-forward(norm)
+  };
   Kind kind = Kind::kDense;
   std::string name;                  // unique; parameters are "<name>.weight", "<name>.bias"
   std::vector<std::string> inputs;   // names of layers or "input"; empty: the layer before
@@ -20,16 +25,21 @@ struct Layer {
   bool same = false;                 // conv padding: same, else valid
   bool bias = true;
   std::string activation;            // "", "relu", "gelu", "tanh"
+  std::string tied;                  // dense: the embedding whose table is the weight, transposed
+  std::int64_t heads = 1;            // transformer
+  std::int64_t feedForward = 0;      // transformer: units between; 0: four times the channels
+  bool causal = true;                // transformer: a token sees none after it
 };
 
 struct Model {
   std::string name;
-  Shape input;                       // of one sample, e.g. 28x28x1
+  Shape input;                       // of one sample, e.g. 28x28x1; of text the number of tokens
+  std::int64_t vocabulary = 0;       // above 0: the input is text, token ids below it
   DType inputDtype = DType::kU8;     // what the data set holds
   double inputScale = 1.0 / 255;
   std::vector<Layer> layers;
   std::string loss = "cross-entropy";  // or "mse"
-  std::int64_t classes = 10;
+  std::int64_t classes = 10;         // of text the vocabulary: the label is the token after each
 };
 
 struct LayerInfo {                   // for people: shapes, parameters and cost of a layer, one sample

@@ -1,8 +1,8 @@
 #include "engine/passes/distribute.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "engine/ir/ops.h"
@@ -19,13 +19,26 @@ bool isPartial(const AxisPlacement& placement) {
   return placement.kind == Kind::kPartialSum || placement.kind == Kind::kPartialMax;
 }
 
+// Placements are compared where they are keys.
+std::tuple<int, int, std::vector<std::int64_t>> keyOf(const AxisPlacement& placement) {
+  return {static_cast<int>(placement.kind), placement.dim, placement.cuts};
+}
+
+bool equalParts(const std::vector<std::int64_t>& cuts) {
+  for (std::size_t i = 2; i < cuts.size(); ++i) {
+    if (cuts[i] - cuts[i - 1] != cuts[1] - cuts[0]) return false;
+  }
+  return true;
+}
+
 class Placer {
  public:
   Placer(const ir::Graph& graph, std::string_view axis, const Sources& sources)
       : graph_(graph), axis_(axis), sources_(sources) {}
 
-  // One round derives placements up to the first operand that must be reduced; that reduction is
-  // noted and the rounds repeat, so there are as many as there are collectives, plus one.
+  // One round derives placements up to the first group that must be reduced as a whole; that
+  // reduction is noted and the rounds repeat, so there are as many as there are such groups, plus
+  // one.
   Result<ir::Graph> run() {
     while (true) {
       LOCKSTEP_ASSIGN(const bool done, derive());
@@ -34,14 +47,19 @@ class Placer {
   }
 
  private:
+  using Operand = std::pair<ir::NodeId, std::size_t>;
+
   AxisPlacement& placement(ValueId value) { return placements_[static_cast<std::size_t>(value)]; }
-  AxisPlacement seen(ValueId value) {
+  // After the reduction of whole groups.
+  AxisPlacement natural(ValueId value) {
     return reduced_.contains(value) ? AxisPlacement{} : placement(value);
   }
 
   Result<bool> derive() {
     placements_.assign(graph_.values().size(), {});
-    for (const ir::Node& node : graph_.nodes()) {
+    wanted_.clear();
+    for (std::size_t id = 0; id < graph_.nodes().size(); ++id) {
+      const ir::Node& node = graph_.nodes()[id];
       if (node.inputs.empty()) {
         const auto source = sources_.find(node.name);
         if (source == sources_.end()) continue;
@@ -51,30 +69,43 @@ class Placer {
       std::vector<AxisPlacement> inputs;
       std::vector<ir::TensorType> inputTypes, outputTypes;
       for (const ValueId input : node.inputs) {
-        inputs.push_back(seen(input));
+        inputs.push_back(natural(input));
         inputTypes.push_back(graph_.value(input).type);
       }
       for (const ValueId output : node.outputs) outputTypes.push_back(graph_.value(output).type);
-      if (node.op == ir::Op::kStore || node.op == ir::Op::kResult) {
-        if (inputs[0].kind == Kind::kReplicated) continue;
-        LOCKSTEP_TRY(reduce(node, 0));
-        return false;
-      }
       if (node.op == ir::Op::kPack) zerosJoinPartial(node, inputs);
-      auto outputs = ir::info(node.op).place(node, inputs, inputTypes, outputTypes);
-      if (!outputs.ok()) {
-        const int operand = operandOf(outputs.error());
-        if (operand < 0 || static_cast<std::size_t>(operand) >= inputs.size()) {
-          return std::move(outputs.error());
+      while (true) {
+        ir::Placing placing = place(node, inputs, inputTypes, outputTypes);
+        if (placing.input < 0) {
+          for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+            placement(node.outputs[i]) = placing.outputs[i];
+          }
+          break;
         }
-        LOCKSTEP_TRY(reduce(node, static_cast<std::size_t>(operand)));
-        return false;
-      }
-      for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-        placement(node.outputs[i]) = (*outputs)[i];
+        const auto operand = static_cast<std::size_t>(placing.input);
+        if (reducesGroup(node.inputs[operand], placing.wanted)) return false;
+        LOCKSTEP_TRY(convertible(node, operand, inputs[operand], placing.wanted));
+        inputs[operand] = placing.wanted;
+        wanted_[{static_cast<ir::NodeId>(id), operand}] = std::move(placing.wanted);
       }
     }
     return true;
+  }
+
+  // A state is stored as the strategy placed it; a result is read whole.
+  ir::Placing place(const ir::Node& node, const std::vector<AxisPlacement>& inputs,
+                    const std::vector<ir::TensorType>& inputTypes,
+                    const std::vector<ir::TensorType>& outputTypes) const {
+    if (node.op != ir::Op::kStore && node.op != ir::Op::kResult) {
+      return ir::info(node.op).place(node, inputs, inputTypes, outputTypes);
+    }
+    AxisPlacement wanted;
+    if (node.op == ir::Op::kStore) {
+      const auto state = sources_.find(ir::textAttr(node.attrs, "state"));
+      if (state != sources_.end()) wanted = state->second;
+    }
+    if (inputs[0] == wanted) return {};
+    return {{}, 0, wanted};
   }
 
   // Zeros are the sum of zeros: as a member of a partial group a constant zero is partial too.
@@ -93,67 +124,123 @@ class Placer {
     }
   }
 
-  static int operandOf(const Error& error) {
-    constexpr std::string_view kPrefix = "input ";
-    if (error.code != Code::kFailedPrecondition || !error.next.starts_with(kPrefix)) return -1;
-    int operand = -1;
-    const char* begin = error.next.data() + kPrefix.size();
-    std::from_chars(begin, error.next.data() + error.next.size(), operand);
-    return operand;
-  }
-
-  Status reduce(const ir::Node& node, std::size_t operand) {
-    ValueId value = node.inputs[operand];
+  // Of a view of a partial group, what is reduced is the group, once and whole.
+  bool reducesGroup(ValueId value, const AxisPlacement& wanted) {
+    if (wanted.kind != Kind::kReplicated || !isPartial(placement(value))) return false;
     while (true) {
       const ir::Node& producer = graph_.node(graph_.value(value).producer);
       if (producer.op != ir::Op::kSlice1 && producer.op != ir::Op::kReshape) break;
       value = producer.inputs[0];
     }
-    if (!isPartial(placement(value)) || !reduced_.insert(value).second) {
-      return invalidArgument("node {} needs operand {} whole along axis {}, and no reduction makes "
-                             "it so",
-                             node.name, operand, axis_);
-    }
-    return {};
+    return reduced_.insert(value).second;
   }
 
+  Status convertible(const ir::Node& node, std::size_t operand, const AxisPlacement& from,
+                     const AxisPlacement& to) const {
+    const bool flat = graph_.value(node.inputs[operand]).type.shape.size() == 1;
+    const bool known = (from.kind == Kind::kPartialSum && to.kind == Kind::kSplit && flat) ||
+                       (from.kind == Kind::kSplit && to.kind == Kind::kReplicated && flat) ||
+                       (from.kind == Kind::kReplicated && to.kind == Kind::kSplit && flat &&
+                        equalParts(to.cuts));
+    if (known) return {};
+    ir::Placement have, need;
+    have.axes[axis_] = from;
+    need.axes[axis_] = to;
+    return invalidArgument("node {}: operand {} is placed {}, and nothing makes it {}", node.name,
+                           operand, have.text(),
+                           to.kind == Kind::kReplicated ? "replicated" : need.text());
+  }
+
+  // A partial value is reduced where it is made, so that its transfer begins early and its memory
+  // ends early; what is whole or split is gathered or cut where it is used. A state that is
+  // gathered in the forward pass is gathered anew in the backward pass, so that nobody holds it in
+  // between (Rajbhandari et al.: "ZeRO", 2020, stage 3).
   Result<ir::Graph> build() {
     Rewrite rewrite(graph_);
     for (std::size_t id = 0; id < graph_.nodes().size(); ++id) {
       const ir::Node& node = graph_.nodes()[id];
-      LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id)).status());
+      std::vector<ValueId> inputs = rewrite.inputs(node);
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const auto wanted = wanted_.find({static_cast<ir::NodeId>(id), i});
+        if (wanted == wanted_.end()) continue;
+        LOCKSTEP_ASSIGN(inputs[i], converted(rewrite, node.inputs[i], wanted->second, node.phase));
+      }
+      LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id), node.attrs, std::move(inputs)).status());
       for (const ValueId output : node.outputs) {
-        const ValueId copied = rewrite(output);
-        mark(rewrite.to().value(copied), placement(output));
-        if (!reduced_.contains(output)) continue;
-        const bool max = placement(output).kind == Kind::kPartialMax;
-        LOCKSTEP_ASSIGN(
-            const ir::NodeId collective,
-            rewrite.to().add(ir::Op::kAllReduce, node.name + ".all-reduce", {copied},
-                             {{"axis", std::string(axis_)}, {"op", std::string(max ? "max" : "sum")}},
-                             node.phase));
-        const ValueId whole = rewrite.to().output(collective);
-        rewrite.to().value(whole).placement = rewrite.to().value(copied).placement;
-        mark(rewrite.to().value(whole), {});
-        rewrite.replace(output, whole);
+        mark(rewrite.to().value(rewrite(output)), placement(output));
+        if (reduced_.contains(output)) {
+          LOCKSTEP_ASSIGN(const ValueId whole,
+                          convert(rewrite, output, placement(output), {}, node.phase));
+          rewrite.replace(output, whole);
+        } else if (isPartial(placement(output))) {
+          for (const auto& [operand, wanted] : wanted_) {
+            if (graph_.node(operand.first).inputs[operand.second] != output) continue;
+            LOCKSTEP_TRY(converted(rewrite, output, wanted, node.phase).status());
+          }
+        }
       }
     }
     return rewrite.take();
   }
 
+  Result<ValueId> converted(Rewrite& rewrite, ValueId value, const AxisPlacement& wanted,
+                            ir::Phase phase) {
+    const bool fromState =
+        graph_.node(graph_.value(value).producer).op == ir::Op::kState && phase == ir::Phase::kBackward;
+    const auto key = std::make_tuple(value, keyOf(wanted), fromState);
+    if (const auto known = conversions_.find(key); known != conversions_.end()) return known->second;
+    LOCKSTEP_ASSIGN(const ValueId made, convert(rewrite, value, natural(value), wanted, phase));
+    conversions_.emplace(key, made);
+    return made;
+  }
+
+  Result<ValueId> convert(Rewrite& rewrite, ValueId value, const AxisPlacement& from,
+                          const AxisPlacement& to, ir::Phase phase) {
+    const ValueId copied = rewrite(value);
+    const ir::TensorType type = rewrite.to().value(copied).type;
+    const std::string& producer = graph_.node(graph_.value(value).producer).name;
+    ir::Op op = ir::Op::kAllReduce;
+    ir::Attrs attrs{{"axis", axis_}};
+    if (isPartial(from) && to.kind == Kind::kReplicated) {
+      attrs["op"] = std::string(from.kind == Kind::kPartialMax ? "max" : "sum");
+    } else if (isPartial(from)) {
+      op = ir::Op::kReduceScatter;
+      attrs["cuts"] = to.cuts;
+      attrs["size"] = type.count();
+    } else if (from.kind == Kind::kSplit) {
+      op = ir::Op::kAllGather;
+      attrs["cuts"] = from.cuts;
+    } else {
+      op = ir::Op::kSlice1;
+      attrs["offset"] = std::int64_t{0};
+      attrs["stride"] = to.cuts[1];
+      attrs["shape"] = type.shape;
+    }
+    const std::string base = fmt::format("{}.{}", producer, ir::info(op).name);
+    std::string name = base;
+    for (int n = 2; rewrite.to().find(name) != nullptr; ++n) name = fmt::format("{}.{}", base, n);
+    LOCKSTEP_ASSIGN(const ir::NodeId made,
+                    rewrite.to().add(op, std::move(name), {copied}, std::move(attrs), phase));
+    const ValueId result = rewrite.to().output(made);
+    rewrite.to().value(result).placement = rewrite.to().value(copied).placement;
+    mark(rewrite.to().value(result), to);
+    return result;
+  }
+
   void mark(ir::Value& value, const AxisPlacement& placement) {
     if (!value.placement) value.placement.emplace();
-    value.placement->axes.erase(std::string(axis_));
-    if (placement.kind != Kind::kReplicated) {
-      value.placement->axes.emplace(std::string(axis_), placement);
-    }
+    value.placement->axes.erase(axis_);
+    if (placement.kind != Kind::kReplicated) value.placement->axes.emplace(axis_, placement);
   }
 
   const ir::Graph& graph_;
-  std::string_view axis_;
+  const std::string axis_;
   const Sources& sources_;
   std::vector<AxisPlacement> placements_;
-  std::set<ValueId> reduced_;
+  std::map<Operand, AxisPlacement> wanted_;
+  std::set<ValueId> reduced_;  // partial groups that are reduced right after they are made
+  std::map<std::tuple<ValueId, std::tuple<int, int, std::vector<std::int64_t>>, bool>, ValueId>
+      conversions_;
 };
 
 std::int64_t share(const AxisPlacement& placement, int coordinate) {
@@ -169,6 +256,43 @@ Shape localShape(const ir::Value& value, const cluster::Mesh& mesh, int rank) {
     shape[static_cast<std::size_t>(placement.dim)] = share(placement, mesh.coordinate(rank, axis));
   }
   return shape;
+}
+
+
+// Where a rank's part begins, for ops whose results depend on it: as an expression of the rank's
+// coordinate, so that parts must be equal.
+Status placeWithin(const ir::Graph& placed, const ir::Node& node, const cluster::Mesh& mesh,
+                   int rank, ir::Attrs& attrs) {
+  if (node.op == ir::Op::kSlice1 && attrs.contains("axis")) {
+    attrs["stride"] = elementCount(localShape(placed.value(node.outputs[0]), mesh, rank));
+    return {};
+  }
+  const bool random = node.op == ir::Op::kRandom;
+  const bool rows = node.op == ir::Op::kEmbedding || node.op == ir::Op::kEmbeddingGrad;
+  if (!random && !rows) return {};
+  const ir::Value& value =
+      placed.value(node.op == ir::Op::kEmbedding ? node.inputs[0] : node.outputs[0]);
+  if (!value.placement) return {};
+  for (const auto& [axis, placement] : value.placement->axes) {
+    if (placement.kind != Kind::kSplit || (rows && placement.dim != 0)) continue;
+    if (attrs.contains("axis") || !equalParts(placement.cuts)) {
+      return invalidArgument("node {} is split along {} in parts that are not equal, or along "
+                             "another axis too",
+                             node.name, axis);
+    }
+    const Shape& whole = value.type.shape;
+    const std::int64_t extent = share(placement, mesh.coordinate(rank, axis));
+    std::int64_t inner = 1;
+    for (std::size_t d = static_cast<std::size_t>(placement.dim) + 1; random && d < whole.size(); ++d) {
+      inner *= whole[d];
+    }
+    attrs["axis"] = axis;
+    attrs["stride"] = extent * inner;
+    if (!random) continue;
+    attrs["block"] = extent * inner;
+    attrs["pitch"] = whole[static_cast<std::size_t>(placement.dim)] * inner;
+  }
+  return {};
 }
 
 }  // namespace
@@ -215,6 +339,10 @@ Result<ir::Graph> localise(const ir::Graph& placed, const cluster::Mesh& mesh, i
     if (const auto shape = attrs.find("shape"); shape != attrs.end()) {
       shape->second = localShape(placed.value(node.outputs[0]), mesh, rank);
     }
+    if (node.op == ir::Op::kReduceScatter) {
+      attrs["size"] = localShape(placed.value(node.outputs[0]), mesh, rank)[0];
+    }
+    LOCKSTEP_TRY(placeWithin(placed, node, mesh, rank, attrs));
     LOCKSTEP_ASSIGN(const ir::NodeId copied,
                     rewrite.copy(static_cast<ir::NodeId>(id), std::move(attrs)));
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {

@@ -18,12 +18,17 @@ namespace lockstep::passes {
 std::vector<std::int64_t> evenCuts(std::int64_t extent, int shares);
 
 // The strategy's part: where the values without operands (inputs, states, constants) live on the
-// axis, by node name; replicated where not named.
+// axis, by node name, of a state its name; replicated where not named.
 using Sources = std::map<std::string, ir::AxisPlacement, std::less<>>;
 
-// Every value placed along `axis` by the op table's rules. Where an op, a store or a result needs a
-// partial value whole, an all-reduce follows its producer; of a view, the producer of what it
-// views: a flat group is reduced once and whole.
+// Every value placed along `axis` by the op table's rules; a store has the placement of the source
+// of its state's name. What a placement difference demands is inserted:
+//   partial → replicated   all-reduce, where the value is made; of a view, where what it views is
+//                          made: a flat group is reduced once and whole
+//   partial → split        reduce-scatter, where the value is made
+//   split → replicated     all-gather, where it is used; a state's anew in the backward pass
+//   replicated → split     a view of this rank's part
+// The last three of flat values, and views of equal parts only.
 // Errors: kInvalidArgument naming the node for a placement nothing can turn into what is needed.
 Result<ir::Graph> place(const ir::Graph& graph, std::string_view axis, const Sources& sources);
 

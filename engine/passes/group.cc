@@ -5,7 +5,7 @@
 namespace lockstep::passes {
 
 std::vector<Group> formGroups(const std::vector<ir::Parameter>& parameters, DType dtype,
-                              std::int64_t bucketBytes) {
+                              std::int64_t bucketBytes, int parts) {
   const auto size = static_cast<std::int64_t>(sizeOf(dtype));
   const std::int64_t line = 64 / size;
   std::vector<Group> groups;
@@ -17,6 +17,11 @@ std::vector<Group> formGroups(const std::vector<ir::Parameter>& parameters, DTyp
     member.padding = (line - count % line) % line;
     group.count += count + member.padding;
     group.members.push_back(std::move(member));
+  }
+  for (Group& group : groups) {
+    const std::int64_t unit = line * parts, rest = (unit - group.count % unit) % unit;
+    group.members.back().padding += rest;
+    group.count += rest;
   }
   return groups;
 }

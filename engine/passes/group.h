@@ -23,9 +23,10 @@ struct Group {
 };
 
 // `parameters` in the order in which the backward pass fills their gradients. A group is closed
-// when it has reached `bucketBytes`; one parameter is never divided.
+// when it has reached `bucketBytes`; one parameter is never divided. A group's count can be divided
+// into `parts` equal parts of whole 64 bytes.
 std::vector<Group> formGroups(const std::vector<ir::Parameter>& parameters, DType dtype,
-                              std::int64_t bucketBytes);
+                              std::int64_t bucketBytes, int parts = 1);
 
 // How many bytes a bucket should have: so many that the latency of its collective is below 1/64 of
 // its time, from 1 to 4 MiB. Fewer gradients than that make one bucket.

@@ -1,9 +1,9 @@
 #include "engine/passes/programs.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "engine/base/hash.h"
 #include "engine/base/random.h"
@@ -58,23 +58,54 @@ std::string indexed(std::string_view prefix, std::size_t index) {
   return fmt::format("{}.{}", prefix, index);
 }
 
+// A graph's sinks by name: stored states and results.
+using Sinks = std::map<std::string, ValueId, std::less<>>;
+Sinks sinksOf(const ir::Graph& graph) {
+  Sinks sinks;
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op == Op::kStore) sinks.emplace(ir::textAttr(node.attrs, "state"), node.inputs[0]);
+    if (node.op == Op::kResult) sinks.emplace(ir::textAttr(node.attrs, "name"), node.inputs[0]);
+  }
+  return sinks;
+}
+bool isSink(const ir::Node& node) { return node.op == Op::kStore || node.op == Op::kResult; }
+
+DType dtypeOf(const ir::Graph& graph, const Sinks& sinks) {
+  return graph.value(sinks.begin()->second).type.dtype;
+}
+
+Status addResults(Builder& build, const ir::ModelGraph& model) {
+  const auto result = [&](const std::string& name, ValueId value) {
+    return build.add(Op::kResult, name + ".result", {value}, {{"name", name}}).status();
+  };
+  LOCKSTEP_TRY(result("loss", model.loss));
+  LOCKSTEP_TRY(result("weight", model.weight));
+  if (model.correct >= 0) LOCKSTEP_TRY(result("correct", model.correct));
+  return {};
+}
+
 // The four members of "metrics". The input is copied, since an input may not lie in a group.
-Result<std::vector<ValueId>> metricMembers(Builder& build, const ir::ModelGraph& model,
+Result<std::vector<ValueId>> metricMembers(Builder& build, const Sinks& sinks,
+                                           const std::vector<std::string>& agree,
                                            const Rewrite& values) {
   ValueId correct = -1;
-  if (model.correct >= 0) {
-    correct = values(model.correct);
+  if (const auto counted = sinks.find("correct"); counted != sinks.end()) {
+    correct = values(counted->second);
   } else {
     LOCKSTEP_ASSIGN(correct, build.fill("metrics.correct", {1}, 0.0));
   }
   LOCKSTEP_ASSIGN(const ValueId stop, build.input("stop"));
-  LOCKSTEP_ASSIGN(const ValueId asked,
+  LOCKSTEP_ASSIGN(ValueId asked,
                   build.add(Op::kScale, "metrics.stop", {stop}, {{"factor", 1.0}}));
-  return std::vector<ValueId>{values(model.loss), values(model.weight), correct, asked};
+  for (const std::string& axis : agree) {
+    LOCKSTEP_ASSIGN(asked, build.add(Op::kAllReduce, "metrics.stop." + axis, {asked},
+                                     {{"axis", axis}, {"op", std::string("sum")}}));
+  }
+  return std::vector<ValueId>{values(sinks.at("loss")), values(sinks.at("weight")), correct, asked};
 }
 
-// Copies `from`, its parameters becoming slices of the groups' states; `copied` is called after
-// each node.
+// Copies `from` without its sinks, its parameters becoming slices of the groups' states; `copied` is
+// called after each node.
 template <typename Copied>
 Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
                                             const std::vector<Group>& groups, Rewrite& rewrite,
@@ -95,6 +126,7 @@ Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
   }
   for (std::size_t id = 0; id < from.nodes().size(); ++id) {
     const ir::Node& node = from.nodes()[id];
+    if (isSink(node)) continue;
     if (node.op != Op::kState) {
       LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id)).status());
       LOCKSTEP_TRY(copied(static_cast<ir::NodeId>(id)));
@@ -154,7 +186,8 @@ Result<ValueId> initialValue(Builder& build, const ir::Parameter& parameter, std
   if (kind == "zeros" || kind == "ones") {
     return build.fill(parameter.name, parameter.shape, kind == "ones" ? 1.0 : 0.0);
   }
-  const bool normal = kind.ends_with("-normal");
+  constexpr std::string_view kNormal = "normal:";
+  const bool normal = kind.ends_with("-normal") || kind.starts_with(kNormal);
   double scale = 0;
   if (kind == "glorot-uniform") {
     scale = std::sqrt(6.0 / fanSum);
@@ -166,9 +199,14 @@ Result<ValueId> initialValue(Builder& build, const ir::Parameter& parameter, std
     scale = std::sqrt(2.0 / fanIn);
   } else if (kind == "torch-uniform") {
     scale = std::sqrt(1.0 / fanIn);
+  } else if (kind.starts_with(kNormal) &&
+             std::from_chars(kind.data() + kNormal.size(), kind.data() + kind.size(), scale).ec ==
+                 std::errc()) {
+    // the number is the standard deviation
   } else {
     return invalidArgument("parameter {}: unknown initializer {}; known are zeros, ones, "
-                           "glorot-uniform, glorot-normal, he-uniform, he-normal, torch-uniform",
+                           "glorot-uniform, glorot-normal, he-uniform, he-normal, torch-uniform and "
+                           "normal:S",
                            parameter.name, kind);
   }
   Attrs attrs = build.typed(parameter.shape);
@@ -186,76 +224,118 @@ Result<std::vector<std::string>> optimizerStates(const Optimizer& optimizer) {
   return invalidArgument("unknown optimizer {}; known are sgd and adam", optimizer.kind);
 }
 
-Result<TrainProgram> stepProgram(const ir::ModelGraph& model, const TrainOptions& options,
-                                 std::int64_t bucketBytes) {
-  if (model.parameters.empty()) return invalidArgument("the model has no parameters to train");
+Result<ir::Graph> trainGraph(const ir::ModelGraph& model) {
+  if (model.parameters.empty()) {
+    return invalidArgument("model {} has no parameters to train", model.graph.name());
+  }
   std::vector<std::string> names;
   for (const ir::Parameter& parameter : model.parameters) names.push_back(parameter.name);
-  LOCKSTEP_ASSIGN(const Differentiated full, autodiff(model.graph, model.loss, names));
-
-  std::vector<std::size_t> filled(names.size());  // parameters, by when their gradient is there
-  std::iota(filled.begin(), filled.end(), std::size_t{0});
-  std::stable_sort(filled.begin(), filled.end(), [&](std::size_t a, std::size_t b) {
-    return full.graph.value(full.gradients[a]).producer <
-           full.graph.value(full.gradients[b]).producer;
-  });
-  std::vector<ir::Parameter> order;
-  std::map<std::string, ValueId, std::less<>> gradients;
-  for (const std::size_t index : filled) {
-    order.push_back(model.parameters[index]);
-    gradients[names[index]] = full.gradients[index];
+  LOCKSTEP_ASSIGN(Differentiated full, autodiff(model.graph, model.loss, names));
+  Builder build{full.graph, model.compute, Phase::kBackward};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    LOCKSTEP_TRY(build.store(std::string(kGradient) + names[i], full.gradients[i]));
   }
-  TrainProgram program;
-  program.groups = formGroups(order, model.compute, bucketBytes);
+  LOCKSTEP_TRY(addResults(build, model));
+  return std::move(full.graph);
+}
 
-  // A group is packed right after the node that fills its last gradient.
-  std::vector<ir::NodeId> complete(program.groups.size(), 0);
-  const auto await = [&](std::size_t k, ValueId value) {
-    if (value >= 0) complete[k] = std::max(complete[k], full.graph.value(value).producer);
+Result<ir::Graph> evaluateGraph(const ir::ModelGraph& model) {
+  ir::Graph graph = model.graph;
+  Builder build{graph, model.compute, Phase::kForward};
+  LOCKSTEP_TRY(addResults(build, model));
+  return graph;
+}
+
+Result<ir::Graph> initGraph(const ir::ModelGraph& model, std::uint64_t seed) {
+  ir::Graph graph("init");
+  Builder build{graph, model.compute, Phase::kInit};
+  for (const ir::Parameter& parameter : model.parameters) {
+    LOCKSTEP_ASSIGN(const ValueId value, initialValue(build, parameter, seed));
+    LOCKSTEP_TRY(build.store(parameter.name, value));
+  }
+  return graph;
+}
+
+Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& options,
+                                const Grouping& grouping) {
+  // Parameters in the order in which their gradients are there.
+  const Sinks sinks = sinksOf(train);
+  const DType dtype = dtypeOf(train, sinks);
+  std::vector<ir::Parameter> order;
+  for (const ir::Node& node : train.nodes()) {
+    if (node.op != Op::kStore) continue;
+    const std::string name(ir::textAttr(node.attrs, "state").substr(kGradient.size()));
+    order.push_back({name, train.value(node.inputs[0]).type.shape, "", 0, 0});
+  }
+  const auto gradientOf = [&](const std::string& parameter) {
+    return sinks.find(std::string(kGradient) + parameter)->second;
   };
-  for (std::size_t k = 0; k < program.groups.size(); ++k) {
+  std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+    return train.value(gradientOf(a.name)).producer < train.value(gradientOf(b.name)).producer;
+  });
+  StepProgram program;
+  program.groups = formGroups(order, dtype, grouping.bucketBytes, grouping.parts);
+
+  // A group is packed right after the node that fills its last gradient; the metrics are the tail
+  // of the first group, or a group of their own.
+  const std::size_t groups = program.groups.size();
+  const std::size_t metricsPack = grouping.metricsInGroup ? 0 : groups;
+  std::vector<ir::NodeId> complete(std::max(groups, metricsPack + 1), 0);
+  const auto await = [&](std::size_t k, ValueId value) {
+    complete[k] = std::max(complete[k], train.value(value).producer);
+  };
+  for (std::size_t k = 0; k < groups; ++k) {
     for (const Group::Member& member : program.groups[k].members) {
-      await(k, gradients.find(member.name)->second);
+      await(k, gradientOf(member.name));
     }
   }
-  for (const ValueId metric : {model.loss, model.weight, model.correct}) await(0, metric);
+  for (const char* metric : {"loss", "weight", "correct"}) {
+    if (const auto sum = sinks.find(metric); sum != sinks.end()) await(metricsPack, sum->second);
+  }
 
-  Rewrite rewrite(full.graph);
-  Builder build{rewrite.to(), model.compute, Phase::kBackward};
-  std::vector<ValueId> packs(program.groups.size(), -1);
+  Rewrite rewrite(train);
+  Builder build{rewrite.to(), dtype, Phase::kBackward};
+  std::vector<ValueId> packs(complete.size(), -1);
   const auto packComplete = [&](ir::NodeId node) -> Status {
     for (std::size_t k = 0; k < packs.size(); ++k) {
       if (complete[k] != node) continue;
       std::vector<ValueId> members;
-      for (const Group::Member& member : program.groups[k].members) {
-        members.push_back(rewrite(gradients.find(member.name)->second));
+      for (std::size_t m = 0; k < groups && m < program.groups[k].members.size(); ++m) {
+        const Group::Member& member = program.groups[k].members[m];
+        members.push_back(rewrite(gradientOf(member.name)));
         if (member.padding == 0) continue;
         LOCKSTEP_ASSIGN(const ValueId zeros,
                         build.fill(member.name + ".padding", {member.padding}, 0.0));
         members.push_back(zeros);
       }
-      if (k == 0) {
-        LOCKSTEP_ASSIGN(const std::vector<ValueId> metrics, metricMembers(build, model, rewrite));
+      if (k == metricsPack) {
+        LOCKSTEP_ASSIGN(const std::vector<ValueId> metrics,
+                        metricMembers(build, sinks, grouping.agree, rewrite));
         members.insert(members.end(), metrics.begin(), metrics.end());
       }
-      LOCKSTEP_ASSIGN(packs[k], build.add(Op::kPack, indexed("grads", k), std::move(members), {}));
+      LOCKSTEP_ASSIGN(packs[k], build.add(Op::kPack, k < groups ? indexed("grads", k) : "sums",
+                                          std::move(members), {}));
     }
     return {};
   };
   LOCKSTEP_ASSIGN(
       const std::vector<ValueId> states,
-      copyWithGroups(full.graph, model.compute, program.groups, rewrite, packComplete));
+      copyWithGroups(train, dtype, program.groups, rewrite, packComplete));
   build.phase = Phase::kOptimizer;
-  const std::int64_t tail = program.groups[0].count;
-  LOCKSTEP_ASSIGN(const ValueId reduced, build.slice("metrics", packs[0], tail, {4}));
-  LOCKSTEP_ASSIGN(const ValueId norm, build.slice("metrics.weight", packs[0], tail + 1, {1}));
+  const std::int64_t tail = grouping.metricsInGroup ? program.groups[0].count : 0;
+  LOCKSTEP_ASSIGN(const ValueId reduced, build.slice("metrics", packs[metricsPack], tail, {4}));
+  LOCKSTEP_ASSIGN(const ValueId norm,
+                  build.slice("metrics.weight", packs[metricsPack], tail + 1, {1}));
   LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
   LOCKSTEP_ASSIGN(const ValueId updates, build.input("t"));
-  for (std::size_t k = 0; k < program.groups.size(); ++k) {
-    LOCKSTEP_ASSIGN(const ValueId slice, build.slice(indexed("grads", k) + ".gradients", packs[k],
-                                                     0, {program.groups[k].count}));
-    LOCKSTEP_TRY(emitUpdate(build, options.optimizer, k, program.groups[k].count, states[k], slice,
-                            norm, rate, updates));
+  for (std::size_t k = 0; k < groups; ++k) {
+    ValueId gradient = packs[k];
+    if (k == metricsPack) {
+      LOCKSTEP_ASSIGN(gradient, build.slice(indexed("grads", k) + ".gradients", packs[k], 0,
+                                            {program.groups[k].count}));
+    }
+    LOCKSTEP_TRY(emitUpdate(build, options.optimizer, k, program.groups[k].count, states[k],
+                            gradient, norm, rate, updates));
   }
   LOCKSTEP_TRY(build.add(Op::kResult, "metrics.result", {reduced},
                          {{"name", std::string("metrics")}}).status());
@@ -263,36 +343,36 @@ Result<TrainProgram> stepProgram(const ir::ModelGraph& model, const TrainOptions
   return program;
 }
 
-Result<ir::Graph> evaluateProgram(const ir::ModelGraph& model, const std::vector<Group>& groups) {
-  Rewrite rewrite(model.graph);
-  LOCKSTEP_TRY(copyWithGroups(model.graph, model.compute, groups, rewrite,
-                              [](ir::NodeId) { return Status(); })
-                   .status());
-  Builder build{rewrite.to(), model.compute, Phase::kForward};
-  LOCKSTEP_ASSIGN(std::vector<ValueId> metrics, metricMembers(build, model, rewrite));
+Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const std::vector<Group>& groups) {
+  const Sinks sinks = sinksOf(evaluate);
+  const DType dtype = dtypeOf(evaluate, sinks);
+  Rewrite rewrite(evaluate);
+  LOCKSTEP_TRY(copyWithGroups(evaluate, dtype, groups, rewrite, [](ir::NodeId) {
+                 return Status();
+               }).status());
+  Builder build{rewrite.to(), dtype, Phase::kForward};
+  LOCKSTEP_ASSIGN(std::vector<ValueId> metrics, metricMembers(build, sinks, {}, rewrite));
   LOCKSTEP_ASSIGN(const ValueId pack, build.add(Op::kPack, "metrics", std::move(metrics), {}));
   LOCKSTEP_TRY(build.add(Op::kResult, "metrics.result", {pack},
                          {{"name", std::string("metrics")}}).status());
   return rewrite.take();
 }
 
-Result<ir::Graph> initProgram(const ir::ModelGraph& model, const std::vector<Group>& groups,
+Result<ir::Graph> initProgram(const ir::Graph& init, const std::vector<Group>& groups,
                               const TrainOptions& options) {
-  std::map<std::string, const ir::Parameter*, std::less<>> parameters;
-  for (const ir::Parameter& parameter : model.parameters) parameters[parameter.name] = &parameter;
+  const Sinks sinks = sinksOf(init);
   LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(options.optimizer));
-  ir::Graph graph("init");
-  Builder build{graph, model.compute, Phase::kInit};
+  Rewrite rewrite(init);
+  Builder build{rewrite.to(), dtypeOf(init, sinks), Phase::kInit};
   for (std::size_t k = 0; k < groups.size(); ++k) {
     std::vector<ValueId> members;
     for (const Group::Member& member : groups[k].members) {
-      const auto parameter = parameters.find(member.name);
-      if (parameter == parameters.end()) {
+      const auto parameter = sinks.find(member.name);
+      if (parameter == sinks.end()) {
         return invalidArgument("group member {} is no parameter of the model", member.name);
       }
-      LOCKSTEP_ASSIGN(const ValueId value,
-                      initialValue(build, *parameter->second, options.seed));
-      members.push_back(value);
+      LOCKSTEP_TRY(rewrite.copy(init.value(parameter->second).producer).status());
+      members.push_back(rewrite(parameter->second));
       if (member.padding == 0) continue;
       LOCKSTEP_ASSIGN(const ValueId zeros,
                       build.fill(member.name + ".padding", {member.padding}, 0.0));
@@ -307,7 +387,7 @@ Result<ir::Graph> initProgram(const ir::ModelGraph& model, const std::vector<Gro
       LOCKSTEP_TRY(build.store(indexed(prefix, k), zeros));
     }
   }
-  return graph;
+  return rewrite.take();
 }
 
 }  // namespace lockstep::passes

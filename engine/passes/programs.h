@@ -1,12 +1,12 @@
-// The programs of a run as logical graphs of the whole batch, before placement.
+// The programs of a run as graphs of the whole batch, before placement over the data axis.
 //
 // State "params.K" is the flat group K; optimizer state has one flat group beside each. Every
 // program that computes a loss has the result "metrics" f[4]: Σ w·loss, Σ w, Σ w·[correct] and the
-// number of ranks asked to stop. In the step they travel as the tail of the first gradient group,
-// so that they cost no collective of their own.
+// number of ranks asked to stop.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -20,15 +20,33 @@ namespace lockstep::passes {
 // Errors: kInvalidArgument for an unknown optimizer, listing the known.
 Result<std::vector<std::string>> optimizerStates(const Optimizer& optimizer);
 
-struct TrainProgram {
+// What a model's programs are before grouping: values by the names of their sinks, so that passes in
+// between need to know nothing of them. Gradients are stored as the states "grad/<parameter>", Σ
+// w·loss, Σ w and Σ w·[correct] are the results "loss", "weight" and, where there are classes,
+// "correct"; the initial values of parameters are stored as states of their names.
+inline constexpr std::string_view kGradient = "grad/";
+Result<ir::Graph> trainGraph(const ir::ModelGraph& model);
+Result<ir::Graph> evaluateGraph(const ir::ModelGraph& model);
+// Every element is a function of seed, parameter name and its index: equal for every division.
+Result<ir::Graph> initGraph(const ir::ModelGraph& model, std::uint64_t seed);
+
+struct Grouping {
+  std::int64_t bucketBytes = 0;
+  int parts = 1;               // each group can be divided into so many equal parts
+  // The metrics travel as the tail of the first gradient group, so that they cost no collective of
+  // their own; not where gradients are reduced in parts.
+  bool metricsInGroup = true;
+  // Axes whose ranks compute the same sums: the wish to stop of each of them counts.
+  std::vector<std::string> agree;
+};
+struct StepProgram {
   ir::Graph graph;             // inputs of the model, "lr", "t", "stop"
   std::vector<Group> groups;   // in the order their gradients are filled
 };
-Result<TrainProgram> stepProgram(const ir::ModelGraph& model, const TrainOptions& options,
-                                 std::int64_t bucketBytes);
-Result<ir::Graph> evaluateProgram(const ir::ModelGraph& model, const std::vector<Group>& groups);
-// Every element is a function of seed, parameter name and its index: equal for every grouping.
-Result<ir::Graph> initProgram(const ir::ModelGraph& model, const std::vector<Group>& groups,
+Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& options,
+                                const Grouping& grouping);
+Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const std::vector<Group>& groups);
+Result<ir::Graph> initProgram(const ir::Graph& init, const std::vector<Group>& groups,
                               const TrainOptions& options);
 
 }  // namespace lockstep::passes

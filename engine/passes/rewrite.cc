@@ -19,9 +19,13 @@ std::vector<ir::NodeId> Rewrite::after(const ir::Node& node) const {
 Result<ir::NodeId> Rewrite::copy(ir::NodeId id) { return copy(id, from_.node(id).attrs); }
 
 Result<ir::NodeId> Rewrite::copy(ir::NodeId id, ir::Attrs attrs) {
+  return copy(id, std::move(attrs), inputs(from_.node(id)));
+}
+
+Result<ir::NodeId> Rewrite::copy(ir::NodeId id, ir::Attrs attrs, std::vector<ir::ValueId> inputs) {
   const ir::Node& node = from_.node(id);
-  LOCKSTEP_ASSIGN(const ir::NodeId added, to_.add(node.op, node.name, inputs(node), std::move(attrs),
-                                                  node.phase, after(node)));
+  LOCKSTEP_ASSIGN(const ir::NodeId added, to_.add(node.op, node.name, std::move(inputs),
+                                                  std::move(attrs), node.phase, after(node)));
   replaceNode(id, added);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     const ir::ValueId output = to_.output(added, static_cast<int>(i));

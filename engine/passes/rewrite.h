@@ -21,6 +21,8 @@ class Rewrite {
   Result<ir::NodeId> copy(ir::NodeId id);
   // The same with other attributes.
   Result<ir::NodeId> copy(ir::NodeId id, ir::Attrs attrs);
+  // And with other operands, which are values of the new graph.
+  Result<ir::NodeId> copy(ir::NodeId id, ir::Attrs attrs, std::vector<ir::ValueId> inputs);
   // From here on readers of `old` read `value`.
   void replace(ir::ValueId old, ir::ValueId value) {
     values_[static_cast<std::size_t>(old)] = value;

@@ -273,6 +273,9 @@ class Parser {
       LOCKSTEP_ASSIGN(slot.type, type());
       LOCKSTEP_TRY(expectWord("at"));
       LOCKSTEP_ASSIGN(slot.offset, integer(0, kMaxBytes, "an offset in bytes"));
+      if (acceptWord("along")) {
+        LOCKSTEP_ASSIGN(slot.axis, name("a mesh axis"));
+      }
       LOCKSTEP_TRY(expect('{'));
       while (!accept('}')) {
         StateSlot::Member member;
@@ -280,6 +283,13 @@ class Parser {
         LOCKSTEP_ASSIGN(member.shape, shape());
         LOCKSTEP_TRY(expectWord("from"));
         LOCKSTEP_ASSIGN(member.element, integer(0, kMaxBytes, "an element"));
+        if (acceptWord("along")) {
+          LOCKSTEP_ASSIGN(member.axis, name("a mesh axis"));
+          LOCKSTEP_TRY(expectWord("dim"));
+          LOCKSTEP_ASSIGN(const std::int64_t dim,
+                          integer(0, std::ssize(member.shape) - 1, "a dimension of the member"));
+          member.dim = static_cast<int>(dim);
+        }
         slot.members.push_back(std::move(member));
       }
       plan.state.push_back(std::move(slot));
@@ -394,6 +404,11 @@ class Parser {
     }
     LOCKSTEP_TRY(expectWord("at"));
     LOCKSTEP_ASSIGN(buffer.offset, integer(0, kMaxBytes, "an offset in bytes"));
+    if (buffer.base >= 0 && acceptWord("along")) {
+      LOCKSTEP_ASSIGN(buffer.axis, name("a mesh axis"));
+      LOCKSTEP_TRY(expectWord("by"));
+      LOCKSTEP_ASSIGN(buffer.stride, integer(0, kMaxBytes, "a stride in bytes"));
+    }
     body.buffers.push_back(std::move(buffer));
     return {};
   }

@@ -9,6 +9,14 @@ const Program* Plan::find(std::string_view program) const {
   return nullptr;
 }
 
+std::int64_t Plan::groupCount(const StateSlot& slot) const {
+  return slot.type.count() * mesh.axisSize(slot.axis);
+}
+
+std::int64_t Plan::memberCount(const StateSlot::Member& member) const {
+  return elementCount(member.shape) / mesh.axisSize(member.axis);
+}
+
 bool Plan::operator==(const Plan& other) const {
   return name == other.name && strategy == other.strategy && mesh.text() == other.mesh.text() &&
          precision == other.precision && globalBatch == other.globalBatch &&

@@ -33,6 +33,10 @@ struct Buffer {
   BufferKind kind = BufferKind::kTemp;
   BufferId base = -1;        // a view into another buffer, never of a view; else -1
   std::int64_t offset = 0;   // bytes: in the base for a view; in the arena else (state: state arena)
+  // A view may lie elsewhere on each rank: stride bytes further for each step of the rank's
+  // coordinate on the axis. "" everywhere else.
+  std::string axis;
+  std::int64_t stride = 0;
   bool operator==(const Buffer&) const = default;
 };
 
@@ -84,11 +88,17 @@ struct StateSlot {
   std::string name;
   ir::TensorType type;              // local
   std::int64_t offset = 0;          // in the state arena
-  // How the logical tensors lie in it: checkpoints and exported models hold these.
+  // Where not "", each rank along the axis holds its part of the group: the rank at coordinate c
+  // elements [c·n, (c+1)·n), n = type.count(). Else every rank holds all of it.
+  std::string axis;
+  // How the logical tensors lie in the group: checkpoints and exported models hold these.
   struct Member {
     std::string name;               // "dense1.weight"
-    Shape shape;
-    std::int64_t element = 0;       // first element in the slot
+    Shape shape;                    // of the whole tensor
+    std::int64_t element = 0;       // first element in the group
+    // Where not "", each rank along the axis has an equal part of dimension `dim`.
+    std::string axis;
+    int dim = 0;
     bool operator==(const Member&) const = default;
   };
   std::vector<Member> members;
@@ -106,11 +116,13 @@ struct Plan {
   // [cuts[c], cuts[c+1]) of each step's slice.
   std::vector<std::int64_t> batchCuts;
   std::vector<std::int64_t> evaluateCuts;  // the same for program "evaluate"
-  std::vector<StateSlot> state;            // equal on all ranks in replicated strategies
+  std::vector<StateSlot> state;
   std::int64_t stateBytes = 0;
   std::vector<Program> programs;
 
   const Program* find(std::string_view program) const;
+  std::int64_t groupCount(const StateSlot& slot) const;  // elements of the whole group
+  std::int64_t memberCount(const StateSlot::Member& member) const;  // elements of it in the group
   bool operator==(const Plan& other) const;
 };
 

@@ -2,9 +2,10 @@
 //
 //   plan NAME version 1  strategy NAME  precision NAME  mesh AXIS SIZE, …
 //   batch N cuts [N …]  evaluate cuts [N …]
-//   state N bytes { NAME TYPE at N { NAME [SHAPE] from N  … } … }
+//   state N bytes { NAME TYPE at N [along AXIS] { NAME [SHAPE] from N [along AXIS dim N]  … } … }
 //   program NAME { body NAME ranks RANGE, … { arena N bytes  BUFFER…  STEP…  RESULT… } … }
-//   BUFFER: buffer %I NAME TYPE (state|input|temp) at N  |  buffer %I NAME TYPE view of %I at N
+//   BUFFER: buffer %I NAME TYPE (state|input|temp) at N
+//           | buffer %I NAME TYPE view of %I at N [along AXIS by N]
 //   STEP:   step I NAME PHASE [stream N] [over AXIS]: %I, … = OP(%I, …) [{KEY VALUE, …}]
 //           [after [I …]] [flops X] [bytes N] [seconds X]
 //   RESULT: result NAME %I
@@ -127,7 +128,9 @@ void putBody(Out& out, const Program& program, std::size_t index, bool withSecon
     const Buffer& buffer = body.buffers[i];
     put(out, "    buffer %{} {} {} ", i, quoted(buffer.name), typeText(buffer.type));
     if (buffer.base >= 0) {
-      put(out, "view of %{} at {}\n", buffer.base, buffer.offset);
+      put(out, "view of %{} at {}", buffer.base, buffer.offset);
+      if (!buffer.axis.empty()) put(out, " along {} by {}", quoted(buffer.axis), buffer.stride);
+      put(out, "\n");
     } else {
       put(out, "{} at {}\n", bufferKindName(buffer.kind), buffer.offset);
     }
@@ -154,10 +157,14 @@ std::string write(const Plan& plan, bool withSeconds) {
   put(out, "evaluate cuts {}\n", listText(plan.evaluateCuts));
   put(out, "state {} bytes {{\n", plan.stateBytes);
   for (const StateSlot& slot : plan.state) {
-    put(out, "  {} {} at {} {{\n", quoted(slot.name), typeText(slot.type), slot.offset);
+    put(out, "  {} {} at {}", quoted(slot.name), typeText(slot.type), slot.offset);
+    if (!slot.axis.empty()) put(out, " along {}", quoted(slot.axis));
+    put(out, " {{\n");
     for (const StateSlot::Member& member : slot.members) {
-      put(out, "    {} [{}] from {}\n", quoted(member.name), shapeText(member.shape),
+      put(out, "    {} [{}] from {}", quoted(member.name), shapeText(member.shape),
           member.element);
+      if (!member.axis.empty()) put(out, " along {} dim {}", quoted(member.axis), member.dim);
+      put(out, "\n");
     }
     put(out, "  }}\n");
   }

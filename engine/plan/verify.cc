@@ -53,6 +53,10 @@ class BodyVerifier {
   bool inRange(BufferId id) const {
     return id >= 0 && static_cast<std::size_t>(id) < body_.buffers.size();
   }
+  // How far the view of the last rank lies from that of the first.
+  std::int64_t reach(const Buffer& buffer) const {
+    return buffer.axis.empty() ? 0 : (plan_.mesh.axisSize(buffer.axis) - 1) * buffer.stride;
+  }
   BufferId rootOf(BufferId id) const { return at(id).base >= 0 ? at(id).base : id; }
 
   Status buffers() const {
@@ -71,10 +75,16 @@ class BodyVerifier {
         if (buffer.kind != base.kind) {
           return fail("buffer %{} {} is of another kind than its base", i, buffer.name);
         }
-        if (buffer.offset > base.type.bytes() - bytes) {
+        if (!buffer.axis.empty() && plan_.mesh.axisSize(buffer.axis) < 2) {
+          return fail("buffer %{} {} lies along axis {}, which has no two ranks", i, buffer.name,
+                      buffer.axis);
+        }
+        if (buffer.stride < 0 || buffer.stride > base.type.bytes() ||
+            buffer.offset > base.type.bytes() - bytes - reach(buffer)) {
           return fail("buffer %{} {} reaches past its base {}", i, buffer.name, base.name);
         }
-        if (buffer.offset % static_cast<std::int64_t>(sizeOf(buffer.type.dtype)) != 0) {
+        const auto element = static_cast<std::int64_t>(sizeOf(buffer.type.dtype));
+        if (buffer.offset % element != 0 || buffer.stride % element != 0) {
           return fail("buffer %{} {} splits an element of its base", i, buffer.name);
         }
         continue;
@@ -195,7 +205,7 @@ class BodyVerifier {
     accesses_.resize(body_.buffers.size());
     const auto note = [&](BufferId id, int step, bool write) {
       accesses_[static_cast<std::size_t>(rootOf(id))].push_back(
-          {step, begin(id), begin(id) + at(id).type.bytes(), write});
+          {step, begin(id), begin(id) + at(id).type.bytes() + reach(at(id)), write});
     };
     for (std::size_t i = 0; i < body_.steps.size(); ++i) {
       for (const BufferId id : body_.steps[i].inputs) note(id, static_cast<int>(i), false);
@@ -304,6 +314,10 @@ Status verifyState(const Plan& plan) {
                                 "reaches past the {} bytes of state",
                                 slot.name, slot.offset, kAlignment, plan.stateBytes));
     }
+    if (!slot.axis.empty() && plan.mesh.axisSize(slot.axis) < 2) {
+      return broken(fmt::format("state {} lies along axis {}, which has no two ranks", slot.name,
+                                slot.axis));
+    }
     reached = slot.offset + slot.type.bytes();
     std::int64_t element = 0;
     for (const StateSlot::Member& member : slot.members) {
@@ -311,12 +325,19 @@ Status verifyState(const Plan& plan) {
       if (!members.insert(kind + '/' + member.name).second) {
         return broken(fmt::format("member {} of state {} is given twice", member.name, kind));
       }
+      const int parts = plan.mesh.axisSize(member.axis);
+      if (!member.axis.empty() &&
+          (parts < 2 || member.dim < 0 || member.dim >= static_cast<int>(member.shape.size()) ||
+           member.shape[static_cast<std::size_t>(member.dim)] % parts != 0)) {
+        return broken(fmt::format("member {} of state {} cannot be divided along axis {}",
+                                  member.name, slot.name, member.axis));
+      }
       if (member.element < element ||
-          member.element + elementCount(member.shape) > slot.type.count()) {
+          member.element + plan.memberCount(member) > plan.groupCount(slot)) {
         return broken(fmt::format("member {} of state {} overlaps another or reaches past its end",
                                   member.name, slot.name));
       }
-      element = member.element + elementCount(member.shape);
+      element = member.element + plan.memberCount(member);
     }
   }
   return {};
@@ -379,14 +400,28 @@ Status verifyProgram(const Plan& plan, const Program& program) {
   }
   if (played.empty()) return {};
   const Body& first = program.bodies[static_cast<std::size_t>(*played.begin())];
-  const auto expected = collectives(first);
-  const auto expectedOrder = axisOrder(first);
+  const auto differ = [&](const Body& one, const Body& other) {
+    return broken(fmt::format("program {}: bodies {} and {} play different collectives, so that "
+                              "ranks would wait for ever",
+                              program.name, one.role, other.role));
+  };
+  std::map<int, std::map<std::string, std::vector<Signature>>> signatures;
   for (const int index : played) {
     const Body& body = program.bodies[static_cast<std::size_t>(index)];
-    if (collectives(body) != expected || axisOrder(body) != expectedOrder) {
-      return broken(fmt::format("program {}: bodies {} and {} play different collectives, so that "
-                                "ranks would wait for ever",
-                                program.name, first.role, body.role));
+    if (axisOrder(body) != axisOrder(first)) return differ(first, body);
+    signatures[index] = collectives(body);
+  }
+  std::set<std::tuple<std::string, int, int>> compared;
+  for (const cluster::Axis& axis : plan.mesh.axes()) {
+    for (int rank = 0; rank < plan.mesh.size(); ++rank) {
+      const int leader = plan.mesh.group(rank, axis.name).front();
+      const int mine = program.bodyOfRank[static_cast<std::size_t>(rank)];
+      const int leaders = program.bodyOfRank[static_cast<std::size_t>(leader)];
+      if (mine == leaders || !compared.emplace(axis.name, mine, leaders).second) continue;
+      if (signatures[mine][axis.name] != signatures[leaders][axis.name]) {
+        return differ(program.bodies[static_cast<std::size_t>(leaders)],
+                      program.bodies[static_cast<std::size_t>(mine)]);
+      }
     }
   }
   return {};

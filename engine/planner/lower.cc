@@ -30,9 +30,13 @@ struct Storage {
   plan::BufferId buffer = -1;
 };
 
+// Of a view: from `offset`, and along an axis `stride` bytes further for each coordinate.
 struct Location {
   int storage = -1;
   std::int64_t offset = 0;
+  std::string axis;
+  std::int64_t stride = 0;
+  bool operator==(const Location&) const = default;
 };
 
 class Lowering {
@@ -53,10 +57,10 @@ class Lowering {
     LOCKSTEP_TRY(placeSources());
     LOCKSTEP_TRY(placeStores());
     placePacks();
-    placeOthers();
+    LOCKSTEP_TRY(placeOthers());
     LOCKSTEP_TRY(emit());
-    synchronise();
     layOutArena(body_);
+    synchronise();
     return std::move(body_);
   }
 
@@ -139,6 +143,12 @@ class Lowering {
       const bool makes = producer(value).op == Op::kPack || !(info.isView || info.isCollective);
       if (!placed(value) && makes && overwritten && takesOver) {
         put(value, {target});
+      } else if (gathersInPlace(value, target)) {
+        const ir::Node& gather = producer(value);
+        const ir::TensorType& part = type(gather.inputs[0]);
+        put(gather.inputs[0],
+            {target, 0, std::string(ir::textAttr(gather.attrs, "axis")), part.bytes()});
+        put(value, {target});
       } else {
         copies_.push_back({value, target, node.name});
       }
@@ -150,6 +160,27 @@ class Lowering {
     }
     return {};
   }
+  // An all-gather of equal parts, each made by an op that updates its part of the old state, which
+  // nobody reads any more: the parts are made and gathered where the state lies.
+  bool gathersInPlace(ValueId value, int target) {
+    const ir::Node& gather = producer(value);
+    if (placed(value) || gather.op != Op::kAllGather) return false;
+    const ValueId part = gather.inputs[0];
+    if (placed(part) || readers_[index(part)].size() != 1) return false;
+    const ir::Node& update = producer(part);
+    const auto& inPlace = ir::info(update.op).inPlace;
+    const auto output = static_cast<std::size_t>(graph_.value(part).index);
+    if (output >= inPlace.size() || inPlace[output] < 0) return false;
+    const ValueId input = update.inputs[static_cast<std::size_t>(inPlace[output])];
+    const ir::Node& view = producer(input);
+    const auto& old = storages_[static_cast<std::size_t>(target)].values;
+    return view.op == Op::kSlice1 && location(view.inputs[0]) == Location{target} &&
+           ir::textAttr(view.attrs, "axis") == ir::textAttr(gather.attrs, "axis") &&
+           ir::intAttr(view.attrs, "offset") == 0 &&
+           std::all_of(old.begin(), old.end(), [&](ValueId before) {
+             return lastRead(before) <= graph_.value(part).producer;
+           });
+  }
   // The producer may work in place on the storage, which it reads whole.
   bool worksOn(ValueId value, int target) {
     const ir::Node& node = producer(value);
@@ -157,7 +188,7 @@ class Lowering {
     const auto output = static_cast<std::size_t>(graph_.value(value).index);
     if (output >= inPlace.size() || inPlace[output] < 0) return false;
     const ValueId input = node.inputs[static_cast<std::size_t>(inPlace[output])];
-    return location(input).storage == target && location(input).offset == 0 &&
+    return location(input) == Location{target} &&
            type(input).bytes() == type(value).bytes();
   }
 
@@ -194,7 +225,7 @@ class Lowering {
     }
   }
 
-  void placeOthers() {
+  Status placeOthers() {
     for (std::size_t id = 0; id < graph_.nodes().size(); ++id) {
       const ir::Node& node = graph_.nodes()[id];
       for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -202,9 +233,17 @@ class Lowering {
         if (placed(value)) continue;
         if (node.op == Op::kReshape || node.op == Op::kSlice1) {
           Location where = location(node.inputs[0]);
-          where.offset += ir::intAttr(node.attrs, "offset") *
-                          static_cast<std::int64_t>(sizeOf(type(value).dtype));
-          put(value, where);
+          const auto element = static_cast<std::int64_t>(sizeOf(type(value).dtype));
+          where.offset += ir::intAttr(node.attrs, "offset") * element;
+          if (const std::string_view axis = ir::textAttr(node.attrs, "axis"); !axis.empty()) {
+            if (!where.axis.empty()) {
+              return makeError(Code::kInternal, "node {}: a view along {} of one along {}",
+                               node.name, axis, where.axis);
+            }
+            where.axis = axis;
+            where.stride = ir::intAttr(node.attrs, "stride") * element;
+          }
+          put(value, std::move(where));
         } else if (reusesInput(node, static_cast<NodeId>(id), i)) {
           const auto input = static_cast<std::size_t>(
               node.op == Op::kAllReduce ? 0 : ir::info(node.op).inPlace[i]);
@@ -214,6 +253,7 @@ class Lowering {
         }
       }
     }
+    return {};
   }
 
   bool reusesInput(const ir::Node& node, NodeId id, std::size_t output) {
@@ -225,7 +265,10 @@ class Lowering {
     const Storage& memory = storage(input);
     if (memory.kind != plan::BufferKind::kTemp || (memory.shared && !reduce)) return false;
     if (type(input).bytes() != type(node.outputs[output]).bytes()) return false;
-    if (location(input).offset != 0 || type(input).bytes() != memory.type.bytes()) return false;
+    if (location(input) != Location{location(input).storage} ||
+        type(input).bytes() != memory.type.bytes()) {
+      return false;
+    }
     return std::all_of(memory.values.begin(), memory.values.end(),
                        [&](ValueId value) { return lastRead(value) <= id; });
   }
@@ -246,11 +289,14 @@ class Lowering {
   plan::BufferId bufferAt(Location where, const ir::TensorType& type, const std::string& name) {
     const plan::BufferId root = rootBuffer(where.storage);
     const Storage& memory = storages_[static_cast<std::size_t>(where.storage)];
-    if (where.offset == 0 && type == memory.type) return root;
+    if (where == Location{where.storage} && type == memory.type) return root;
     const auto [entry, isNew] = views_.emplace(
-        std::make_tuple(where.storage, where.offset, type.text()),
+        std::make_tuple(where.storage, where.offset, where.axis, where.stride, type.text()),
         static_cast<plan::BufferId>(body_.buffers.size()));
-    if (isNew) body_.buffers.push_back({name, type, memory.kind, root, where.offset});
+    if (isNew) {
+      body_.buffers.push_back(
+          {name, type, memory.kind, root, where.offset, where.axis, where.stride});
+    }
     return entry->second;
   }
   plan::BufferId buffer(ValueId value) {
@@ -286,7 +332,7 @@ class Lowering {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId member = node.inputs[i];
       const Location at = location(member);
-      if (at.storage != where.storage || at.offset != where.offset) {
+      if (at != where) {
         emitCopy(fmt::format("{}.member.{}", node.name, i), node.phase, member, where);
       }
       where.offset += type(member).bytes();
@@ -319,17 +365,16 @@ class Lowering {
       step.kind = plan::StepKind::kCollective;
       step.stream = kCommunicationStream;
       step.axis = std::string(ir::textAttr(node.attrs, "axis"));
-      step.bytes = inputTypes[0].bytes();
     } else {
-      const ir::OpCost cost = info.cost(node, inputTypes, outputTypes);
       step.stream = kComputeStream;
-      step.flops = cost.flops;
-      step.bytes = cost.bytes;
     }
+    const ir::OpCost cost = info.cost(node, inputTypes, outputTypes);
+    step.flops = cost.flops;
+    step.bytes = cost.bytes;
     // An all-reduce works in place: what is still read or not ours is copied first.
     if (node.op == Op::kAllReduce) {
       const Location from = location(node.inputs[0]), to = location(node.outputs[0]);
-      if (from.storage != to.storage || from.offset != to.offset) {
+      if (from != to) {
         emitCopy(node.name + ".copy", node.phase, node.inputs[0], to);
       }
       step.inputs = {buffer(node.outputs[0])};
@@ -341,14 +386,15 @@ class Lowering {
     return {};
   }
 
-  // An edge to the latest conflicting step of each other stream, where it is not implied.
+  // An edge to the latest step of each other stream that uses the same memory, where it is not
+  // implied; also where the memory is another buffer's by then.
   void synchronise() {
     struct Access {
       std::size_t step;
       std::int64_t begin, end;
       bool write;
     };
-    std::vector<std::vector<Access>> accesses(body_.buffers.size());
+    std::array<std::vector<Access>, 2> accesses;  // of the arena, of the state
     std::array<std::array<int, kMaxStreams>, kMaxStreams> known{};
     for (auto& row : known) row.fill(-1);
     for (std::size_t i = 0; i < body_.steps.size(); ++i) {
@@ -358,21 +404,26 @@ class Lowering {
       std::vector<std::pair<std::size_t, Access>> fresh;
       const auto touch = [&](plan::BufferId id, bool write) {
         const plan::Buffer& buffer = body_.buffers[static_cast<std::size_t>(id)];
-        const auto root = static_cast<std::size_t>(buffer.base >= 0 ? buffer.base : id);
-        const std::int64_t begin = buffer.base >= 0 ? buffer.offset : 0;
-        const Access access{i, begin, begin + buffer.type.bytes(), write};
-        for (const Access& other : accesses[root]) {
+        const plan::Buffer& root =
+            buffer.base >= 0 ? body_.buffers[static_cast<std::size_t>(buffer.base)] : buffer;
+        const std::int64_t begin = root.offset + (buffer.base >= 0 ? buffer.offset : 0);
+        // Along an axis: wherever some rank's view may lie.
+        const std::int64_t end = buffer.axis.empty() ? begin + buffer.type.bytes()
+                                                     : root.offset + root.type.bytes();
+        const Access access{i, begin, end, write};
+        const std::size_t space = root.kind == plan::BufferKind::kState ? 1 : 0;
+        for (const Access& other : accesses[space]) {
           if (!(write || other.write) || other.end <= access.begin || access.end <= other.begin) {
             continue;
           }
           int& latest = needed[static_cast<std::size_t>(body_.steps[other.step].stream)];
           latest = std::max(latest, static_cast<int>(other.step));
         }
-        fresh.emplace_back(root, access);
+        fresh.emplace_back(space, access);
       };
       for (const plan::BufferId id : step.inputs) touch(id, false);
       for (const plan::BufferId id : step.outputs) touch(id, true);
-      for (auto& [root, access] : fresh) accesses[root].push_back(access);
+      for (auto& [space, access] : fresh) accesses[space].push_back(access);
       auto& mine = known[static_cast<std::size_t>(step.stream)];
       for (int stream = 0; stream < kMaxStreams; ++stream) {
         const auto s = static_cast<std::size_t>(stream);
@@ -396,7 +447,8 @@ class Lowering {
   std::vector<Storage> storages_;
   std::map<std::string, int, std::less<>> stateStorage_;
   std::vector<StoreCopy> copies_;
-  std::map<std::tuple<int, std::int64_t, std::string>, plan::BufferId> views_;
+  std::map<std::tuple<int, std::int64_t, std::string, std::int64_t, std::string>, plan::BufferId>
+      views_;
   plan::Body body_;
 };
 

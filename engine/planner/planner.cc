@@ -6,11 +6,12 @@
 #include "engine/passes/distribute.h"
 #include "engine/passes/programs.h"
 #include "engine/planner/lower.h"
+#include "engine/planner/strategies.h"
 
 namespace lockstep::planner {
 namespace {
 
-constexpr std::string_view kDataAxis = "data";
+constexpr std::string_view kDataAxis = "data", kModelAxis = "model";
 
 Error numberToChange(std::string what, std::string why, std::string next) {
   Error error = invalidArgument("{}", what);
@@ -19,10 +20,13 @@ Error numberToChange(std::string what, std::string why, std::string next) {
   return error;
 }
 
-Status checkStrategy(const PlanRequest& request, const cluster::Cluster& cluster) {
-  if (request.strategy != "mirrored" && request.strategy != "multi-worker-mirrored") {
+Result<Strategy> strategyOf(const PlanRequest& request, const cluster::Cluster& cluster) {
+  const Strategy* strategy = findStrategy(request.strategy);
+  if (strategy == nullptr) {
+    std::vector<std::string_view> known;
+    for (const Strategy& other : strategies()) known.push_back(other.name);
     return numberToChange(fmt::format("unknown strategy {}", request.strategy), "",
-                          "strategy.kind is mirrored or multi-worker-mirrored");
+                          fmt::format("strategy.kind is one of {}", fmt::join(known, ", ")));
   }
   if (cluster.devices.size() != static_cast<std::size_t>(cluster.mesh.size())) {
     return numberToChange(
@@ -31,13 +35,14 @@ Status checkStrategy(const PlanRequest& request, const cluster::Cluster& cluster
         "", "give each rank one device");
   }
   for (const cluster::Axis& axis : cluster.mesh.axes()) {
-    if (axis.name != kDataAxis && axis.size > 1) {
+    const bool used = axis.name == kDataAxis || (axis.name == kModelAxis && strategy->tensor);
+    if (!used && axis.size > 1) {
       return numberToChange(fmt::format("strategy {} cannot use mesh axis {}", request.strategy,
                                         axis.name),
                             "it divides the batch only", "put all ranks on axis data");
     }
   }
-  if (request.strategy == "mirrored") {
+  if (strategy->oneNode) {
     for (const cluster::Device& device : cluster.devices) {
       if (device.node == cluster.devices[0].node) continue;
       return numberToChange(
@@ -46,7 +51,7 @@ Status checkStrategy(const PlanRequest& request, const cluster::Cluster& cluster
           "set strategy.kind to multi-worker-mirrored");
     }
   }
-  return {};
+  return *strategy;
 }
 
 Status checkBatch(const ir::ModelGraph& model, int ranks, std::string_view what) {
@@ -78,9 +83,44 @@ Result<ir::Graph> checked(std::string_view pass, Result<ir::Graph> graph) {
                    status.error().text());
 }
 
+// The parameters that axis `model` divides, each in equal parts.
+passes::Sources tensorSplits(const std::vector<ir::Parameter>& parameters, int ranks) {
+  passes::Sources splits;
+  for (const ir::Parameter& parameter : parameters) {
+    if (ranks == 1 || parameter.splitDim < 0) continue;
+    const std::int64_t extent = parameter.shape[static_cast<std::size_t>(parameter.splitDim)];
+    const ir::AxisPlacement split{ir::AxisPlacement::Kind::kSplit, parameter.splitDim,
+                                  passes::evenCuts(extent, ranks)};
+    splits[parameter.name] = split;
+    splits[fmt::format("{}{}", passes::kGradient, parameter.name)] = split;
+  }
+  return splits;
+}
+
+Status checkTensor(const std::vector<ir::Parameter>& parameters, int ranks) {
+  if (ranks == 1) return {};
+  bool any = false;
+  for (const ir::Parameter& parameter : parameters) {
+    if (parameter.splitDim < 0) continue;
+    any = true;
+    if (parameter.splitParts % ranks == 0) continue;
+    return numberToChange(
+        fmt::format("{} has {} parts that stay whole (heads or features), which {} ranks of axis "
+                    "model cannot share evenly",
+                    parameter.name, parameter.splitParts, ranks),
+        "every rank of the axis computes an equal part of each divided layer",
+        fmt::format("use a number of ranks on axis model that divides {}", parameter.splitParts));
+  }
+  if (any) return {};
+  return numberToChange("this model has no layers that tensor parallelism divides",
+                        "it divides transformer blocks and pairs of dense layers",
+                        "put all ranks on axis data");
+}
+
 std::vector<plan::StateSlot> stateOf(const std::vector<passes::Group>& groups,
+                                     const passes::Sources& splits,
                                      const std::vector<std::string>& optimizer, DType dtype,
-                                     std::int64_t& bytes) {
+                                     const Strategy& strategy, int ranks, std::int64_t& bytes) {
   std::vector<plan::StateSlot> slots;
   std::vector<std::string> kinds{"params"};
   kinds.insert(kinds.end(), optimizer.begin(), optimizer.end());
@@ -89,11 +129,20 @@ std::vector<plan::StateSlot> stateOf(const std::vector<passes::Group>& groups,
     for (std::size_t k = 0; k < groups.size(); ++k) {
       plan::StateSlot slot;
       slot.name = fmt::format("{}.{}", kind, k);
-      slot.type = {dtype, {groups[k].count}};
+      const bool split = ranks > 1 && (kind == "params" ? strategy.splitParameters
+                                                        : strategy.splitOptimizer);
+      if (split) slot.axis = kDataAxis;
+      slot.type = {dtype, {split ? groups[k].count / ranks : groups[k].count}};
       slot.offset = bytes;
       bytes += (slot.type.bytes() + 63) / 64 * 64;
       for (const passes::Group::Member& member : groups[k].members) {
-        slot.members.push_back({member.name, member.shape, member.element});
+        plan::StateSlot::Member placed{member.name, member.shape, member.element, "", 0};
+        if (const auto split = splits.find(member.name); split != splits.end()) {
+          placed.axis = kModelAxis;
+          placed.dim = split->second.dim;
+          placed.shape[static_cast<std::size_t>(placed.dim)] = split->second.cuts.back();
+        }
+        slot.members.push_back(std::move(placed));
       }
       slots.push_back(std::move(slot));
     }
@@ -104,13 +153,17 @@ std::vector<plan::StateSlot> stateOf(const std::vector<passes::Group>& groups,
 class Maker {
  public:
   Maker(const PlanRequest& request, const cluster::Cluster& cluster)
-      : request_(request), cluster_(cluster), ranks_(cluster.mesh.axisSize(kDataAxis)) {}
+      : request_(request),
+        cluster_(cluster),
+        ranks_(cluster.mesh.axisSize(kDataAxis)),
+        modelRanks_(cluster.mesh.axisSize(kModelAxis)) {}
 
   Result<plan::Plan> run() {
-    LOCKSTEP_TRY(checkStrategy(request_, cluster_));
+    LOCKSTEP_ASSIGN(const Strategy strategy, strategyOf(request_, cluster_));
     LOCKSTEP_TRY(checkBatch(request_.step, ranks_, "batch"));
     LOCKSTEP_TRY(checkBatch(request_.evaluate, ranks_, "evaluation batch"));
     LOCKSTEP_TRY(checkModels(request_.step, request_.evaluate));
+    LOCKSTEP_TRY(checkTensor(request_.step.parameters, modelRanks_));
     const DType dtype = request_.step.compute;
     plan_.name = request_.step.graph.name();
     plan_.strategy = request_.strategy;
@@ -124,17 +177,27 @@ class Maker {
         request_.bucketBytes > 0
             ? request_.bucketBytes
             : passes::chooseBucketBytes(cluster_.link.latency, cluster_.link.bytesPerSecond);
-    LOCKSTEP_ASSIGN(const passes::TrainProgram step,
-                    passes::stepProgram(request_.step, request_.training, bucketBytes));
-    LOCKSTEP_ASSIGN(const ir::Graph evaluate,
-                    passes::evaluateProgram(request_.evaluate, step.groups));
-    LOCKSTEP_ASSIGN(const ir::Graph init,
-                    passes::initProgram(request_.step, step.groups, request_.training));
+    passes::Grouping grouping{.bucketBytes = bucketBytes};
+    if (strategy.splitOptimizer && ranks_ > 1) {
+      grouping.parts = ranks_;
+      grouping.metricsInGroup = false;
+    }
+    if (modelRanks_ > 1) grouping.agree.emplace_back(kModelAxis);
+    splits_ = tensorSplits(request_.step.parameters, modelRanks_);
+    LOCKSTEP_ASSIGN(const ir::Graph train, divided(passes::trainGraph(request_.step)));
+    LOCKSTEP_ASSIGN(const passes::StepProgram step,
+                    passes::stepProgram(train, request_.training, grouping));
+    LOCKSTEP_ASSIGN(ir::Graph evaluate, divided(passes::evaluateGraph(request_.evaluate)));
+    LOCKSTEP_ASSIGN(evaluate, passes::evaluateProgram(evaluate, step.groups));
+    LOCKSTEP_ASSIGN(ir::Graph init,
+                    divided(passes::initGraph(request_.step, request_.training.seed)));
+    LOCKSTEP_ASSIGN(init, passes::initProgram(init, step.groups, request_.training));
     LOCKSTEP_ASSIGN(const std::vector<std::string> optimizer,
                     passes::optimizerStates(request_.training.optimizer));
-    plan_.state = stateOf(step.groups, optimizer, dtype, plan_.stateBytes);
+    plan_.state = stateOf(step.groups, splits_, optimizer, dtype, strategy, ranks_,
+                          plan_.stateBytes);
 
-    LOCKSTEP_TRY(addProgram("init", init, {}));
+    LOCKSTEP_TRY(addProgram("init", init, states()));
     LOCKSTEP_TRY(addProgram("step", step.graph,
                             sources(request_.step.graph, plan_.batchCuts)));
     LOCKSTEP_TRY(addProgram("evaluate", evaluate,
@@ -143,16 +206,35 @@ class Maker {
   }
 
  private:
-  // Mirrored: the model's inputs are divided along the batch; parameters are everywhere; each rank
-  // has its own wish to stop, and the sum counts them.
-  static passes::Sources sources(const ir::Graph& model, const std::vector<std::int64_t>& cuts) {
-    using Kind = ir::AxisPlacement::Kind;
+  using Kind = ir::AxisPlacement::Kind;
+
+  passes::Sources states() const {
     passes::Sources sources;
+    for (const plan::StateSlot& slot : plan_.state) {
+      if (slot.axis.empty()) continue;
+      sources[slot.name] = {Kind::kSplit, 0, passes::evenCuts(plan_.groupCount(slot), ranks_)};
+    }
+    return sources;
+  }
+  // The model's inputs are divided along the batch; each rank has its own wish to stop, and the sum
+  // counts them.
+  passes::Sources sources(const ir::Graph& model, const std::vector<std::int64_t>& cuts) const {
+    passes::Sources sources = states();
     for (const ir::Node& node : model.nodes()) {
       if (node.op == ir::Op::kInput) sources[node.name] = {Kind::kSplit, 0, cuts};
     }
     sources["stop"] = {Kind::kPartialSum, 0, {}};
     return sources;
+  }
+
+  // One rank's share of the layers. The parts are equal, so that all ranks along the axis have one
+  // graph; what differs is an expression of the coordinate.
+  Result<ir::Graph> divided(Result<ir::Graph> logical) const {
+    LOCKSTEP_ASSIGN(ir::Graph graph, checked("differentiate", std::move(logical)));
+    if (modelRanks_ == 1) return graph;
+    LOCKSTEP_ASSIGN(graph, checked("divide", passes::place(graph, kModelAxis, splits_)));
+    LOCKSTEP_ASSIGN(graph, checked("remove-dead", passes::removeDead(graph)));
+    return checked("localise", passes::localise(graph, cluster_.mesh, 0));
   }
 
   Status addProgram(std::string name, const ir::Graph& logical, const passes::Sources& sources) {
@@ -191,7 +273,8 @@ class Maker {
 
   const PlanRequest& request_;
   const cluster::Cluster& cluster_;
-  int ranks_;
+  int ranks_, modelRanks_;  // along axis data, along axis model
+  passes::Sources splits_;
   plan::Plan plan_;
 };
 

@@ -31,7 +31,7 @@ struct PlanRequest {
   ir::ModelGraph step;               // of the global batch
   ir::ModelGraph evaluate;           // of the global evaluation batch; same parameters
   passes::TrainOptions training;
-  std::string strategy;              // "mirrored", "multi-worker-mirrored"
+  std::string strategy;              // a name of strategies()
   std::int64_t bucketBytes = 0;      // 0: chosen by the cost model
 };
 // Programs "init", "step", "evaluate". Errors: kInvalidArgument saying which number to change.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
@@ -22,29 +23,107 @@ constexpr std::string_view kParameters = "params";
 // "adam.m.3" → "adam.m": the group's number is a matter of the plan, not of the state.
 std::string_view slotKind(std::string_view slot) { return slot.substr(0, slot.rfind('.')); }
 
-// Every logical tensor of the state with where it lies.
-template <typename Visit>
-void forEachMember(const plan::Plan& plan, StateArena& state, Visit visit) {
-  for (const plan::StateSlot& slot : plan.state) {
-    const std::size_t size = sizeOf(slot.type.dtype);
-    for (const plan::StateSlot::Member& member : slot.members) {
-      std::byte* data =
-          state.data() + slot.offset + member.element * static_cast<std::int64_t>(size);
-      const std::span bytes(data, static_cast<std::size_t>(elementCount(member.shape)) * size);
-      visit(slot, member, bytes);
-    }
-  }
-}
+using Member = plan::StateSlot::Member;
 
-std::vector<TensorRef> parameters(const plan::Plan& plan, StateArena& state) {
-  std::vector<TensorRef> out;
-  forEachMember(plan, state, [&](const auto& slot, const auto& member, std::span<std::byte> bytes) {
-    if (slotKind(slot.name) == kParameters)
-      out.push_back({member.name, slot.type.dtype, member.shape, bytes});
-  });
-  std::sort(out.begin(), out.end(),
-            [](const TensorRef& a, const TensorRef& b) { return a.name < b.name; });
-  return out;
+// Whole logical tensors out of and into what the ranks hold. All ranks ask for the same ones in the
+// same order.
+class WholeTensors {
+ public:
+  explicit WholeTensors(const RankState& state) : state_(state) {}
+
+  // Valid until the next call.
+  Result<std::span<const std::byte>> of(const plan::StateSlot& slot, const Member& member) {
+    LOCKSTEP_ASSIGN(const std::span<std::byte> group, wholeGroup(slot));
+    const std::span<std::byte> mine = within(group, slot, member);
+    if (member.axis.empty()) return std::span<const std::byte>(mine);
+    const int parts = state_.plan.mesh.axisSize(member.axis);
+    parts_.resize(mine.size() * static_cast<std::size_t>(parts));
+    LOCKSTEP_TRY(state_.groups.along(member.axis)
+                     ->allGather(mine.data(), parts_.data(),
+                                 equalCuts(parts, state_.plan.memberCount(member)),
+                                 slot.type.dtype));
+    whole_.resize(parts_.size());
+    for (int part = 0; part < parts; ++part)
+      forRows(slot, member, part, [&](std::size_t inWhole, std::size_t inPart, std::size_t bytes) {
+        std::memcpy(whole_.data() + inWhole,
+                    parts_.data() + static_cast<std::size_t>(part) * mine.size() + inPart, bytes);
+      });
+    return std::span<const std::byte>(whole_);
+  }
+
+  // Rank 0 gives the tensors of a slot by `read`; every rank's state receives its part.
+  template <typename Read>
+  Status fill(const plan::StateSlot& slot, Read read) {
+    const std::size_t size = sizeOf(slot.type.dtype);
+    group_.assign(static_cast<std::size_t>(state_.plan.groupCount(slot)) * size, std::byte{0});
+    gathered_ = nullptr;
+    for (const Member& member : slot.members) {
+      whole_.resize(static_cast<std::size_t>(elementCount(member.shape)) * size);
+      if (state_.rank == 0) {
+        const std::span<const std::byte> from = read(member);
+        std::memcpy(whole_.data(), from.data(), from.size());
+      }
+      LOCKSTEP_TRY(state_.groups.broadcast(whole_.data(), std::ssize(whole_)));
+      const std::span<std::byte> mine = within(group_, slot, member);
+      const int part = state_.plan.mesh.coordinate(state_.rank, member.axis);
+      forRows(slot, member, part, [&](std::size_t inWhole, std::size_t inPart, std::size_t bytes) {
+        std::memcpy(mine.data() + inPart, whole_.data() + inWhole, bytes);
+      });
+    }
+    const auto bytes = static_cast<std::size_t>(slot.type.bytes());
+    const auto part = static_cast<std::size_t>(state_.plan.mesh.coordinate(state_.rank, slot.axis));
+    std::memcpy(state_.arena.data() + slot.offset, group_.data() + part * bytes, bytes);
+    return {};
+  }
+
+ private:
+  // As this rank's axes other than the slot's have it.
+  Result<std::span<std::byte>> wholeGroup(const plan::StateSlot& slot) {
+    std::byte* mine = state_.arena.data() + slot.offset;
+    const std::int64_t bytes = slot.type.bytes();
+    if (slot.axis.empty()) return std::span(mine, static_cast<std::size_t>(bytes));
+    if (gathered_ != &slot) {
+      gathered_ = nullptr;
+      const int parts = state_.plan.mesh.axisSize(slot.axis);
+      group_.resize(static_cast<std::size_t>(bytes * parts));
+      LOCKSTEP_TRY(state_.groups.along(slot.axis)->allGather(
+          mine, group_.data(), equalCuts(parts, slot.type.count()), slot.type.dtype));
+      gathered_ = &slot;
+    }
+    return std::span(group_);
+  }
+  static std::vector<std::int64_t> equalCuts(int parts, std::int64_t count) {
+    std::vector<std::int64_t> cuts;
+    for (int part = 0; part <= parts; ++part) cuts.push_back(part * count);
+    return cuts;
+  }
+  std::span<std::byte> within(std::span<std::byte> group, const plan::StateSlot& slot,
+                              const Member& member) const {
+    const std::size_t size = sizeOf(slot.type.dtype);
+    return group.subspan(static_cast<std::size_t>(member.element) * size,
+                         static_cast<std::size_t>(state_.plan.memberCount(member)) * size);
+  }
+  // Calls copy(offset in the whole tensor, offset in the part, bytes) for the runs of one part of a
+  // tensor that is divided along a dimension.
+  template <typename Copy>
+  void forRows(const plan::StateSlot& slot, const Member& member, int part, Copy copy) const {
+    const std::size_t size = sizeOf(slot.type.dtype);
+    const auto parts = static_cast<std::size_t>(state_.plan.mesh.axisSize(member.axis));
+    std::size_t outer = 1, row = size;
+    for (std::size_t d = 0; d < member.shape.size(); ++d)
+      (static_cast<int>(d) < member.dim ? outer : row) *= static_cast<std::size_t>(member.shape[d]);
+    const std::size_t run = row / parts;
+    for (std::size_t i = 0; i < outer; ++i)
+      copy(i * row + static_cast<std::size_t>(part) * run, i * run, run);
+  }
+
+  const RankState& state_;
+  const plan::StateSlot* gathered_ = nullptr;
+  std::vector<std::byte> group_, parts_, whole_;
+};
+
+std::string tensorName(const plan::StateSlot& slot, const Member& member) {
+  return fmt::format("{}/{}", slotKind(slot.name), member.name);
 }
 
 void syncFolder(const fs::path& folder) {
@@ -87,8 +166,31 @@ Status metadataNumber(const TensorFile& file, const std::string& key, T& out) {
 
 }  // namespace
 
-Result<std::string> writeCheckpoint(const std::string& folder, int keep, const plan::Plan& plan,
-                                    StateArena& state, const Progress& progress) {
+Result<std::string> writeCheckpoint(const std::string& folder, int keep, const RankState& state,
+                                    const Progress& progress) {
+  std::vector<TensorInfo> tensors;
+  std::vector<std::pair<const plan::StateSlot*, const Member*>> places;
+  for (const plan::StateSlot& slot : state.plan.state)
+    for (const Member& member : slot.members) {
+      tensors.push_back({tensorName(slot, member), slot.type.dtype, member.shape});
+      places.emplace_back(&slot, &member);
+    }
+  WholeTensors whole(state);
+  std::size_t asked = 0;  // tensors this rank has taken part in gathering
+  const auto bytes = [&](std::size_t index) {
+    asked = index + 1;
+    return whole.of(*places[index].first, *places[index].second);
+  };
+  // To the end also where rank 0 could not write: the others wait for it.
+  const auto gatherRest = [&]() -> Status {
+    while (asked < places.size()) LOCKSTEP_TRY(bytes(asked).status());
+    return {};
+  };
+  if (state.rank != 0) {
+    LOCKSTEP_TRY(gatherRest());
+    return std::string();
+  }
+
   const fs::path root(folder);
   const fs::path target = root / fmt::format("{}{:09}", kPrefix, progress.step);
   const fs::path temporary = root / fmt::format(".{}{}.tmp", kPrefix, progress.step);
@@ -99,25 +201,23 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const p
                      : "see that the node's work folder can be written, then resume";
     return cause;
   };
+  Status written;
   fs::create_directories(root, error);
-  if (error) return failed(systemError(error.value(), "cannot make the checkpoint folder " + folder));
+  if (error) written = systemError(error.value(), "cannot make the checkpoint folder " + folder);
   fs::remove_all(temporary, error);
-  fs::create_directory(temporary, error);
-  if (error) return failed(systemError(error.value(), "cannot make " + temporary.string()));
-
-  std::vector<TensorRef> tensors;
-  forEachMember(plan, state, [&](const auto& slot, const auto& member, std::span<std::byte> bytes) {
-    tensors.push_back({fmt::format("{}/{}", slotKind(slot.name), member.name), slot.type.dtype,
-                       member.shape, bytes});
-  });
-  Status written = writeTensors(temporary / kStateFile, tensors,
-                                {{"format", "lockstep-checkpoint-1"},
-                                 {"model", plan.name},
-                                 {"batch", fmt::format("{}", plan.globalBatch)},
-                                 {"step", fmt::format("{}", progress.step)},
-                                 {"loss_sum", fmt::format("{}", progress.lossSum)},
-                                 {"weight_sum", fmt::format("{}", progress.weightSum)},
-                                 {"seed", fmt::format("{}", progress.seed)}});
+  if (written.ok()) fs::create_directory(temporary, error);
+  if (written.ok() && error) written = systemError(error.value(), "cannot make " + temporary.string());
+  if (written.ok())
+    written = writeTensors(temporary / kStateFile, tensors,
+                           {{"format", "lockstep-checkpoint-1"},
+                            {"model", state.plan.name},
+                            {"batch", fmt::format("{}", state.plan.globalBatch)},
+                            {"step", fmt::format("{}", progress.step)},
+                            {"loss_sum", fmt::format("{}", progress.lossSum)},
+                            {"weight_sum", fmt::format("{}", progress.weightSum)},
+                            {"seed", fmt::format("{}", progress.seed)}},
+                           bytes);
+  LOCKSTEP_TRY(gatherRest());
   if (!written.ok()) {
     fs::remove_all(temporary, error);
     return failed(written.error());
@@ -139,31 +239,44 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const p
   return target.string();
 }
 
-Result<Progress> readCheckpoint(const std::string& checkpoint, const plan::Plan& plan,
-                                StateArena& state) {
+Result<std::string> newestCheckpoint(const std::string& folder) {
+  if (fs::exists(fs::path(folder) / kStateFile)) return folder;
+  const auto all = checkpointsIn(folder);
+  if (all.empty()) return makeError(Code::kNotFound, "there is no checkpoint in {}", folder);
+  return all.back().second.string();
+}
+
+namespace {
+
+struct Loaded {
+  TensorFile file;
+  Progress progress;
+};
+
+// The file, known to fit the plan.
+Result<Loaded> load(const std::string& checkpoint, std::uint64_t seed, const plan::Plan& plan) {
   LOCKSTEP_ASSIGN(const std::string folder, newestCheckpoint(checkpoint));
   const std::string path = fs::path(folder) / kStateFile;
-  LOCKSTEP_ASSIGN(const TensorFile file, readTensors(path));
-  Status matched;
-  forEachMember(plan, state, [&](const auto& slot, const auto& member, std::span<std::byte> bytes) {
-    const std::string name = fmt::format("{}/{}", slotKind(slot.name), member.name);
-    const auto found = file.entries.find(name);
-    if (!matched.ok()) return;
-    if (found == file.entries.end()) {
-      matched = invalidArgument("{} has no tensor {}, which this model and optimizer need", path, name);
-    } else if (found->second.shape != member.shape || found->second.dtype != slot.type.dtype) {
-      matched = invalidArgument("{}: tensor {} is {}[{}], and the plan needs {}[{}]", path, name,
-                                dtypeName(found->second.dtype), shapeText(found->second.shape),
-                                dtypeName(slot.type.dtype), shapeText(member.shape));
-    } else {
-      const auto from = file.bytes(found->second);
-      std::memcpy(bytes.data(), from.data(), from.size());
+  Loaded loaded;
+  LOCKSTEP_ASSIGN(loaded.file, readTensors(path));
+  const TensorFile& file = loaded.file;
+  const auto unfit = [](Error error) {
+    error.next = "resume with the spec the checkpoint was made with";
+    return error;
+  };
+  for (const plan::StateSlot& slot : plan.state)
+    for (const Member& member : slot.members) {
+      const std::string name = tensorName(slot, member);
+      const auto found = file.entries.find(name);
+      if (found == file.entries.end())
+        return unfit(invalidArgument("{} has no tensor {}, which this model and optimizer need",
+                                     path, name));
+      if (found->second.shape != member.shape || found->second.dtype != slot.type.dtype)
+        return unfit(invalidArgument("{}: tensor {} is {}[{}], and the plan needs {}[{}]", path,
+                                     name, dtypeName(found->second.dtype),
+                                     shapeText(found->second.shape), dtypeName(slot.type.dtype),
+                                     shapeText(member.shape)));
     }
-  });
-  if (!matched.ok()) {
-    matched.error().next = "resume with the spec the checkpoint was made with";
-    return matched.error();
-  }
   // Steps count batches: with another batch they would point elsewhere in the data.
   std::int64_t batch = 0;
   LOCKSTEP_TRY(metadataNumber(file, "batch", batch));
@@ -173,35 +286,73 @@ Result<Progress> readCheckpoint(const std::string& checkpoint, const plan::Plan&
     error.next = fmt::format("resume with training.batch={}", batch);
     return error;
   }
-  Progress progress;
+  Progress& progress = loaded.progress;
   LOCKSTEP_TRY(metadataNumber(file, "step", progress.step));
   if (progress.step < 0)
     return makeError(Code::kDataLoss, "the checkpoint's metadata has no valid \"step\"");
   LOCKSTEP_TRY(metadataNumber(file, "loss_sum", progress.lossSum));
   LOCKSTEP_TRY(metadataNumber(file, "weight_sum", progress.weightSum));
   LOCKSTEP_TRY(metadataNumber(file, "seed", progress.seed));
-  return progress;
+  if (progress.seed != seed)
+    return invalidArgument("the checkpoint was made with seed {}, this run has {}", progress.seed,
+                           seed);
+  return loaded;
 }
 
-Result<std::string> newestCheckpoint(const std::string& folder) {
-  if (fs::exists(fs::path(folder) / kStateFile)) return folder;
-  const auto all = checkpointsIn(folder);
-  if (all.empty()) return makeError(Code::kNotFound, "there is no checkpoint in {}", folder);
-  return all.back().second.string();
-}
+}  // namespace
 
-Status writeModel(const std::string& path, const plan::Plan& plan, StateArena& state) {
-  return writeTensors(path, parameters(plan, state), {{"format", "lockstep"}, {"model", plan.name}});
-}
-
-std::string weightsSha256(const plan::Plan& plan, StateArena& state) {
-  Sha256 hash;
-  for (const TensorRef& tensor : parameters(plan, state)) {
-    hash.update(fmt::format("{} {}[{}]\n", tensor.name, dtypeName(tensor.dtype),
-                            shapeText(tensor.shape)));
-    hash.update(tensor.bytes);
+Result<Progress> readCheckpoint(const std::string& checkpoint, std::uint64_t seed,
+                                const RankState& state) {
+  std::array<double, 4> header{};  // read well, step, Σ w·loss, Σ w
+  Result<Loaded> loaded = makeError(Code::kAborted, "rank 0 could not read the checkpoint");
+  if (state.rank == 0) {
+    loaded = load(checkpoint, seed, state.plan);
+    if (loaded.ok())
+      header = {1, static_cast<double>(loaded->progress.step), loaded->progress.lossSum,
+                loaded->progress.weightSum};
   }
-  return hash.hex();
+  LOCKSTEP_TRY(state.groups.broadcast(header.data(), sizeof header));
+  if (header[0] != 1) return loaded.error();
+  WholeTensors whole(state);
+  for (const plan::StateSlot& slot : state.plan.state)
+    LOCKSTEP_TRY(whole.fill(slot, [&](const Member& member) {
+      return loaded->file.bytes(loaded->file.entries.at(tensorName(slot, member)));
+    }));
+  return Progress{static_cast<std::int64_t>(header[1]), header[2], header[3], seed};
+}
+
+Result<std::string> exportModel(const std::string& path, const RankState& state) {
+  std::vector<std::pair<const plan::StateSlot*, const Member*>> places;
+  for (const plan::StateSlot& slot : state.plan.state)
+    for (const Member& member : slot.members)
+      if (slotKind(slot.name) == kParameters) places.emplace_back(&slot, &member);
+  std::sort(places.begin(), places.end(),
+            [](const auto& a, const auto& b) { return a.second->name < b.second->name; });
+  std::vector<TensorInfo> tensors;
+  for (const auto& [slot, member] : places)
+    tensors.push_back({member->name, slot->type.dtype, member->shape});
+  WholeTensors whole(state);
+  Sha256 hash;
+  std::size_t asked = 0;
+  const auto bytes = [&](std::size_t index) -> Result<std::span<const std::byte>> {
+    asked = index + 1;
+    const auto& [slot, member] = places[index];
+    LOCKSTEP_ASSIGN(const std::span<const std::byte> data, whole.of(*slot, *member));
+    if (state.rank == 0) {
+      const TensorInfo& tensor = tensors[index];
+      hash.update(fmt::format("{} {}[{}]\n", tensor.name, dtypeName(tensor.dtype),
+                              shapeText(tensor.shape)));
+      hash.update(data);
+    }
+    return data;
+  };
+  Status written;
+  if (state.rank == 0 && !path.empty())
+    written = writeTensors(path, tensors, {{"format", "lockstep"}, {"model", state.plan.name}},
+                           bytes);
+  while (asked < places.size()) LOCKSTEP_TRY(bytes(asked).status());
+  LOCKSTEP_TRY(written);
+  return state.rank == 0 ? hash.hex() : std::string();
 }
 
 }  // namespace lockstep::runtime

@@ -19,19 +19,33 @@ struct Progress {
   std::uint64_t seed = 0;
 };
 
-// Writes <folder>/step-<n>, then removes all but the newest `keep`. Returns the new folder's path.
-Result<std::string> writeCheckpoint(const std::string& folder, int keep, const plan::Plan& plan,
-                                    StateArena& state, const Progress& progress);
-// Reads into `state`. Errors: kNotFound; kDataLoss; kInvalidArgument where a tensor is missing or
-// has another shape or type than the plan, naming both.
-Result<Progress> readCheckpoint(const std::string& checkpoint, const plan::Plan& plan,
-                                StateArena& state);
+// One rank's view of the run's state. What is split over ranks is gathered group by group, so that
+// the whole state need not fit any one of them.
+struct RankState {
+  const plan::Plan& plan;
+  int rank = 0;
+  StateArena& arena;
+  Groups groups;
+};
+
+// All ranks call these two together; rank 0 alone touches files, and its error is its own: the
+// others learn of it by what rank 0 does next.
+//
+// Writes <folder>/step-<n>, then removes all but the newest `keep`. Returns the new folder's path
+// on rank 0, "" on others.
+Result<std::string> writeCheckpoint(const std::string& folder, int keep, const RankState& state,
+                                    const Progress& progress);
+// Rank 0 reads, the others receive: only its node needs the files. Errors: kNotFound; kDataLoss;
+// kInvalidArgument where a tensor is missing or has another shape or type than the plan, naming
+// both, or where batch or seed differ; on other ranks kAborted.
+Result<Progress> readCheckpoint(const std::string& checkpoint, std::uint64_t seed,
+                                const RankState& state);
 // The newest checkpoint in a folder of checkpoints, or the folder itself if it is one. kNotFound.
 Result<std::string> newestCheckpoint(const std::string& folder);
 
-// The parameters alone, by their names in the model.
-Status writeModel(const std::string& path, const plan::Plan& plan, StateArena& state);
-// SHA-256 over name, shape, type and bytes of each parameter, in the order of names.
-std::string weightsSha256(const plan::Plan& plan, StateArena& state);
+// The parameters alone, by their names in the model: their SHA-256 over name, shape, type and bytes
+// of each, in the order of names ("" off rank 0). Rank 0 writes them to `path` where that is not "".
+// All ranks call it together.
+Result<std::string> exportModel(const std::string& path, const RankState& state);
 
 }  // namespace lockstep::runtime

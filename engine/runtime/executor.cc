@@ -9,6 +9,7 @@ namespace {
 // One step as it is played: everything resolved to addresses.
 struct BoundStep {
   backends::Kernel* kernel = nullptr;  // null: a collective
+  comm::Communicator* group = nullptr;
   ir::Op op{};
   ir::Phase phase{};
   void* in = nullptr;
@@ -34,9 +35,10 @@ double Breakdown::*accountOf(const plan::Step& step) {
 }  // namespace
 
 struct Executor::Impl {
+  const plan::Plan* plan = nullptr;
   const plan::Body* body = nullptr;
   int rank = 0;
-  comm::Communicator* group = nullptr;
+  Groups groups;
   AlignedMemory arena;
   StateArena* state = nullptr;
   std::vector<std::unique_ptr<backends::Kernel>> kernels;
@@ -46,7 +48,10 @@ struct Executor::Impl {
 
   std::byte* address(plan::BufferId id) const {
     const plan::Buffer& buffer = body->buffers[static_cast<std::size_t>(id)];
-    if (buffer.base >= 0) return address(buffer.base) + buffer.offset;
+    if (buffer.base >= 0) {
+      const int coordinate = buffer.axis.empty() ? 0 : plan->mesh.coordinate(rank, buffer.axis);
+      return address(buffer.base) + buffer.offset + coordinate * buffer.stride;
+    }
     if (buffer.kind == plan::BufferKind::kState) return state->data() + buffer.offset;
     return arena.get() + buffer.offset;
   }
@@ -62,7 +67,11 @@ Status Executor::Impl::bindCompute(const plan::Step& step, backends::Backend& ba
   backends::KernelSpec spec;
   spec.op = step.op;
   spec.name = step.name;
-  spec.attrs = &step.attrs;
+  ir::Attrs attrs = step.attrs;
+  if (const std::string_view axis = ir::textAttr(attrs, "axis"); !axis.empty())
+    attrs["first"] = ir::intAttr(attrs, "first") +
+                     plan->mesh.coordinate(rank, axis) * ir::intAttr(attrs, "stride");
+  spec.attrs = &attrs;
   for (plan::BufferId id : step.inputs) spec.inputs.push_back(operand(id));
   for (plan::BufferId id : step.outputs) spec.outputs.push_back(operand(id));
   spec.predictedSeconds = step.seconds;
@@ -79,12 +88,16 @@ Status Executor::Impl::bindCompute(const plan::Step& step, backends::Backend& ba
 }
 
 Status Executor::Impl::bindCollective(const plan::Step& step) {
-  if (group == nullptr)
-    return makeError(Code::kFailedPrecondition, "step {} is a collective, and the rank has no group",
-                     step.name);
+  comm::Communicator* const group = groups.along(step.axis);
+  const int size = plan->mesh.axisSize(step.axis);
+  if (group == nullptr || group->size() != size)
+    return makeError(Code::kFailedPrecondition,
+                     "step {} is for a group of {} ranks along axis {}, and this rank's has {}",
+                     step.name, size, step.axis, group == nullptr ? 1 : group->size());
   LOCKSTEP_CHECK(step.inputs.size() == 1 && step.outputs.size() == 1);
   const backends::Operand in = operand(step.inputs[0]), out = operand(step.outputs[0]);
   BoundStep bound;
+  bound.group = group;
   bound.op = step.op;
   bound.phase = step.phase;
   bound.in = in.data;
@@ -110,12 +123,12 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
 
 Status Executor::Impl::collective(const BoundStep& step) {
   switch (step.op) {
-    case ir::Op::kAllReduce: return group->allReduce(step.out, step.count, step.dtype, step.reduce);
+    case ir::Op::kAllReduce: return step.group->allReduce(step.out, step.count, step.dtype, step.reduce);
     case ir::Op::kReduceScatter:
-      return group->reduceScatter(step.in, step.out, step.cuts, step.dtype, step.reduce);
-    case ir::Op::kAllGather: return group->allGather(step.in, step.out, step.cuts, step.dtype);
+      return step.group->reduceScatter(step.in, step.out, step.cuts, step.dtype, step.reduce);
+    case ir::Op::kAllGather: return step.group->allGather(step.in, step.out, step.cuts, step.dtype);
     case ir::Op::kBroadcast:
-      return group->broadcast(step.out,
+      return step.group->broadcast(step.out,
                               step.count * static_cast<std::int64_t>(sizeOf(step.dtype)), step.root);
     default: LOCKSTEP_CHECK(false, "{} is no collective", ir::info(step.op).name);
   }
@@ -126,19 +139,17 @@ Executor::~Executor() = default;
 
 Result<std::unique_ptr<Executor>> Executor::bind(const plan::Plan& plan, std::string_view program,
                                                  int rank, backends::Backend& backend,
-                                                 comm::Communicator* group, StateArena& state) {
+                                                 const Groups& groups, StateArena& state) {
   const plan::Program* found = plan.find(program);
   if (found == nullptr) return invalidArgument("the plan has no program \"{}\"", program);
   if (rank < 0 || rank >= static_cast<int>(found->bodyOfRank.size()))
     return invalidArgument("rank {} is not in a plan for {} ranks", rank, found->bodyOfRank.size());
-  if (group != nullptr && group->size() != plan.mesh.size())
-    return makeError(Code::kFailedPrecondition, "the plan is for {} ranks, the group has {}",
-                     plan.mesh.size(), group->size());
   auto impl = std::make_unique<Impl>();
   impl->body = &found->bodies[static_cast<std::size_t>(
       found->bodyOfRank[static_cast<std::size_t>(rank)])];
+  impl->plan = &plan;
   impl->rank = rank;
-  impl->group = group;
+  impl->groups = groups;
   impl->arena = allocateAligned(impl->body->arenaBytes);
   impl->state = &state;
   impl->steps.reserve(impl->body->steps.size());

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "engine/backends/backend.h"
-#include "engine/comm/communicator.h"
 #include "engine/plan/plan.h"
 #include "engine/runtime/aligned_memory.h"
+#include "engine/runtime/groups.h"
 
 namespace lockstep::runtime {
 
@@ -33,12 +33,12 @@ struct Breakdown {
 
 class Executor {
  public:
-  // `group` may be null where the program has no collectives. All references are borrowed for the
-  // executor's life. Errors: what the backend says of a step, with the step's name;
-  // kFailedPrecondition where collectives meet no group or one of another size.
+  // All references, and the groups' communicators, are borrowed for the executor's life. Errors:
+  // what the backend says of a step, with the step's name; kFailedPrecondition where a collective
+  // meets no group or one of another size.
   static Result<std::unique_ptr<Executor>> bind(const plan::Plan& plan, std::string_view program,
                                                 int rank, backends::Backend& backend,
-                                                comm::Communicator* group, StateArena& state);
+                                                const Groups& groups, StateArena& state);
   ~Executor();
 
   // Where the trainer writes before a play, and reads after one. `data` is null for a name the

@@ -59,28 +59,33 @@ Status readEntry(const json& value, std::size_t dataSize, TensorFile::Entry& ent
 
 }  // namespace
 
-Status writeTensors(const std::string& path, const std::vector<TensorRef>& tensors,
-                    const std::map<std::string, std::string>& metadata) {
+Status writeTensors(const std::string& path, const std::vector<TensorInfo>& tensors,
+                    const std::map<std::string, std::string>& metadata, const TensorBytes& bytes) {
   nlohmann::ordered_json header;
   if (!metadata.empty()) header["__metadata__"] = metadata;
-  std::size_t offset = 0;
-  for (const TensorRef& tensor : tensors) {
+  std::int64_t offset = 0;
+  for (const TensorInfo& tensor : tensors) {
     LOCKSTEP_CHECK(!header.contains(tensor.name), "two tensors are named {}", tensor.name);
     header[tensor.name] = {{"dtype", fileName(tensor.dtype)},
                            {"shape", tensor.shape},
-                           {"data_offsets", {offset, offset + tensor.bytes.size()}}};
-    offset += tensor.bytes.size();
+                           {"data_offsets", {offset, offset + tensor.bytes()}}};
+    offset += tensor.bytes();
   }
   std::string text = header.is_null() ? "{}" : header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
-  std::string file(sizeof(std::uint64_t), '\0');
+  std::string head(sizeof(std::uint64_t), '\0');
   const std::uint64_t length = text.size();
-  std::memcpy(file.data(), &length, sizeof length);
-  file.reserve(file.size() + text.size() + offset);
-  file += text;
-  for (const TensorRef& tensor : tensors)
-    file.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
-  return writeFileAtomically(path, file);
+  std::memcpy(head.data(), &length, sizeof length);
+  head += text;
+  return writeFileAtomically(path, [&](const Append& append) -> Status {
+    LOCKSTEP_TRY(append(head));
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      LOCKSTEP_ASSIGN(const std::span<const std::byte> data, bytes(i));
+      LOCKSTEP_CHECK(static_cast<std::int64_t>(data.size()) == tensors[i].bytes());
+      LOCKSTEP_TRY(append({reinterpret_cast<const char*>(data.data()), data.size()}));
+    }
+    return {};
+  });
 }
 
 Result<TensorFile> readTensors(const std::string& path) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -13,11 +14,13 @@
 
 namespace lockstep::runtime {
 
-struct TensorRef {
+struct TensorInfo {
   std::string name;
   DType dtype = DType::kF32;
   Shape shape;
-  std::span<const std::byte> bytes;
+  std::int64_t bytes() const {
+    return elementCount(shape) * static_cast<std::int64_t>(sizeOf(dtype));
+  }
 };
 
 struct TensorFile {
@@ -35,9 +38,11 @@ struct TensorFile {
   }
 };
 
-// Written in the order given, atomically. Names must be unique.
-Status writeTensors(const std::string& path, const std::vector<TensorRef>& tensors,
-                    const std::map<std::string, std::string>& metadata);
+// Written in the order given, atomically. Names must be unique. `bytes` is asked for each tensor
+// in turn; what it gives is used before it is asked again.
+using TensorBytes = std::function<Result<std::span<const std::byte>>(std::size_t index)>;
+Status writeTensors(const std::string& path, const std::vector<TensorInfo>& tensors,
+                    const std::map<std::string, std::string>& metadata, const TensorBytes& bytes);
 // Errors: kDataLoss naming the file and what is wrong with it; every offset is checked.
 Result<TensorFile> readTensors(const std::string& path);
 

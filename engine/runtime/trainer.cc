@@ -1,7 +1,6 @@
 #include "engine/runtime/trainer.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "engine/runtime/checkpoint.h"
@@ -35,10 +34,10 @@ class Feed {
   static Result<std::unique_ptr<Feed>> bind(const plan::Plan& plan, std::string_view program,
                                             int rank, std::span<const std::int64_t> cuts,
                                             const data::Dataset& dataset,
-                                            backends::Backend& backend, comm::Communicator* group,
+                                            backends::Backend& backend, const Groups& groups,
                                             StateArena& state) {
     auto feed = std::unique_ptr<Feed>(new Feed);
-    LOCKSTEP_ASSIGN(feed->executor_, Executor::bind(plan, program, rank, backend, group, state));
+    LOCKSTEP_ASSIGN(feed->executor_, Executor::bind(plan, program, rank, backend, groups, state));
     const auto coordinate = static_cast<std::size_t>(plan.mesh.coordinate(rank, kDataAxis));
     if (coordinate + 1 >= cuts.size())
       return invalidArgument("the plan's cut-points of program \"{}\" do not reach rank {}", program,
@@ -109,10 +108,10 @@ class Training {
  public:
   Training(const plan::Plan& plan, int rank, const TrainerOptions& options,
            const data::Dataset& trainData, const data::Dataset& evalData,
-           backends::Backend& backend, comm::Communicator* group, const std::atomic<bool>& stop,
+           backends::Backend& backend, const Groups& groups, const std::atomic<bool>& stop,
            TrainerObserver& observer)
       : plan_(plan), rank_(rank), options_(options), trainData_(trainData), evalData_(evalData),
-        backend_(backend), group_(group), stop_(stop), observer_(observer), state_(plan) {}
+        backend_(backend), groups_(groups), stop_(stop), observer_(observer), state_(plan) {}
 
   Result<TrainerSummary> run();
 
@@ -125,6 +124,7 @@ class Training {
   Status finishEpoch();
   Status step(const data::Batch& batch, double dataSeconds, Nanoseconds begin);
 
+  RankState rankState() { return {plan_, rank_, state_, groups_}; }
   std::int64_t epochSteps() const {
     return data::stepsPerEpoch(trainData_.size(), plan_.globalBatch);
   }
@@ -140,7 +140,7 @@ class Training {
   const data::Dataset& trainData_;
   const data::Dataset& evalData_;
   backends::Backend& backend_;
-  comm::Communicator* group_;
+  const Groups groups_;
   const std::atomic<bool>& stop_;
   TrainerObserver& observer_;
 
@@ -155,40 +155,20 @@ class Training {
 
 Status Training::bind() {
   LOCKSTEP_ASSIGN(stepFeed_, Feed::bind(plan_, "step", rank_, plan_.batchCuts, trainData_, backend_,
-                                        group_, state_));
+                                        groups_, state_));
   LOCKSTEP_ASSIGN(evalFeed_, Feed::bind(plan_, "evaluate", rank_, plan_.evaluateCuts, evalData_,
-                                        backend_, group_, state_));
+                                        backend_, groups_, state_));
   events_.reserve(stepFeed_->executor().steps());
   return {};
 }
 
-// Rank 0 reads a checkpoint and the others receive it, so only its node needs the files.
 Status Training::startOrResume() {
   progress_.seed = options_.seed;
   if (options_.resumeFrom.empty()) {
-    LOCKSTEP_ASSIGN(const auto init, Executor::bind(plan_, "init", rank_, backend_, group_, state_));
+    LOCKSTEP_ASSIGN(const auto init, Executor::bind(plan_, "init", rank_, backend_, groups_, state_));
     return init->play(0, nullptr);
   }
-  std::array<double, 4> header{};  // read well, step, Σ w·loss, Σ w
-  Status read;
-  if (rank_ == 0) {
-    auto progress = readCheckpoint(options_.resumeFrom, plan_, state_);
-    if (progress.ok() && progress->seed != options_.seed)
-      progress = invalidArgument("the checkpoint was made with seed {}, this run has {}",
-                                 progress->seed, options_.seed);
-    read = progress.status();
-    if (progress.ok())
-      header = {1, static_cast<double>(progress->step), progress->lossSum, progress->weightSum};
-  }
-  if (group_ != nullptr) {
-    LOCKSTEP_TRY(group_->broadcast(header.data(), sizeof header, 0));
-    if (header[0] == 1) LOCKSTEP_TRY(group_->broadcast(state_.data(), state_.bytes(), 0));
-  }
-  LOCKSTEP_TRY(read);
-  if (header[0] != 1) return makeError(Code::kAborted, "rank 0 could not read the checkpoint");
-  progress_.step = static_cast<std::int64_t>(header[1]);
-  progress_.lossSum = header[2];
-  progress_.weightSum = header[3];
+  LOCKSTEP_ASSIGN(progress_, readCheckpoint(options_.resumeFrom, options_.seed, rankState()));
   return {};
 }
 
@@ -273,15 +253,15 @@ Status Training::evaluate() {
 }
 
 Status Training::checkpoint() {
-  if (options_.checkpointFolder.empty() || rank_ != 0) return {};
-  auto folder = writeCheckpoint(options_.checkpointFolder, options_.keepCheckpoints, plan_, state_,
+  if (options_.checkpointFolder.empty()) return {};
+  auto folder = writeCheckpoint(options_.checkpointFolder, options_.keepCheckpoints, rankState(),
                                 progress_);
   if (!folder.ok()) {
     folder.error().rank = rank_;
     folder.error().step = progress_.step;
     return folder.error();
   }
-  observer_.onCheckpoint(progress_.step, *folder);
+  if (rank_ == 0) observer_.onCheckpoint(progress_.step, *folder);
   return {};
 }
 
@@ -320,10 +300,7 @@ Result<TrainerSummary> Training::run() {
   summary_.steps = progress_.step;
   summary_.epochs = progress_.step / epochSteps();
   summary_.samplesPerSecond = trainedSeconds_ > 0 ? trainedSamples_ / trainedSeconds_ : 0;
-  if (rank_ == 0) {
-    summary_.weightsSha256 = weightsSha256(plan_, state_);
-    if (!options_.modelFile.empty()) LOCKSTEP_TRY(writeModel(options_.modelFile, plan_, state_));
-  }
+  LOCKSTEP_ASSIGN(summary_.weightsSha256, exportModel(options_.modelFile, rankState()));
   return summary_;
 }
 
@@ -331,14 +308,14 @@ Result<TrainerSummary> Training::run() {
 
 Result<TrainerSummary> train(const plan::Plan& plan, int rank, const TrainerOptions& options,
                              const data::Dataset& trainData, const data::Dataset& evalData,
-                             backends::Backend& backend, comm::Communicator* group,
+                             backends::Backend& backend, const Groups& groups,
                              const std::atomic<bool>& stop, TrainerObserver& observer) {
   if (plan.evaluateCuts.empty() || plan.batchCuts.empty())
     return invalidArgument("the plan does not say how batches are shared out");
   if (options.epochs < 0 || options.maxSteps < 0 || options.epochs + options.maxSteps == 0)
     return invalidArgument("{} epochs and at most {} steps are no training", options.epochs,
                            options.maxSteps);
-  return Training(plan, rank, options, trainData, evalData, backend, group, stop, observer).run();
+  return Training(plan, rank, options, trainData, evalData, backend, groups, stop, observer).run();
 }
 
 }  // namespace lockstep::runtime

@@ -68,7 +68,7 @@ class TrainerObserver {
 // `stop` is read once a step. Errors carry rank and step.
 Result<TrainerSummary> train(const plan::Plan& plan, int rank, const TrainerOptions& options,
                              const data::Dataset& trainData, const data::Dataset& evalData,
-                             backends::Backend& backend, comm::Communicator* group,
+                             backends::Backend& backend, const Groups& groups,
                              const std::atomic<bool>& stop, TrainerObserver& observer);
 
 }  // namespace lockstep::runtime

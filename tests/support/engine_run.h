@@ -59,6 +59,59 @@ inline models::Model fashionCnn() {
   return model;
 }
 
+// A GPT of two blocks over 11 tokens.
+inline models::Model smallGpt() {
+  using Kind = models::Layer::Kind;
+  models::Model model;
+  model.name = "small-gpt";
+  model.input = {6};
+  model.vocabulary = model.classes = 11;
+  models::Layer embedding, norm, head;
+  embedding.kind = Kind::kEmbedding;
+  embedding.name = "embedding";
+  embedding.units = 24;
+  model.layers = {embedding};
+  for (const char* name : {"block1", "block2"}) {
+    models::Layer block;
+    block.kind = Kind::kTransformer;
+    block.name = name;
+    block.heads = 4;
+    model.layers.push_back(block);
+  }
+  norm.kind = Kind::kLayerNorm;
+  norm.name = "norm";
+  head.kind = Kind::kDense;
+  head.name = "head";
+  head.units = 11;
+  head.tied = "embedding";
+  model.layers.insert(model.layers.end(), {norm, head});
+  return model;
+}
+
+// Sequences in which each token follows from the one before, mostly.
+class SyntheticText : public data::Dataset {
+ public:
+  SyntheticText(std::int64_t size, std::int64_t tokens, std::int64_t vocabulary)
+      : size_(size), tokens_(tokens), vocabulary_(vocabulary),
+        fields_{{"x", DType::kI32, {tokens}}, {"label", DType::kI32, {tokens}}} {}
+  std::int64_t size() const override { return size_; }
+  const std::vector<data::Field>& fields() const override { return fields_; }
+  void read(std::int64_t index, std::size_t field, std::byte* out) const override {
+    const auto key = static_cast<std::uint64_t>(index);
+    auto* ids = reinterpret_cast<std::int32_t*>(out);
+    std::int64_t token = static_cast<std::int64_t>(mix64(key)) & 7;
+    for (std::int64_t t = 0; t <= tokens_; ++t) {
+      if (field == 0 && t < tokens_) ids[t] = static_cast<std::int32_t>(token);
+      token = (3 * token + 1 + (randomBits(key, static_cast<std::uint64_t>(t)) % 5 == 0)) % vocabulary_;
+      if (field == 1 && t < tokens_) ids[t] = static_cast<std::int32_t>(token);
+    }
+  }
+
+ private:
+  std::int64_t size_, tokens_, vocabulary_;
+  std::vector<data::Field> fields_;
+};
+
 // Pixels with a pattern of their class plus noise: learnable, seeded, needs no file.
 class SyntheticImages : public data::Dataset {
  public:
@@ -96,18 +149,51 @@ inline const data::Dataset* fashionMnist() {
   return dataset.get();
 }
 
-inline cluster::Cluster oneHost(int ranks, int cores = 2) {
+// `model` of the ranks are along axis model, the rest along axis data.
+inline cluster::Cluster oneHost(int ranks, int cores = 2, int model = 1) {
   cluster::Cluster cluster;
   cluster.hosts = {{"host", cores}};
   for (int i = 0; i < ranks; ++i) cluster.devices.push_back({"node", "host", "cpu", i, 1});
-  cluster.mesh = cluster::Mesh({{"data", ranks}});
+  cluster.mesh = cluster::Mesh({{"data", ranks / model}});
+  if (model > 1) cluster.mesh = cluster::Mesh({{"data", ranks / model}, {"model", model}});
   cluster.link.kind = "in-process";
   return cluster;
 }
 
+// In-process communicators for every axis of a mesh.
+class MeshGroups {
+ public:
+  explicit MeshGroups(const cluster::Mesh& mesh) : ranks_(static_cast<std::size_t>(mesh.size())) {
+    for (const cluster::Axis& axis : mesh.axes()) {
+      if (axis.size < 2) continue;
+      for (int rank = 0; rank < mesh.size(); ++rank) {
+        const std::vector<int> members = mesh.group(rank, axis.name);
+        if (members.front() != rank) continue;
+        auto group = comm::makeInProcessGroup(axis.size, 30'000'000'000);
+        for (std::size_t i = 0; i < members.size(); ++i)
+          ranks_[static_cast<std::size_t>(members[i])].emplace_back(axis.name, std::move(group[i]));
+      }
+    }
+  }
+  runtime::Groups of(int rank) const {
+    runtime::Groups groups;
+    for (const auto& [axis, group] : ranks_[static_cast<std::size_t>(rank)])
+      groups.set(axis, group.get());
+    return groups;
+  }
+  void abort(int rank) {
+    for (const auto& [axis, group] : ranks_[static_cast<std::size_t>(rank)]) group->abort();
+  }
+
+ private:
+  std::vector<std::vector<std::pair<std::string, std::unique_ptr<comm::Communicator>>>> ranks_;
+};
+
 struct RunSettings {
   models::Model model = fashionMlp();
-  int ranks = 1;
+  std::string strategy = "multi-worker-mirrored";
+  int ranks = 1;                         // of which
+  int modelRanks = 1;                    // along axis model
   std::int64_t batch = 96;
   std::string backend = "reference";
   DType compute = DType::kF64;
@@ -124,9 +210,9 @@ inline Result<plan::Plan> planOf(const RunSettings& settings) {
   LOCKSTEP_ASSIGN(request.evaluate, models::build(settings.model, 200, settings.compute));
   request.training.optimizer = settings.optimizer;
   request.training.seed = settings.trainer.seed;
-  request.strategy = "multi-worker-mirrored";
+  request.strategy = settings.strategy;
   request.bucketBytes = settings.bucketBytes;
-  return planner::makePlan(request, oneHost(settings.ranks), {});
+  return planner::makePlan(request, oneHost(settings.ranks, 2, settings.modelRanks), {});
 }
 
 struct RunOutcome {
@@ -172,9 +258,16 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
   RunOutcome out;
   out.events.resize(ranks);
   out.ranks.assign(ranks, makeError(Code::kInternal, "did not run"));
-  const SyntheticImages synthetic(settings.samples), evaluate(200);
+  const models::Model& model = settings.model;
+  const SyntheticImages images(settings.samples), evaluateImages(200);
+  const SyntheticText text(settings.samples, model.input[0], model.vocabulary),
+      evaluateText(200, model.input[0], model.vocabulary);
+  const bool isText = model.vocabulary > 0;
+  const data::Dataset& evaluate =
+      isText ? static_cast<const data::Dataset&>(evaluateText) : evaluateImages;
+  const data::Dataset& synthetic = isText ? static_cast<const data::Dataset&>(text) : images;
   const data::Dataset& train = settings.train != nullptr ? *settings.train : synthetic;
-  auto group = comm::makeInProcessGroup(settings.ranks, 30'000'000'000);
+  MeshGroups groups(plan.mesh);
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   for (int rank = 0; rank < settings.ranks; ++rank)
@@ -183,15 +276,14 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
       Collect collect;
       collect.out = &out;
       collect.rank = rank;
-      comm::Communicator* mine =
-          settings.ranks > 1 ? group[static_cast<std::size_t>(rank)].get() : nullptr;
+      const runtime::Groups mine = groups.of(rank);
       auto& result = out.ranks[static_cast<std::size_t>(rank)];
       if (!backend.ok())
         result = backend.error();
       else
         result = runtime::train(plan, rank, settings.trainer, train, evaluate, **backend, mine, stop,
                                 collect);
-      if (!result.ok() && mine != nullptr) mine->abort();
+      if (!result.ok()) groups.abort(rank);
     });
   for (std::thread& thread : threads) thread.join();
   return out;

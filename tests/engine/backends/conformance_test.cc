@@ -2,6 +2,7 @@
 // f64. Operands are aligned to their elements only, outputs are poisoned before the run and fenced
 // on both sides, and outputs that may lie on an input's memory are also tried there.
 #include <QTest>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -24,7 +25,7 @@ namespace {
 constexpr double kTolerance = 2e-5;
 constexpr double kFence = 12345.0;
 
-enum class Fill { kNormal, kFewValues, kPositive, kLabels, kBytes };
+enum class Fill { kNormal, kFewValues, kPositive, kLabels, kBytes, kBound };
 
 struct Input {
   Shape shape;
@@ -55,6 +56,8 @@ double draw(Fill fill, std::uint64_t key, std::uint64_t i) {
       return std::floor(randomUniform(key, i) * 3);
     case Fill::kBytes:
       return std::floor(randomUniform(key, i) * 256);
+    case Fill::kBound:  // of the scores of positive operands
+      return 16;
   }
   return 0;
 }
@@ -274,6 +277,35 @@ std::vector<Case> allCases() {
     cases.push_back({shapeText(x), Op::kBiasAdd, {}, {{x}, {row}}});
     cases.push_back({shapeText(x), Op::kReduceRows, {}, {{x}}});
   }
+  cases.push_back({"periodic", Op::kBiasAdd, {}, {{{12, 33}}, {{4, 33}}}});
+  cases.push_back({"periodic", Op::kReduceRows, {{"period", std::int64_t{4}}}, {{{12, 33}}}});
+  for (const std::int64_t first : {0, 1}) {
+    ir::Attrs attrs{{"first", first}};
+    cases.push_back({fmt::format("from {}", first), Op::kEmbedding, attrs,
+                     {{{3, 17}}, {{9}, Fill::kLabels}}});
+    attrs["shape"] = Shape{3, 17};
+    cases.push_back({fmt::format("from {}", first), Op::kEmbeddingGrad, attrs,
+                     {{{9}, Fill::kLabels}, {{9, 17}}}});
+  }
+  cases.push_back({"text", Op::kRepeatRows, {{"times", std::int64_t{5}}}, {{{7}}}});
+  for (const Shape& x : {Shape{1, 1}, Shape{6, 33}, Shape{70, 128}}) {
+    const Input rows{{x[0]}, Fill::kPositive}, channels{{x[1]}};
+    cases.push_back({shapeText(x), Op::kLayerNorm, {{"eps", 1e-5}}, {{x}, channels, channels}});
+    cases.push_back({shapeText(x), Op::kLayerNormGrad, {}, {{x}, {x}, channels, rows, rows}});
+    cases.push_back({shapeText(x), Op::kLayerNormWeightGrad, {}, {{x}, {x}, rows, rows}});
+  }
+  for (const std::int64_t causal : {0, 1})
+    for (const auto& [tokens, heads, head] :
+         {std::array<std::int64_t, 3>{1, 1, 1}, {7, 3, 5}, {64, 2, 32}}) {
+      const ir::Attrs attrs{{"tokens", tokens}, {"head", head}, {"causal", causal}};
+      const std::int64_t rows = 2 * tokens, width = heads * head;
+      const std::string name = fmt::format("{} tokens causal {}", tokens, causal);
+      cases.push_back({name, Op::kAttention, attrs, {{{rows, 3 * width}}}});
+      // lse above every score, as softmax makes it: exp(score − lse) stays below 1.
+      cases.push_back({name, Op::kAttentionGrad, attrs,
+                       {{{rows, width}}, {{rows, 3 * width}, Fill::kPositive}, {{rows, width}},
+                        {{rows, heads}, Fill::kBound}}});
+    }
   cases.push_back({"many rows", Op::kReduceRows, {}, {{{20000, 32}}}});
   for (const std::int64_t batch : {1, 21, 22})
     addConv(cases, fmt::format("fashion {}", batch), {batch, 28, 28, 1}, {3, 3, 1, 32}, 1, 0);

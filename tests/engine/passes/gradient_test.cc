@@ -124,6 +124,13 @@ std::vector<OpCase> opCases() {
        {image},
        {{"size", std::int64_t{3}}, {"stride", one}}},
       {"sum-all", Op::kSumAll, {{3, 4}}, {}},
+      {"bias-add periodic", Op::kBiasAdd, {{6, 4}, {3, 4}}, {}},
+      {"reduce-rows periodic", Op::kReduceRows, {{6, 4}}, {{"period", two}}},
+      {"layer-norm", Op::kLayerNorm, {{3, 5}, {5}, {5}}, {{"eps", 1e-5}}},
+      {"attention", Op::kAttention, {{6, 12}}, {{"tokens", std::int64_t{3}}, {"head", two},
+                                               {"causal", zero}}},
+      {"attention causal", Op::kAttention, {{8, 18}}, {{"tokens", std::int64_t{4}},
+                                                       {"head", std::int64_t{3}}, {"causal", one}}},
   };
 }
 
@@ -134,6 +141,21 @@ Problem softmaxProblem() {
   const ValueId label = p.input("label", "i32", {4}, {0, 2, 1, 2});
   const ValueId w = p.input("w", "f64", {4}, {1, 0.5, 0, 2});
   p.loss = p.add(Op::kSoftmaxXent, "loss", {logits, label, w});
+  return p;
+}
+Problem embeddingProblem() {
+  Problem p;
+  const ValueId table = p.state("table", {5, 3});
+  const ValueId ids = p.input("ids", "i32", {6}, {4, 0, 4, 2, 1, 4});
+  p.measure(p.add(Op::kEmbedding, "embedding", {table, ids}));
+  return p;
+}
+// Rows outside a part of the table are zeros and have no gradient.
+Problem partOfEmbeddingProblem() {
+  Problem p;
+  const ValueId table = p.state("table", {2, 3});
+  const ValueId ids = p.input("ids", "i32", {6}, {4, 0, 3, 2, 1, 4});
+  p.measure(p.add(Op::kEmbedding, "embedding", {table, ids}, {{"first", std::int64_t{3}}}));
   return p;
 }
 Problem mseProblem() {
@@ -156,11 +178,13 @@ Problem modelProblem(const models::Model& model, std::int64_t batch) {
         randomNumbers(elementCount(parameter.shape), stableHash(parameter.name));
   }
   Numbers pixels = randomNumbers(batch * elementCount(model.input), 7);
-  for (double& pixel : pixels) pixel = std::floor((pixel + 1) * 127);
+  const std::int64_t values = model.vocabulary > 0 ? model.vocabulary : 254;
+  for (double& pixel : pixels) pixel = std::floor((pixel + 1) * 0.5 * static_cast<double>(values));
   p.feeds["x"] = pixels;
   Numbers labels, weights;
   for (std::int64_t i = 0; i < batch; ++i) {
-    labels.push_back(static_cast<double>(i % model.classes));
+    for (std::int64_t t = 0; t < (model.vocabulary > 0 ? model.input[0] : 1); ++t)
+      labels.push_back(static_cast<double>((i + t) % model.classes));
     weights.push_back(i + 1 == batch ? 0.0 : 1.0);  // the last sample is padding
   }
   p.feeds["label"] = labels;
@@ -181,6 +205,21 @@ models::Model smallResidual() {
                   dense("hidden", 4, "gelu"),
                   dense("head", 3)};
   model.layers[2].inputs = {"conv1", "conv2"};
+  return model;
+}
+
+models::Model smallText() {
+  models::Model model;
+  model.name = "text";
+  model.input = {4};
+  model.vocabulary = model.classes = 5;
+  models::Layer embedding = layer(models::Layer::Kind::kEmbedding, "embedding");
+  embedding.units = 6;
+  models::Layer block = layer(models::Layer::Kind::kTransformer, "block");
+  block.heads = 2;
+  models::Layer head = dense("head", 5);
+  head.tied = "embedding";
+  model.layers = {embedding, block, layer(models::Layer::Kind::kLayerNorm, "norm"), head};
   return model;
 }
 
@@ -208,14 +247,15 @@ class GradientTest : public QObject {
   }
 
   void losses() {
-    for (const Problem& problem : {softmaxProblem(), mseProblem()}) {
+    for (const Problem& problem :
+         {softmaxProblem(), mseProblem(), embeddingProblem(), partOfEmbeddingProblem()}) {
       const auto [error, where] = worstError(problem);
       QVERIFY2(error < kTolerance, where.c_str());
     }
   }
 
   void everyDifferentiableOpHasACase() {
-    std::set<Op> covered = {Op::kSoftmaxXent, Op::kMseLoss};
+    std::set<Op> covered = {Op::kSoftmaxXent, Op::kMseLoss, Op::kEmbedding};
     for (const OpCase& one : opCases()) covered.insert(one.op);
     for (std::size_t i = 0; i < ir::kOpCount; ++i) {
       const ir::OpInfo& row = ir::info(static_cast<Op>(i));
@@ -227,7 +267,7 @@ class GradientTest : public QObject {
     models::Model mlp = fashionMlp();
     mlp.input = {3, 3, 1};
     mlp.layers[1].units = 5;
-    for (const models::Model& model : {mlp, smallResidual()}) {
+    for (const models::Model& model : {mlp, smallResidual(), smallText()}) {
       const auto [error, where] = worstError(modelProblem(model, 4));
       QVERIFY2(error < kTolerance, where.c_str());
     }

@@ -33,6 +33,7 @@ class ParityTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
   void severalRanksAgainstOne_data() {
+    QTest::addColumn<QString>("strategy");
     QTest::addColumn<QString>("model");
     QTest::addColumn<QString>("backend");
     QTest::addColumn<bool>("f64");
@@ -41,19 +42,30 @@ class ParityTest : public QObject {
     QTest::addColumn<int>("batch");
     QTest::addColumn<int>("bucket");
     QTest::addColumn<double>("tolerance");
-    QTest::newRow("mlp f64 sgd 3 ranks") << "mlp" << "reference" << true << "sgd" << 3 << 96 << 0 << 1e-9;
-    QTest::newRow("mlp f64 adam 3 ranks") << "mlp" << "reference" << true << "adam" << 3 << 96 << 0 << 1e-9;
-    QTest::newRow("mlp f64 adam, remainder") << "mlp" << "reference" << true << "adam" << 3 << 64 << 0 << 1e-9;
-    QTest::newRow("mlp f64 adam, many buckets") << "mlp" << "reference" << true << "adam" << 2 << 96 << 4096 << 1e-9;
-    QTest::newRow("cnn f64 sgd 3 ranks") << "cnn" << "reference" << true << "sgd" << 3 << 96 << 0 << 1e-9;
-    QTest::newRow("cnn f64 adam 3 ranks") << "cnn" << "reference" << true << "adam" << 3 << 96 << 0 << 1e-9;
-    QTest::newRow("mlp fp32 sgd 3 ranks") << "mlp" << "onednn" << false << "sgd" << 3 << 96 << 0 << 1e-5;
-    QTest::newRow("mlp fp32 adam 3 ranks") << "mlp" << "onednn" << false << "adam" << 3 << 96 << 0 << 1e-4;
-    QTest::newRow("cnn fp32 sgd 3 ranks") << "cnn" << "onednn" << false << "sgd" << 3 << 96 << 0 << 1e-5;
-    QTest::newRow("cnn fp32 adam 3 ranks") << "cnn" << "onednn" << false << "adam" << 3 << 96 << 0 << 1e-4;
-    QTest::newRow("cnn fp32 adam 4 ranks, remainder") << "cnn" << "onednn" << false << "adam" << 4 << 50 << 65536 << 1e-4;
+    const char* mirrored = "multi-worker-mirrored";
+    QTest::newRow("mlp f64 sgd 3 ranks") << mirrored << "mlp" << "reference" << true << "sgd" << 3 << 96 << 0 << 1e-9;
+    QTest::newRow("mlp f64 adam 3 ranks") << mirrored << "mlp" << "reference" << true << "adam" << 3 << 96 << 0 << 1e-9;
+    QTest::newRow("mlp f64 adam, remainder") << mirrored << "mlp" << "reference" << true << "adam" << 3 << 64 << 0 << 1e-9;
+    QTest::newRow("mlp f64 adam, many buckets") << mirrored << "mlp" << "reference" << true << "adam" << 2 << 96 << 4096 << 1e-9;
+    QTest::newRow("cnn f64 sgd 3 ranks") << mirrored << "cnn" << "reference" << true << "sgd" << 3 << 96 << 0 << 1e-9;
+    QTest::newRow("cnn f64 adam 3 ranks") << mirrored << "cnn" << "reference" << true << "adam" << 3 << 96 << 0 << 1e-9;
+    QTest::newRow("mlp fp32 sgd 3 ranks") << mirrored << "mlp" << "onednn" << false << "sgd" << 3 << 96 << 0 << 1e-5;
+    QTest::newRow("mlp fp32 adam 3 ranks") << mirrored << "mlp" << "onednn" << false << "adam" << 3 << 96 << 0 << 1e-4;
+    QTest::newRow("cnn fp32 sgd 3 ranks") << mirrored << "cnn" << "onednn" << false << "sgd" << 3 << 96 << 0 << 1e-5;
+    QTest::newRow("cnn fp32 adam 3 ranks") << mirrored << "cnn" << "onednn" << false << "adam" << 3 << 96 << 0 << 1e-4;
+    QTest::newRow("cnn fp32 adam 4 ranks, remainder") << mirrored << "cnn" << "onednn" << false << "adam" << 4 << 50 << 65536 << 1e-4;
+    for (const char* strategy : {"zero-1", "zero-2", "zero-3"}) {
+      for (const int ranks : {2, 3, 4})
+        QTest::addRow("mlp f64 adam %s %d ranks", strategy, ranks)
+            << strategy << "mlp" << "reference" << true << "adam" << ranks << 96 << 4096 << 1e-9;
+      QTest::addRow("mlp f64 sgd %s", strategy)
+          << strategy << "mlp" << "reference" << true << "sgd" << 3 << 64 << 0 << 1e-9;
+      QTest::addRow("cnn fp32 adam %s", strategy)
+          << strategy << "cnn" << "onednn" << false << "adam" << 2 << 96 << 0 << 1e-4;
+    }
   }
   void severalRanksAgainstOne() {
+    QFETCH(QString, strategy);
     QFETCH(QString, model);
     QFETCH(QString, backend);
     QFETCH(bool, f64);
@@ -77,6 +89,7 @@ class ParityTest : public QObject {
     const RunOutcome one = trained(settings);
     QVERIFY2(one.ok(), one.error().c_str());
     settings.ranks = ranks;
+    settings.strategy = strategy.toStdString();
     const RunOutcome several = trained(settings);
     QVERIFY2(several.ok(), several.error().c_str());
     QCOMPARE(static_cast<std::int64_t>(one.steps.size()), settings.trainer.maxSteps);
@@ -86,6 +99,50 @@ class ParityTest : public QObject {
     QVERIFY(one.steps.back().loss < one.steps.front().loss);
     QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <=
             10 * tolerance * one.epochs.back().evalLoss);
+  }
+
+  // Meshes of two axes, and every strategy on transformer blocks, in f64 on the reference backend.
+  void meshesAgainstOne_data() {
+    QTest::addColumn<QString>("strategy");
+    QTest::addColumn<bool>("text");
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<int>("modelRanks");
+    for (const bool text : {false, true}) {
+      const char* name = text ? "gpt" : "mlp";
+      QTest::addRow("%s tensor-parallel 2", name) << "tensor-parallel" << text << 2 << 2;
+      QTest::addRow("%s tensor-parallel 4", name) << "tensor-parallel" << text << 4 << 4;
+      QTest::addRow("%s data 2 x tensor 2", name) << "tensor-parallel" << text << 4 << 2;
+      QTest::addRow("%s data 3 x tensor 2", name) << "tensor-parallel" << text << 6 << 2;
+    }
+    for (const char* strategy : {"multi-worker-mirrored", "zero-1", "zero-3"})
+      QTest::addRow("gpt %s 3", strategy) << strategy << true << 3 << 1;
+  }
+  void meshesAgainstOne() {
+    QFETCH(QString, strategy);
+    QFETCH(bool, text);
+    QFETCH(int, ranks);
+    QFETCH(int, modelRanks);
+    RunSettings settings;
+    settings.model = text ? smallGpt() : fashionMlp();
+    settings.batch = 16;
+    settings.samples = 200;  // 12 whole steps and one of 8 samples an epoch
+    settings.bucketBytes = 8192;
+    settings.trainer.epochs = 2;
+    settings.trainer.maxSteps = 20;
+    settings.trainer.learningRate = 3e-3;
+    const RunOutcome one = trained(settings);
+    QVERIFY2(one.ok(), one.error().c_str());
+    settings.strategy = strategy.toStdString();
+    settings.ranks = ranks;
+    settings.modelRanks = modelRanks;
+    const RunOutcome several = trained(settings);
+    QVERIFY2(several.ok(), several.error().c_str());
+    const double worst = worstRelative(several, one);
+    qInfo("worst relative difference of the loss over %zu steps: %.2e", one.steps.size(), worst);
+    QCOMPARE(one.steps.size(), std::size_t{20});
+    QVERIFY(worst <= 1e-9);
+    QVERIFY(one.steps.back().loss < one.steps.front().loss);
+    QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <= 1e-9);
   }
 
   void sameSpecSameBits() {

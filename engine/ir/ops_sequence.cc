@@ -1,0 +1,307 @@
+// Rows: sequences of tokens.
+#include "engine/ir/ops_rules.h"
+
+namespace lockstep::ir::rules {
+namespace {
+
+Status wantRows(Types inputs, std::size_t index) {
+  LOCKSTEP_TRY(wantFloat(inputs, index));
+  return wantRank(inputs, index, 2, "two dimensions, rows and channels");
+}
+
+// ---- Embedding
+
+Status wantFirst(const Attrs& attrs) {
+  if (const std::int64_t first = intAttr(attrs, "first"); first < 0)
+    return invalidArgument("first is {}, expected a row", first);
+  return wantAxis(attrs);
+}
+
+Inferred inferEmbedding(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantRows(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 1, 1, "one dimension, ids"));
+  LOCKSTEP_TRY(wantType(inputs, 1, {DType::kI32, inputs[1].shape}));
+  LOCKSTEP_TRY(wantFirst(attrs));
+  return std::vector<TensorType>{{inputs[0].dtype, {inputs[1].shape[0], inputs[0].shape[1]}}};
+}
+
+Inferred inferEmbeddingGrad(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension, ids"));
+  LOCKSTEP_TRY(wantType(inputs, 0, {DType::kI32, inputs[0].shape}));
+  LOCKSTEP_TRY(wantRows(inputs, 1));
+  LOCKSTEP_TRY(wantFirst(attrs));
+  Shape table = shapeAttr(attrs);
+  if (inputs[1].shape[0] != inputs[0].shape[0] || table.size() != 2 ||
+      table[1] != inputs[1].shape[1])
+    return wrongInput(inputs, 1, "a row for each id, with the table's channels");
+  return std::vector<TensorType>{{inputs[1].dtype, std::move(table)}};
+}
+
+Grads gradEmbedding(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  Attrs attrs = node.attrs;
+  attrs["shape"] = build.type(node.inputs[0]).shape;
+  LOCKSTEP_ASSIGN(const ValueId table,
+                  build.emit(Op::kEmbeddingGrad, "table", {node.inputs[1], dy[0]}, attrs));
+  return std::vector<ValueId>{table, -1};
+}
+
+// The ids split with the batch; or the table by channels; or by rows, each rank giving zeros for
+// rows it does not hold (Megatron's vocabulary-parallel embedding: Shoeybi et al. 2019).
+Placing placeEmbedding(const Node&, Places inputs, Types, Types) {
+  const AxisPlacement &table = inputs[0], &ids = inputs[1];
+  if (isReplicated(table) && (isReplicated(ids) || isSplit(ids, 0))) return placedAt({ids});
+  if (!isReplicated(ids)) return mustReplicate(isReplicated(table) ? 1 : 0);
+  if (isSplit(table, 0)) return placedAt({partialSum()});
+  if (isSplit(table, 1)) return placedAt({table});
+  return mustReplicate(0);
+}
+
+// The table's gradient as the strategy holds the table follows from dy: partial where the batch is
+// split, by channels where dy is.
+Placing placeEmbeddingGrad(const Node&, Places inputs, Types, Types) {
+  const AxisPlacement &ids = inputs[0], &dy = inputs[1];
+  if (isReplicated(ids) && (isReplicated(dy) || isSplit(dy, 1) || isSum(dy))) return placedAt({dy});
+  if (isSplit(ids, 0) && ids == dy) return placedAt({partialSum()});
+  if (isSplit(ids, 0) && isReplicated(dy)) return mustBe(1, ids);
+  if (isReplicated(ids) && isSplit(dy, 0)) return mustBe(0, dy);
+  return mustReplicate(isReplicated(dy) ? 0 : 1);
+}
+
+// ---- Layer norm
+
+Inferred inferLayerNorm(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantRows(inputs, 0));
+  const TensorType channels{inputs[0].dtype, {inputs[0].shape[1]}};
+  LOCKSTEP_TRY(wantType(inputs, 1, channels));
+  LOCKSTEP_TRY(wantType(inputs, 2, channels));
+  const TensorType rows{inputs[0].dtype, {inputs[0].shape[0]}};
+  return std::vector<TensorType>{inputs[0], rows, rows};
+}
+
+// `operands` of the rows' shape, then the rest; mean and rstd are the last two.
+Status wantStatistics(Types inputs) {
+  const TensorType rows{inputs[0].dtype, {inputs[0].shape[0]}};
+  LOCKSTEP_TRY(wantType(inputs, inputs.size() - 2, rows));
+  return wantType(inputs, inputs.size() - 1, rows);
+}
+Inferred inferLayerNormGrad(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantRows(inputs, 0));
+  LOCKSTEP_TRY(wantType(inputs, 1, inputs[0]));
+  LOCKSTEP_TRY(wantType(inputs, 2, {inputs[0].dtype, {inputs[0].shape[1]}}));
+  LOCKSTEP_TRY(wantStatistics(inputs));
+  return std::vector<TensorType>{inputs[0]};
+}
+Inferred inferLayerNormWeightGrad(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantRows(inputs, 0));
+  LOCKSTEP_TRY(wantType(inputs, 1, inputs[0]));
+  LOCKSTEP_TRY(wantStatistics(inputs));
+  return std::vector<TensorType>(2, {inputs[0].dtype, {inputs[0].shape[1]}});
+}
+
+Grads gradLayerNorm(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  const ValueId x = node.inputs[0], mean = node.outputs[1], rstd = node.outputs[2];
+  if (dy[1] >= 0 || dy[2] >= 0)
+    return invalidArgument("the statistics of {} take part in the loss; only its result can be "
+                           "differentiated",
+                           node.name);
+  std::vector<ValueId> grads(3, -1);
+  if (build.wants(node.inputs[1]) || build.wants(node.inputs[2])) {
+    LOCKSTEP_ASSIGN(grads[1], build.emit(Op::kLayerNormWeightGrad, "w", {dy[0], x, mean, rstd}, {}));
+    grads[2] = grads[1] + 1;  // outputs of one node are numbered in a row
+  }
+  if (build.wants(x)) {
+    LOCKSTEP_ASSIGN(grads[0], build.emit(Op::kLayerNormGrad, "x",
+                                         {dy[0], x, node.inputs[1], mean, rstd}, {}));
+  }
+  return grads;
+}
+
+// The first row-wise input decides; rows are split alike, the rest is whole.
+Placing placeRows(Places inputs, std::initializer_list<bool> rowwise) {
+  AxisPlacement common;
+  std::size_t i = 0;
+  for (const bool isRows : rowwise) {
+    if (isRows && isSplit(inputs[i], 0)) common = inputs[i];
+    ++i;
+  }
+  i = 0;
+  for (const bool isRows : rowwise) {
+    const AxisPlacement wanted = isRows ? common : AxisPlacement{};
+    if (inputs[i] != wanted) return mustBe(i, wanted);
+    ++i;
+  }
+  return placedAt({common});
+}
+Placing placeLayerNorm(const Node&, Places inputs, Types, Types) {
+  Placing placing = placeRows(inputs, {true, false, false});
+  if (placing.input < 0) placing.outputs.resize(3, placing.outputs[0]);
+  return placing;
+}
+Placing placeLayerNormGrad(const Node&, Places inputs, Types, Types) {
+  return placeRows(inputs, {true, true, false, true, true});
+}
+Placing placeLayerNormWeightGrad(const Node&, Places inputs, Types, Types) {
+  Placing placing = placeRows(inputs, {true, true, true, true});
+  if (placing.input >= 0) return placing;
+  const AxisPlacement sums = isSplit(placing.outputs[0]) ? partialSum() : AxisPlacement{};
+  return placedAt({sums, sums});
+}
+
+// ---- Attention
+
+Inferred inferAttention(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantRows(inputs, 0));
+  const std::int64_t tokens = intAttr(attrs, "tokens"), head = intAttr(attrs, "head");
+  const std::int64_t rows = inputs[0].shape[0], channels = inputs[0].shape[1];
+  if (tokens < 1 || rows % tokens != 0)
+    return invalidArgument("tokens is {}, expected a divisor of {} rows", tokens, rows);
+  if (head < 1 || channels % 3 != 0 || channels / 3 % head != 0)
+    return invalidArgument("head is {}, expected a divisor of a third of {} channels", head,
+                           channels);
+  if (const std::int64_t causal = intAttr(attrs, "causal"); causal != 0 && causal != 1)
+    return invalidArgument("causal is {}, expected 0 or 1", causal);
+  return std::vector<TensorType>{{inputs[0].dtype, {rows, channels / 3}},
+                                 {inputs[0].dtype, {rows, channels / 3 / head}}};
+}
+
+Inferred inferAttentionGrad(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantRows(inputs, 1));
+  LOCKSTEP_ASSIGN(const std::vector<TensorType> forward, inferAttention(inputs.subspan(1, 1), attrs));
+  LOCKSTEP_TRY(wantType(inputs, 0, forward[0]));
+  LOCKSTEP_TRY(wantType(inputs, 2, forward[0]));
+  LOCKSTEP_TRY(wantType(inputs, 3, forward[1]));
+  return std::vector<TensorType>{inputs[1]};
+}
+
+Grads gradAttention(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  if (dy[1] >= 0)
+    return invalidArgument("the sums of {} take part in the loss; only its result can be "
+                           "differentiated",
+                           node.name);
+  LOCKSTEP_ASSIGN(const ValueId dx,
+                  build.emit(Op::kAttentionGrad, "x",
+                             {dy[0], node.inputs[0], node.outputs[0], node.outputs[1]}, node.attrs));
+  return std::vector<ValueId>{dx};
+}
+
+// Whole samples or whole heads: the cuts of `split` times numerator over denominator, or nothing
+// where they fall within one.
+std::optional<AxisPlacement> scaled(AxisPlacement split, std::int64_t numerator,
+                                    std::int64_t denominator) {
+  for (std::int64_t& cut : split.cuts) {
+    if (cut * numerator % denominator != 0) return std::nullopt;
+    cut = cut * numerator / denominator;
+  }
+  return split;
+}
+
+struct Heads {
+  AxisPlacement qkv, y, lse;
+};
+std::optional<Heads> placeHeads(const Node& node, const AxisPlacement& qkv) {
+  if (isReplicated(qkv)) return Heads{};
+  const std::int64_t tokens = intAttr(node.attrs, "tokens"), head = intAttr(node.attrs, "head");
+  if (isSplit(qkv, 0) && scaled(qkv, 1, tokens)) return Heads{qkv, qkv, qkv};
+  if (!isSplit(qkv, 1)) return std::nullopt;
+  const auto heads = scaled(qkv, 1, 3 * head);
+  if (!heads) return std::nullopt;
+  return Heads{qkv, *scaled(*heads, head, 1), *heads};
+}
+
+Placing placeAttention(const Node& node, Places inputs, Types, Types) {
+  const auto heads = placeHeads(node, inputs[0]);
+  if (!heads) return mustReplicate(0);
+  return placedAt({heads->y, heads->lse});
+}
+Placing placeAttentionGrad(const Node& node, Places inputs, Types, Types) {
+  const Heads heads = placeHeads(node, inputs[1]).value_or(Heads{});
+  const AxisPlacement* wanted[] = {&heads.y, &heads.qkv, &heads.y, &heads.lse};
+  for (std::size_t i = 0; i < 4; ++i)
+    if (inputs[i] != *wanted[i]) return mustBe(i, *wanted[i]);
+  return placedAt({heads.qkv});
+}
+
+// Scores and their use: four operations for each pair of tokens and channel, half of the pairs
+// where causal; the backward pass makes five products of the forward pass's two.
+double pairFlops(const Node& node, const TensorType& y) {
+  const double pairs = static_cast<double>(y.count()) *
+                       static_cast<double>(intAttr(node.attrs, "tokens"));
+  return 4 * pairs * (intAttr(node.attrs, "causal") != 0 ? 0.5 : 1.0);
+}
+OpCost costAttention(const Node& node, Types inputs, Types outputs) {
+  return {pairFlops(node, outputs[0]), movedBytes(inputs, outputs)};
+}
+OpCost costAttentionGrad(const Node& node, Types inputs, Types outputs) {
+  return {2.5 * pairFlops(node, inputs[0]), movedBytes(inputs, outputs)};
+}
+
+// ---- Repeated rows
+
+Inferred inferRepeatRows(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension"));
+  const std::int64_t times = intAttr(attrs, "times");
+  if (times < 1 || times > kMaxCount / std::max<std::int64_t>(inputs[0].shape[0], 1))
+    return invalidArgument("times is {}, expected at least 1", times);
+  return std::vector<TensorType>{{inputs[0].dtype, {inputs[0].shape[0] * times}}};
+}
+Placing placeRepeatRows(const Node& node, Places inputs, Types, Types) {
+  if (!isSplit(inputs[0])) return placedAt({inputs[0]});
+  return placedAt({*scaled(inputs[0], intAttr(node.attrs, "times"), 1)});
+}
+
+OpCost costGather(const Node&, Types, Types outputs) { return {0, 2 * outputs[0].bytes()}; }
+OpCost costScatter(const Node&, Types inputs, Types outputs) {
+  return {static_cast<double>(inputs[1].count()), 2 * inputs[1].bytes() + outputs[0].bytes()};
+}
+OpCost costNorm(const Node&, Types inputs, Types outputs) {
+  return {8.0 * static_cast<double>(inputs[0].count()), movedBytes(inputs, outputs)};
+}
+
+constexpr AttrInfo kFirst{"first", AttrKind::kInt, false};
+constexpr AttrInfo kAxis{"axis", AttrKind::kText, false};
+constexpr AttrInfo kStride{"stride", AttrKind::kInt, false};
+
+}  // namespace
+
+std::vector<OpInfo> sequenceOps() {
+  const std::vector<AttrInfo> attention{
+      {"tokens", AttrKind::kInt}, {"head", AttrKind::kInt}, {"causal", AttrKind::kInt}};
+  return {
+      {.op = Op::kEmbedding, .name = "embedding", .minInputs = 2, .maxInputs = 2, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {kFirst, kAxis, kStride}, .inPlace = {-1},
+       .infer = inferEmbedding, .gradient = gradEmbedding, .place = placeEmbedding,
+       .cost = costGather},
+      {.op = Op::kEmbeddingGrad, .name = "embedding-grad", .minInputs = 2, .maxInputs = 2,
+       .outputs = 1, .isView = false, .isCollective = false,
+       .attrs = {kFirst, {"shape", AttrKind::kShape}, kAxis, kStride}, .inPlace = {-1},
+       .infer = inferEmbeddingGrad, .gradient = nullptr, .place = placeEmbeddingGrad,
+       .cost = costScatter},
+      {.op = Op::kLayerNorm, .name = "layer-norm", .minInputs = 3, .maxInputs = 3, .outputs = 3,
+       .isView = false, .isCollective = false, .attrs = {{"eps", AttrKind::kNumber}},
+       .inPlace = {-1, -1, -1}, .infer = inferLayerNorm, .gradient = gradLayerNorm,
+       .place = placeLayerNorm, .cost = costNorm},
+      {.op = Op::kLayerNormGrad, .name = "layer-norm-grad", .minInputs = 5, .maxInputs = 5,
+       .outputs = 1, .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0},
+       .infer = inferLayerNormGrad, .gradient = nullptr, .place = placeLayerNormGrad,
+       .cost = costNorm},
+      {.op = Op::kLayerNormWeightGrad, .name = "layer-norm-weight-grad", .minInputs = 4,
+       .maxInputs = 4, .outputs = 2, .isView = false, .isCollective = false, .attrs = {},
+       .inPlace = {-1, -1}, .infer = inferLayerNormWeightGrad, .gradient = nullptr,
+       .place = placeLayerNormWeightGrad, .cost = costNorm},
+      {.op = Op::kAttention, .name = "attention", .minInputs = 1, .maxInputs = 1, .outputs = 2,
+       .isView = false, .isCollective = false, .attrs = attention, .inPlace = {-1, -1},
+       .infer = inferAttention, .gradient = gradAttention, .place = placeAttention,
+       .cost = costAttention},
+      {.op = Op::kAttentionGrad, .name = "attention-grad", .minInputs = 4, .maxInputs = 4,
+       .outputs = 1, .isView = false, .isCollective = false, .attrs = attention, .inPlace = {-1},
+       .infer = inferAttentionGrad, .gradient = nullptr, .place = placeAttentionGrad,
+       .cost = costAttentionGrad},
+      {.op = Op::kRepeatRows, .name = "repeat-rows", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {{"times", AttrKind::kInt}},
+       .inPlace = {-1}, .infer = inferRepeatRows, .gradient = nullptr, .place = placeRepeatRows,
+       .cost = costMove},
+  };
+}
+
+}  // namespace lockstep::ir::rules

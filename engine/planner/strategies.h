@@ -1,0 +1,22 @@
+// The strategies by name, each as what it shares out. Everything else follows from placement.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace lockstep::planner {
+
+struct Strategy {
+  std::string_view name;
+  bool oneNode = false;     // all ranks are in one node
+  // Whether the ranks of axis `data` each hold a part, or all of it each. Where parts of optimizer
+  // state are held, gradients arrive reduced and in parts, and updated parameters are gathered
+  // (Rajbhandari et al.: "ZeRO", 2020).
+  bool splitOptimizer = false, splitGradients = false, splitParameters = false;
+  bool tensor = false;      // axis `model` divides layers
+};
+
+std::span<const Strategy> strategies();
+const Strategy* findStrategy(std::string_view name);  // null for an unknown one
+
+}  // namespace lockstep::planner

@@ -1,0 +1,35 @@
+// The communicators of one rank, by mesh axis.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+#include "engine/comm/communicator.h"
+
+namespace lockstep::runtime {
+
+// An axis of one rank has none. Communicators are borrowed; ranks are numbered by the coordinate.
+class Groups {
+ public:
+  Groups() = default;
+  Groups(comm::Communicator* data) { set("data", data); }  // null: a run of one rank
+  void set(std::string axis, comm::Communicator* group) {
+    if (group != nullptr) groups_[std::move(axis)] = group;
+  }
+  comm::Communicator* along(std::string_view axis) const {
+    const auto found = groups_.find(axis);
+    return found == groups_.end() ? nullptr : found->second;
+  }
+  // What rank 0 of the mesh has, to all its ranks: along one axis after another.
+  Status broadcast(void* data, std::int64_t bytes) const {
+    for (const auto& [axis, group] : groups_) LOCKSTEP_TRY(group->broadcast(data, bytes, 0));
+    return {};
+  }
+
+ private:
+  std::map<std::string, comm::Communicator*, std::less<>> groups_;
+};
+
+}  // namespace lockstep::runtime
