@@ -221,7 +221,7 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
   const std::int64_t free = diskFree(workdir.path);
   const bool checkpoints = !request.spec().training().checkpoint().disabled();
   const std::int64_t keep = std::max(2, request.spec().training().checkpoint().keep());
-  const std::int64_t needed = kSpareBytes + (checkpoints ? (keep + 1) * parsed->stateBytes : 0);
+  const std::int64_t needed = kSpareBytes + (checkpoints ? (keep + 1) * parsed->logicalStateBytes() : 0);
   if (free >= 0 && free < needed) {
     Error error = makeError(Code::kResourceExhausted, "no space for the run in {}", workdir.path);
     error.why = fmt::format("{} MiB are free, {} MiB are needed", free >> 20, needed >> 20);

@@ -7,8 +7,11 @@
 #include <algorithm>
 
 #include "agent/convert.h"
+#include "agent/rank_groups.h"
+#include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/comm/communicator.h"
+#include "engine/plan/plan.h"
 
 namespace lockstep::agent {
 namespace {
@@ -203,7 +206,10 @@ Status RunControl::startWorkers() {
   int threads = 0;
   for (int i = 0; i < ranks; ++i) threads += threadsOf(node, i);
   if (kind == "shm" && ranks > 1) {
-    LOCKSTEP_ASSIGN(sharedMemory_, comm::makeSharedMemory(ranks));
+    LOCKSTEP_ASSIGN(const std::string text, readFile(folder_.plan()));
+    LOCKSTEP_ASSIGN(const plan::Plan plan, plan::parse(text, folder_.plan()));
+    LOCKSTEP_ASSIGN(const std::int64_t bytes, sharedMemoryBytes(plan.mesh));
+    LOCKSTEP_ASSIGN(sharedMemory_, comm::makeSharedMemory(bytes));
   }
   for (int i = 0; i < ranks; ++i)
     LOCKSTEP_TRY(startWorker(i, request_.ranks(i), threadsOf(node, i), threads > usableCores()));

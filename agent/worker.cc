@@ -6,6 +6,7 @@
 
 #include "agent/commands.h"
 #include "agent/convert.h"
+#include "agent/rank_groups.h"
 #include "agent/telemetry.h"
 #include "agent/worker_link.h"
 #include "engine/backends/backend.h"
@@ -17,7 +18,6 @@
 namespace lockstep::agent {
 namespace {
 
-constexpr Nanoseconds kCollectiveLimit = 30'000'000'000;
 // Exit codes: what happened was told as a message before.
 constexpr int kFailedExit = 1, kOrphanExit = 3;
 
@@ -32,7 +32,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const auto backend,
                   backends::makeBackend(training.backend().empty() ? "onednn" : training.backend(),
                                         backendOptions));
-  LOCKSTEP_ASSIGN(const auto group, formGroup(start, plan.mesh.size(), link));
+  LOCKSTEP_ASSIGN(const RankGroups groups, RankGroups::form(start, plan.mesh, link));
 
   runtime::TrainerOptions options;
   options.epochs = training.epochs();
@@ -59,7 +59,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
     link.waitGo();
   });
   auto summary = runtime::train(plan, start.rank(), options, *trainData, *evalData, *backend,
-                                group.get(), link.stopAsked(), telemetry);
+                                groups.groups(), link.stopAsked(), telemetry);
   telemetry.finish();
   if (!summary.ok()) return summary.status();
 
@@ -138,22 +138,6 @@ Result<std::string> WorkerLink::get(const std::string& key, Nanoseconds timeout)
 Result<plan::Plan> readPlan(const node::v1::WorkerStart& start) {
   LOCKSTEP_ASSIGN(const std::string text, readFile(start.plan_path()));
   return plan::parse(text, start.plan_path());
-}
-
-Result<std::unique_ptr<comm::Communicator>> formGroup(const node::v1::WorkerStart& start, int size,
-                                                      WorkerLink& link) {
-  if (size <= 1) return std::unique_ptr<comm::Communicator>();
-  if (start.comm() == "shm")
-    return comm::openSharedMemory(start.shared_memory_fd(), start.rank(), size,
-                                  start.oversubscribed(), kCollectiveLimit);
-  comm::GlooOptions options;
-  options.rank = start.rank();
-  options.size = size;
-  options.address = start.address();
-  options.interface = start.interface();
-  options.prefix = fmt::format("{}/{}", start.run(), start.generation());
-  options.timeout = kCollectiveLimit;
-  return comm::connectGloo(options, link);
 }
 
 Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& start, bool train) {

@@ -14,6 +14,7 @@
 #include "agent/convert.h"
 #include "agent/metrics.h"
 #include "agent/prepare.h"
+#include "agent/rank_groups.h"
 #include "agent/worker_process.h"
 #include "engine/base/file.h"
 #include "engine/comm/communicator.h"
@@ -97,7 +98,9 @@ struct Group {
   Status start(EventLoop& loop, std::vector<WorkerStart>& starts) {
     const int size = static_cast<int>(starts.size());
     if (starts.front().comm() == "shm" && size > 1) {
-      LOCKSTEP_ASSIGN(sharedMemory, comm::makeSharedMemory(size));
+      LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(starts.front()));
+      LOCKSTEP_ASSIGN(const std::int64_t bytes, sharedMemoryBytes(meshFor(plan, size)));
+      LOCKSTEP_ASSIGN(sharedMemory, comm::makeSharedMemory(bytes));
     }
     members.resize(starts.size());
     for (std::size_t i = 0; i < starts.size(); ++i) {

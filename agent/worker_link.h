@@ -48,10 +48,8 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link);
 Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link);
 Status playBench(const node::v1::WorkerStart& start, WorkerLink& link);
 
-// What WorkerStart says, made. The group is null for one rank.
+// What WorkerStart says, made.
 Result<plan::Plan> readPlan(const node::v1::WorkerStart& start);
-Result<std::unique_ptr<comm::Communicator>> formGroup(const node::v1::WorkerStart& start, int size,
-                                                      WorkerLink& link);
 Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& start, bool train);
 
 }  // namespace lockstep::agent

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "agent/rank_groups.h"
 #include "agent/telemetry.h"
 #include "agent/worker_link.h"
 #include "engine/backends/backend.h"
@@ -51,6 +52,22 @@ class Alone final : public comm::Communicator {
 
  private:
   int rank_, size_;
+};
+
+// One for each axis of a mesh.
+class AloneGroups {
+ public:
+  AloneGroups(int rank, const cluster::Mesh& mesh) {
+    for (const cluster::Axis& axis : mesh.axes()) {
+      owned_.push_back(std::make_unique<Alone>(mesh.coordinate(rank, axis.name), axis.size));
+      groups_.set(axis.name, owned_.back().get());
+    }
+  }
+  const runtime::Groups& groups() const { return groups_; }
+
+ private:
+  std::vector<std::unique_ptr<Alone>> owned_;
+  runtime::Groups groups_;
 };
 
 // Samples that fit the inputs of the plan's step program, made up: bytes that look like images,
@@ -159,9 +176,9 @@ using Samples = std::map<std::string, std::vector<double>>;
 Status playBody(const plan::Plan& plan, std::string_view program, int rank,
                 backends::Backend& backend, runtime::StateArena& state, double seconds,
                 Samples& samples) {
-  Alone group(rank, plan.mesh.size());
+  const AloneGroups alone(rank, plan.mesh);
   LOCKSTEP_ASSIGN(const auto executor,
-                  runtime::Executor::bind(plan, program, rank, backend, &group, state));
+                  runtime::Executor::bind(plan, program, rank, backend, alone.groups(), state));
   LOCKSTEP_ASSIGN(const MadeUp data, madeUpData(plan, rank, 1024));
   fill(*executor, data);
   std::vector<plan::Event> events;
@@ -201,14 +218,15 @@ class Recorder final : public runtime::TrainerObserver {
 // enough. The records of the steps, the first of them left out.
 Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, int rank,
                                                   backends::Backend& backend,
-                                                  comm::Communicator* group, double seconds) {
+                                                  const runtime::Groups& groups,
+                                                  double seconds) {
   constexpr std::int64_t kMostSamples = 1 << 18;  // an epoch, which a rehearsal seldom reaches
   LOCKSTEP_ASSIGN(const MadeUp data,
                   madeUpData(plan, rank, std::max(plan.globalBatch * 8, kMostSamples)));
   LOCKSTEP_ASSIGN(const MadeUp tiny, madeUpData(plan, rank, plan.globalBatch));
   runtime::TrainerOptions options;
   options.epochs = 1 << 20;
-  options.learningRate = 1e-4;
+  options.schedule.peak = 1e-4;
   std::atomic<bool> stop{false};
   Recorder recorder;
   std::jthread clock;
@@ -219,7 +237,7 @@ Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, int ra
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
       stop = true;
     });
-  LOCKSTEP_TRY(runtime::train(plan, rank, options, data, tiny, backend, group, stop, recorder).status());
+  LOCKSTEP_TRY(runtime::train(plan, rank, options, data, tiny, backend, groups, stop, recorder).status());
   auto& steps = recorder.steps;
   const std::size_t warmUp = steps.size() > 40 ? steps.size() / 8 : steps.size() / 3;
   steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(warmUp));
@@ -252,9 +270,9 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
                   backends::makeBackend(start.backend().empty() ? "onednn" : start.backend(),
                                         {start.threads()}));
   runtime::StateArena state(plan);
-  Alone group(0, plan.mesh.size());
+  const AloneGroups alone(0, plan.mesh);
   if (plan.find("init") != nullptr) {
-    LOCKSTEP_ASSIGN(const auto init, runtime::Executor::bind(plan, "init", 0, *backend, &group, state));
+    LOCKSTEP_ASSIGN(const auto init, runtime::Executor::bind(plan, "init", 0, *backend, alone.groups(), state));
     LOCKSTEP_TRY(init->play(0, nullptr));
   }
   std::size_t bodies = 0;
@@ -274,7 +292,7 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
     cost->set_signature(name);
     cost->set_seconds(median(values));
   }
-  LOCKSTEP_ASSIGN(const auto steps, rehearse(plan, 0, *backend, &group, start.seconds() * 0.3));
+  LOCKSTEP_ASSIGN(const auto steps, rehearse(plan, 0, *backend, alone.groups(), start.seconds() * 0.3));
   reply->set_step_overhead_seconds(overheadOf(steps));
   if (plan.mesh.size() == 1) reply->set_step_seconds(medianDuration(steps));
   link.channel().send(message);
@@ -283,14 +301,15 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
 
 Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
-  LOCKSTEP_ASSIGN(const auto group, formGroup(start, start.world(), link));
-  std::map<std::int64_t, DType> sizes;   // bytes → type
+  LOCKSTEP_ASSIGN(const RankGroups groups,
+                  RankGroups::form(start, meshFor(plan, start.world()), link));
+  std::map<std::pair<std::string, std::int64_t>, DType> sizes;   // axis, bytes → type
   for (const plan::Program& program : plan.programs)
     for (const plan::Body& body : program.bodies)
       for (const plan::Step& step : body.steps) {
         if (step.op != ir::Op::kAllReduce || step.inputs.empty()) continue;
         const ir::TensorType& type = body.buffers[static_cast<std::size_t>(step.inputs[0])].type;
-        sizes[type.bytes()] = type.dtype;
+        if (groups.groups().along(step.axis) != nullptr) sizes[{step.axis, type.bytes()}] = type.dtype;
       }
   node::v1::FromWorker ready;
   ready.mutable_ready();
@@ -300,19 +319,21 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
   node::v1::FromWorker message;
   node::v1::MeasureReply* reply = message.mutable_measured();
   const double each = start.seconds() * 0.3 / static_cast<double>(std::max<std::size_t>(1, sizes.size()));
-  for (const auto& [bytes, dtype] : sizes) {
+  for (const auto& [size, dtype] : sizes) {
+    const auto& [axis, bytes] = size;
+    comm::Communicator* const group = groups.groups().along(axis);
     std::vector<std::byte> memory(static_cast<std::size_t>(bytes) + 64);
     void* data = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
     const std::int64_t count = bytes / static_cast<std::int64_t>(sizeOf(dtype));
     std::vector<double> seconds;
-    // All ranks play equally often: rank 0's clock decides, and says so in the reduction itself.
+    // All ranks of a group play equally often: its first one's clock decides.
     const Nanoseconds begin = monotonicNow();
     for (int plays = 0; plays < 5000; ++plays) {
       LOCKSTEP_TRY(group->barrier());  // waiting for the others is not counted
       const Nanoseconds from = monotonicNow();
       LOCKSTEP_TRY(group->allReduce(data, count, dtype, comm::ReduceOp::kMax));
       if (plays >= 3) seconds.push_back(since(from));
-      std::int64_t over = start.rank() == 0 && plays >= 8 && since(begin) > each ? 1 : 0;
+      std::int64_t over = group->rank() == 0 && plays >= 8 && since(begin) > each ? 1 : 0;
       if (plays % 8 == 7) {
         LOCKSTEP_TRY(group->broadcast(&over, sizeof over, 0));
         if (over != 0) break;
@@ -320,7 +341,7 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
     }
     auto* cost = reply->add_collectives();
     cost->set_kind(start.comm());
-    cost->set_ranks(start.world());
+    cost->set_ranks(group->size());
     cost->set_bytes(bytes);
     cost->set_seconds(median(seconds));
   }
@@ -329,7 +350,7 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
                     backends::makeBackend(start.backend().empty() ? "onednn" : start.backend(),
                                           {start.threads()}));
     LOCKSTEP_ASSIGN(const auto steps,
-                    rehearse(plan, start.rank(), *backend, group.get(), start.seconds() * 0.7));
+                    rehearse(plan, start.rank(), *backend, groups.groups(), start.seconds() * 0.7));
     reply->set_step_seconds(medianDuration(steps));
   }
   link.channel().send(message);
@@ -421,7 +442,7 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const auto backend,
                   backends::makeBackend(training.backend().empty() ? "onednn" : training.backend(),
                                         {start.threads()}));
-  LOCKSTEP_ASSIGN(const auto group, formGroup(start, plan.mesh.size(), link));
+  LOCKSTEP_ASSIGN(const RankGroups groups, RankGroups::form(start, plan.mesh, link));
   const plan::Body* body = bodyOf(plan, "step", start.rank());
   if (body == nullptr) return invalidArgument("the plan has no program \"step\"");
   constexpr std::int64_t kMostSamples = 4'000'000;
@@ -434,7 +455,7 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.learningRate = training.optimizer().learning_rate();
   options.eventsEvery = 8;
   BenchObserver observer(*body, link, start.seconds());
-  LOCKSTEP_TRY(runtime::train(plan, start.rank(), options, repeated, evaluation, *backend, group.get(),
+  LOCKSTEP_TRY(runtime::train(plan, start.rank(), options, repeated, evaluation, *backend, groups.groups(),
                               link.stopAsked(), observer)
                    .status());
   node::v1::FromWorker message;

@@ -83,6 +83,8 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
 
   Preview out;
   LOCKSTEP_ASSIGN(out.cluster, specs::toCluster(clusterSpec, nodeHosts));
+  LOCKSTEP_ASSIGN(out.cluster.mesh,
+                  specs::toMesh(request.spec->strategy(), static_cast<int>(out.cluster.devices.size())));
   LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(request.spec->model()));
   const auto& training = request.spec->training();
   const DType compute = training.precision() == "fp64" ? DType::kF64 : DType::kF32;

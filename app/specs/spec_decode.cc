@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -304,6 +305,7 @@ struct FieldFacts {
   const char* help;
 };
 const std::vector<FieldFacts>& facts() {
+  const auto strategies = specs::strategyKinds();
   static const std::vector<FieldFacts> kFacts = {
       {"ClusterSpec.name", {}, "What this cluster is called"},
       {"ClusterSpec.nodes", {}, "The machines, in the order of their ranks; the first coordinates"},
@@ -371,8 +373,9 @@ const std::vector<FieldFacts>& facts() {
       {"ScheduleSpec.kind", {"constant"}, "Learning rate over time"},
       {"CheckpointSpec.disabled", {}, "Write no checkpoints"},
       {"CheckpointSpec.keep", {}, "Checkpoints kept; 0: 2"},
-      {"StrategySpec.kind", {"mirrored", "multi-worker-mirrored"}, "How the work is distributed"},
+      {"StrategySpec.kind", {strategies.begin(), strategies.end()}, "How the work is distributed"},
       {"StrategySpec.bucket_bytes", {}, "Bytes of gradients sent together; 0: chosen"},
+      {"StrategySpec.tensor", {}, "Ranks that share each layer; 0: all with tensor-parallel, else 1"},
   };
   return kFacts;
 }

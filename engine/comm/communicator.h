@@ -54,13 +54,16 @@ class Communicator {
 // Ranks as threads of this process: tests, and several ranks in one worker.
 std::vector<std::unique_ptr<Communicator>> makeInProcessGroup(int size, Nanoseconds timeout);
 
-// Ranks as processes of one node over a shared memfd. The creator makes it of sharedMemoryBytes(),
-// zero-filled, passes the descriptor to every rank; openSharedMemory maps and does not close it.
-// `oversubscribed` says that waiting must yield at once: ranks share cores. At most 64 ranks.
-std::int64_t sharedMemoryBytes(int size);
-Result<int> makeSharedMemory(int size);  // a sealed memfd, close-on-exec
-Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, int rank, int size,
-                                                       bool oversubscribed, Nanoseconds timeout);
+// Ranks as processes of one node over a shared memfd, which holds one group or several, one after
+// another, each of sharedMemoryBytes(). The creator makes it, zero-filled, and passes the descriptor
+// to every rank; openSharedMemory maps the group at `offset` and does not close it.
+// `oversubscribed` says that waiting must yield at once: ranks share cores.
+inline constexpr int kMaxSharedRanks = 64;
+std::int64_t sharedMemoryBytes(int size);           // whole pages
+Result<int> makeSharedMemory(std::int64_t bytes);   // a sealed memfd, close-on-exec
+Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, std::int64_t offset, int rank,
+                                                       int size, bool oversubscribed,
+                                                       Nanoseconds timeout);
 
 // Where ranks exchange addresses while they form a group. Threads: one.
 class Store {

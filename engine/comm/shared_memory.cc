@@ -473,14 +473,14 @@ Status checkGroup(int rank, int size) {
 }  // namespace
 
 std::int64_t sharedMemoryBytes(int size) {
-  return static_cast<std::int64_t>(SegmentLayout(size).bytes);
+  constexpr std::int64_t kPage = 65536;  // of every machine's page sizes a multiple
+  return (static_cast<std::int64_t>(SegmentLayout(size).bytes) + kPage - 1) / kPage * kPage;
 }
 
-Result<int> makeSharedMemory(int size) {
-  LOCKSTEP_TRY(checkGroup(0, size));
+Result<int> makeSharedMemory(std::int64_t bytes) {
   const int fd = memfd_create("lockstep-group", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return systemError(errno, "shared memory of a group");
-  if (ftruncate(fd, sharedMemoryBytes(size)) != 0 ||
+  if (ftruncate(fd, bytes) != 0 ||
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     Error error = systemError(errno, "shared memory of a group");
     close(fd);
@@ -489,21 +489,23 @@ Result<int> makeSharedMemory(int size) {
   return fd;
 }
 
-Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, int rank, int size,
-                                                       bool oversubscribed, Nanoseconds timeout) {
+Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, std::int64_t offset, int rank,
+                                                       int size, bool oversubscribed,
+                                                       Nanoseconds timeout) {
   LOCKSTEP_TRY(checkGroup(rank, size));
   struct stat info {};
   if (fstat(fd, &info) != 0) return systemError(errno, "the group's shared memory");
   const int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || info.st_size != sharedMemoryBytes(size)) {
+  const std::int64_t bytes = sharedMemoryBytes(size);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || offset < 0 || info.st_size - offset < bytes) {
     Error error = makeError(Code::kFailedPrecondition, "descriptor {} as shared memory of {} ranks",
                             fd, size);
-    error.why = fmt::format("expected a sealed memfd of {} bytes, found {} bytes{}",
-                            sharedMemoryBytes(size), info.st_size, seals < 0 ? ", no memfd" : "");
+    error.why = fmt::format("expected a sealed memfd of at least {} bytes, found {} bytes{}",
+                            offset + bytes, info.st_size, seals < 0 ? ", no memfd" : "");
     return error;
   }
-  void* base = mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_NORESERVE, fd, 0);
+  void* base = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_NORESERVE, fd, offset);
   if (base == MAP_FAILED) return systemError(errno, "mapping the group's shared memory");
   auto segment = std::make_shared<Segment>(static_cast<std::byte*>(base), size);
   auto communicator = std::make_unique<SharedMemoryCommunicator>("shm", segment, rank, size,

@@ -7,10 +7,10 @@
 #include <cstdint>
 
 #include "engine/base/clock.h"
+#include "engine/comm/communicator.h"
 
 namespace lockstep::comm {
 
-inline constexpr int kMaxSharedRanks = 64;
 inline constexpr std::int64_t kHalfBytes = 512 << 10;   // one half of a rank's double buffer
 inline constexpr std::int64_t kPieceBytes = 32 << 10;   // one piece of a message
 inline constexpr std::uint32_t kPieces = 4;             // pieces in flight between two ranks

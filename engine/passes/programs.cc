@@ -226,7 +226,7 @@ Result<std::vector<std::string>> optimizerStates(const Optimizer& optimizer) {
 
 Result<ir::Graph> trainGraph(const ir::ModelGraph& model) {
   if (model.parameters.empty()) {
-    return invalidArgument("model {} has no parameters to train", model.graph.name());
+    return invalidArgument("the model has no parameters to train");
   }
   std::vector<std::string> names;
   for (const ir::Parameter& parameter : model.parameters) names.push_back(parameter.name);

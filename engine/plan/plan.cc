@@ -17,6 +17,16 @@ std::int64_t Plan::memberCount(const StateSlot::Member& member) const {
   return elementCount(member.shape) / mesh.axisSize(member.axis);
 }
 
+std::int64_t Plan::logicalStateBytes() const {
+  std::int64_t bytes = 0;
+  for (const StateSlot& slot : state) {
+    for (const StateSlot::Member& member : slot.members) {
+      bytes += elementCount(member.shape) * static_cast<std::int64_t>(sizeOf(slot.type.dtype));
+    }
+  }
+  return bytes;
+}
+
 bool Plan::operator==(const Plan& other) const {
   return name == other.name && strategy == other.strategy && mesh.text() == other.mesh.text() &&
          precision == other.precision && globalBatch == other.globalBatch &&

@@ -123,6 +123,7 @@ struct Plan {
   const Program* find(std::string_view program) const;
   std::int64_t groupCount(const StateSlot& slot) const;  // elements of the whole group
   std::int64_t memberCount(const StateSlot::Member& member) const;  // elements of it in the group
+  std::int64_t logicalStateBytes() const;  // of all whole tensors, as a checkpoint holds them
   bool operator==(const Plan& other) const;
 };
 

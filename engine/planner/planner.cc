@@ -35,11 +35,11 @@ Result<Strategy> strategyOf(const PlanRequest& request, const cluster::Cluster& 
         "", "give each rank one device");
   }
   for (const cluster::Axis& axis : cluster.mesh.axes()) {
-    const bool used = axis.name == kDataAxis || (axis.name == kModelAxis && strategy->tensor);
-    if (!used && axis.size > 1) {
+    if (axis.name != kDataAxis && axis.name != kModelAxis && axis.size > 1) {
       return numberToChange(fmt::format("strategy {} cannot use mesh axis {}", request.strategy,
                                         axis.name),
-                            "it divides the batch only", "put all ranks on axis data");
+                            "the batch is divided over axis data, layers over axis model",
+                            "put all ranks on these");
     }
   }
   if (strategy->oneNode) {

@@ -12,7 +12,7 @@ constexpr std::array kStrategies{
     Strategy{.name = "zero-2", .splitOptimizer = true, .splitGradients = true},
     Strategy{.name = "zero-3", .splitOptimizer = true, .splitGradients = true,
              .splitParameters = true},
-    Strategy{.name = "tensor-parallel", .tensor = true},
+    Strategy{.name = "tensor-parallel"},  // layers over axis model, the batch over axis data
 };
 
 }  // namespace

@@ -13,7 +13,6 @@ struct Strategy {
   // state are held, gradients arrive reduced and in parts, and updated parameters are gathered
   // (Rajbhandari et al.: "ZeRO", 2020).
   bool splitOptimizer = false, splitGradients = false, splitParameters = false;
-  bool tensor = false;      // axis `model` divides layers
 };
 
 std::span<const Strategy> strategies();

@@ -40,7 +40,7 @@ Status checkNumber(std::string_view path, double value, double lowest, double be
 }
 
 Status checkKind(std::string_view path, std::string_view value,
-                 std::initializer_list<std::string_view> known) {
+                 std::span<const std::string_view> known) {
   if (std::find(known.begin(), known.end(), value) != known.end()) return {};
   return wrongField(std::string(path),
                     fmt::format("{} is \"{}\"; expected {}", leaf(path), value,

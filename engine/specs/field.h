@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,10 @@ Status checkRange(std::string_view path, std::int64_t value, std::int64_t lowest
 Status checkNumber(std::string_view path, double value, double lowest, double below);
 // One of `known`; "did you mean" for the nearest.
 Status checkKind(std::string_view path, std::string_view value,
-                 std::initializer_list<std::string_view> known);
+                 std::span<const std::string_view> known);
+inline Status checkKind(std::string_view path, std::string_view value,
+                        std::initializer_list<std::string_view> known) {
+  return checkKind(path, value, std::span(known.begin(), known.size()));
+}
 
 }  // namespace lockstep::specs

@@ -117,8 +117,9 @@ Status checkAndFill(RunSpec& spec) {
                       "cross-entropy");
   LOCKSTEP_TRY(fillTraining(*spec.mutable_training()));
   auto& strategy = *spec.mutable_strategy();
-  if (strategy.kind().empty()) strategy.set_kind("multi-worker-mirrored");
-  LOCKSTEP_TRY(checkKind("strategy.kind", strategy.kind(), {"mirrored", "multi-worker-mirrored"}));
+  if (strategy.kind().empty()) strategy.set_kind(std::string(strategyKinds().front()));
+  LOCKSTEP_TRY(checkKind("strategy.kind", strategy.kind(), strategyKinds()));
+  LOCKSTEP_TRY(checkRange("strategy.tensor", strategy.tensor(), 0, 4096));
   return checkRange("strategy.bucket_bytes", strategy.bucket_bytes(), 0, std::int64_t{1} << 40);
 }
 

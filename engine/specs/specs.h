@@ -2,6 +2,9 @@
 // Errors: kInvalidArgument with `why` = the field's path ("model.layers[2].conv2d.kernel").
 #pragma once
 
+#include <span>
+#include <string_view>
+
 #include "engine/base/status.h"
 #include "engine/cluster/mesh.h"
 #include "engine/models/model.h"
@@ -25,6 +28,12 @@ struct NodeHost {
 };
 Result<cluster::Cluster> toCluster(const spec::v1::ClusterSpec& spec,
                                    const std::vector<NodeHost>& hosts);
+
+// The kinds a strategy can be, the default first.
+std::span<const std::string_view> strategyKinds();
+// The ranks on the axes the strategy divides work over: "data", and "model" where several ranks
+// share layers. The last axis varies fastest, so that ranks that share layers are neighbours.
+Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks);
 
 // The whole run: model (as toModel), data, ranges, kinds and combinations of training and strategy;
 // fills every default in place. Whether files exist is not asked.

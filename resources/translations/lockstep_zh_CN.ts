@@ -2461,6 +2461,22 @@ It uses:
             <source>unknown strategy %1</source>
             <translation>未知策略 %1</translation>
         </message>
+    <message>
+        <source>tensor is %1; expected a divisor of the %2 ranks</source>
+        <translation>tensor 为 %1；应为 %2 个 rank 的约数</translation>
+    </message>
+    <message>
+        <source>this model has no layers that tensor parallelism divides</source>
+        <translation>此模型没有可由张量并行拆分的层</translation>
+    </message>
+    <message>
+        <source>it divides transformer blocks and pairs of dense layers</source>
+        <translation>它拆分 transformer 块和成对的全连接层</translation>
+    </message>
+    <message>
+        <source>put all ranks on axis data</source>
+        <translation>请把所有 rank 放在 data 轴上</translation>
+    </message>
         <message>
             <source>check the path and its permissions</source>
             <translation>检查路径及其权限</translation>

@@ -98,7 +98,7 @@ inline Result<std::unique_ptr<comm::Communicator>> openRank(const GroupOptions& 
                                                             int memory, const std::string& prefix,
                                                             comm::Store& store) {
   if (options.kind == "shm")
-    return comm::openSharedMemory(memory, rank, options.size, options.oversubscribed,
+    return comm::openSharedMemory(memory, 0, rank, options.size, options.oversubscribed,
                                   options.timeout);
   return comm::connectGloo({rank, options.size, "", "", prefix, options.timeout}, store);
 }
@@ -109,7 +109,7 @@ inline std::vector<std::string> runAsThreads(const GroupOptions& options, const 
   std::vector<std::unique_ptr<comm::Communicator>> group;
   int memory = -1;
   if (options.kind == "in-process") group = comm::makeInProcessGroup(options.size, options.timeout);
-  if (options.kind == "shm") memory = comm::makeSharedMemory(options.size).value();
+  if (options.kind == "shm") memory = comm::makeSharedMemory(comm::sharedMemoryBytes(options.size)).value();
   MemoryStore store;
   const std::string prefix = uniquePrefix();
   std::vector<std::thread> threads;
@@ -142,7 +142,7 @@ class ProcessGroup {
   using Body = std::function<std::string(comm::Communicator&, const Say&)>;
 
   ProcessGroup(const GroupOptions& options, const std::string& folder, const Body& body) {
-    const int memory = options.kind == "shm" ? comm::makeSharedMemory(options.size).value() : -1;
+    const int memory = options.kind == "shm" ? comm::makeSharedMemory(comm::sharedMemoryBytes(options.size)).value() : -1;
     const std::string prefix = uniquePrefix();
     for (int rank = 0; rank < options.size; ++rank) {
       int ends[2];

@@ -5,6 +5,7 @@
 
 #include "app/specs/spec_text.h"
 #include "engine/plan/plan.h"
+#include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 using namespace lockstep;
@@ -108,7 +109,37 @@ class PreviewTest : public QObject {
     QCOMPARE(remarked(0), 0);  // not known
   }
 
+  // What a spec can ask for, the planner knows; and a plan travels as its text.
+  void everyStrategyIsPlanned() {
+    for (const std::string_view kind : specs::strategyKinds()) {
+      const std::string set = fmt::format("strategy.kind={}", kind);
+      for (const char* comm : {"shm", "gloo"}) {
+        if (kind == "mirrored" && comm == std::string("gloo")) continue;  // of one node
+        const auto preview = makePreview(requestFor("fashion-mlp.yaml", 4, comm, {set}), {});
+        QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+        QCOMPARE(preview->plan.strategy, std::string(kind));
+        const auto parsed = plan::parse(preview->planText);
+        QVERIFY2(parsed.ok(), parsed.ok() ? "" : parsed.error().text().c_str());
+        QVERIFY(*parsed == preview->plan);
+        QVERIFY(preview->stepSeconds > 0);
+      }
+    }
+    const auto both = makePreview(requestFor("fashion-mlp.yaml", 4, "", {"strategy.tensor=2"}), {});
+    QVERIFY2(both.ok(), both.ok() ? "" : both.error().text().c_str());
+    QCOMPARE(both->plan.mesh.text(), std::string("data 2, model 2"));
+    QCOMPARE(both->ranks[0].samples, both->ranks[1].samples);
+  }
+
   void mistakesNameTheField() {
+    const auto uneven = makePreview(requestFor("fashion-mlp.yaml", 4, "", {"strategy.tensor=3"}), {});
+    QVERIFY(!uneven.ok());
+    QCOMPARE(uneven.error().why, std::string("strategy.tensor"));
+    // A convolution and one dense layer: nothing to share.
+    const auto whole = makePreview(
+        requestFor("fashion-cnn.yaml", 2, "", {"strategy.kind=tensor-parallel"}), {});
+    QVERIFY(!whole.ok());
+    QVERIFY(!whole.error().next.empty());
+
     const auto preview =
         makePreview(requestFor("fashion-mlp.yaml", 3, "", {"training.batch=2"}), {});
     QVERIFY(!preview.ok());

@@ -148,9 +148,9 @@ class CommunicatorFaultsTest : public QObject {
   }
 
   void peerNeverJoinsSharedMemory() {
-    const int memory = comm::makeSharedMemory(2).value();
-    auto own = comm::openSharedMemory(memory, 0, 2, true, kSecond / 5).value();
-    const auto taken = comm::openSharedMemory(memory, 0, 2, true, kSecond);
+    const int memory = comm::makeSharedMemory(comm::sharedMemoryBytes(2)).value();
+    auto own = comm::openSharedMemory(memory, 0, 0, 2, true, kSecond / 5).value();
+    const auto taken = comm::openSharedMemory(memory, 0, 0, 2, true, kSecond);
     QCOMPARE(taken.error().code, Code::kAlreadyExists);
     const auto status = own->barrier();
     QCOMPARE(status.code(), Code::kDeadlineExceeded);
@@ -162,11 +162,11 @@ class CommunicatorFaultsTest : public QObject {
   void unsealedMemoryIsRefused() {
     FILE* file = std::tmpfile();
     QVERIFY(file != nullptr);
-    const auto opened = comm::openSharedMemory(fileno(file), 0, 2, true, kSecond);
+    const auto opened = comm::openSharedMemory(fileno(file), 0, 0, 2, true, kSecond);
     QCOMPARE(opened.error().code, Code::kFailedPrecondition);
     std::fclose(file);
-    const int memory = comm::makeSharedMemory(3).value();
-    QCOMPARE(comm::openSharedMemory(memory, 0, 2, true, kSecond).error().code,
+    const int memory = comm::makeSharedMemory(comm::sharedMemoryBytes(2)).value();
+    QCOMPARE(comm::openSharedMemory(memory, 0, 0, 3, true, kSecond).error().code,
              Code::kFailedPrecondition);
     QVERIFY(ftruncate(memory, 0) != 0);
     close(memory);

@@ -114,8 +114,10 @@ class ParityTest : public QObject {
       QTest::addRow("%s data 2 x tensor 2", name) << "tensor-parallel" << text << 4 << 2;
       QTest::addRow("%s data 3 x tensor 2", name) << "tensor-parallel" << text << 6 << 2;
     }
-    for (const char* strategy : {"multi-worker-mirrored", "zero-1", "zero-3"})
+    for (const char* strategy : {"multi-worker-mirrored", "zero-1", "zero-3"}) {
       QTest::addRow("gpt %s 3", strategy) << strategy << true << 3 << 1;
+      QTest::addRow("gpt %s 2 x tensor 2", strategy) << strategy << true << 4 << 2;
+    }
   }
   void meshesAgainstOne() {
     QFETCH(QString, strategy);

@@ -1,0 +1,73 @@
+#include "agent/rank_groups.h"
+
+#include <algorithm>
+
+namespace lockstep::agent {
+namespace {
+
+constexpr Nanoseconds kCollectiveLimit = 30'000'000'000;
+
+// Calls visit(axis, ranks of the group, offset of the group's memory) for all groups of the mesh, in
+// an order that every process agrees on. Returns the end of the memory.
+template <typename Visit>
+std::int64_t forGroups(const cluster::Mesh& mesh, Visit visit) {
+  std::int64_t offset = 0;
+  for (const cluster::Axis& axis : mesh.axes()) {
+    if (axis.size < 2) continue;
+    for (int rank = 0; rank < mesh.size(); ++rank) {
+      if (mesh.coordinate(rank, axis.name) != 0) continue;
+      visit(axis, mesh.group(rank, axis.name), offset);
+      offset += comm::sharedMemoryBytes(axis.size);
+    }
+  }
+  return offset;
+}
+
+}  // namespace
+
+Result<std::int64_t> sharedMemoryBytes(const cluster::Mesh& mesh) {
+  for (const cluster::Axis& axis : mesh.axes()) {
+    if (axis.size <= comm::kMaxSharedRanks) continue;
+    return invalidArgument("axis {} has {} ranks in one node; shared memory takes at most {}",
+                           axis.name, axis.size, comm::kMaxSharedRanks);
+  }
+  return forGroups(mesh, [](const auto&, const auto&, std::int64_t) {});
+}
+
+cluster::Mesh meshFor(const plan::Plan& plan, int ranks) {
+  return plan.mesh.size() == ranks ? plan.mesh : cluster::Mesh({{"data", ranks}});
+}
+
+Result<RankGroups> RankGroups::form(const node::v1::WorkerStart& start, const cluster::Mesh& mesh,
+                                    WorkerLink& link) {
+  RankGroups out;
+  Status status;
+  forGroups(mesh, [&](const cluster::Axis& axis, const std::vector<int>& ranks, std::int64_t offset) {
+    const auto mine = std::find(ranks.begin(), ranks.end(), start.rank());
+    if (!status.ok() || mine == ranks.end()) return;
+    const int rank = static_cast<int>(mine - ranks.begin());
+    const auto connect = [&]() -> Result<std::unique_ptr<comm::Communicator>> {
+      if (start.comm() == "shm")
+        return comm::openSharedMemory(start.shared_memory_fd(), offset, rank, axis.size,
+                                      start.oversubscribed(), kCollectiveLimit);
+      comm::GlooOptions options;
+      options.rank = rank;
+      options.size = axis.size;
+      options.address = start.address();
+      options.interface = start.interface();
+      options.prefix = fmt::format("{}/{}/{}/{}", start.run(), start.generation(), axis.name,
+                                   ranks.front());
+      options.timeout = kCollectiveLimit;
+      return comm::connectGloo(options, link);
+    };
+    auto communicator = connect();
+    status = communicator.status();
+    if (!status.ok()) return;
+    out.groups_.set(axis.name, communicator->get());
+    out.owned_.push_back(std::move(*communicator));
+  });
+  LOCKSTEP_TRY(status);
+  return out;
+}
+
+}  // namespace lockstep::agent
