@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <sstream>
 
@@ -16,21 +15,13 @@
 #include "engine/plan/plan.h"
 #include "engine/planner/planner.h"
 #include "engine/runtime/checkpoint.h"
+#include "engine/specs/specs.h"
 
 namespace lockstep::agent {
 namespace {
 
 constexpr std::int64_t kSpareBytes = std::int64_t{32} << 20;
 constexpr std::int64_t kProcessBytes = std::int64_t{64} << 20;  // a worker's libraries and buffers
-
-std::string expectedHash(const spec::v1::RunSpec& spec, const std::string& name) {
-  const auto& data = spec.data();
-  if (name == "train.images") return data.train().images_sha256();
-  if (name == "train.labels") return data.train().labels_sha256();
-  if (name == "evaluate.images") return data.evaluate().images_sha256();
-  if (name == "evaluate.labels") return data.evaluate().labels_sha256();
-  return {};
-}
 
 // What shapeText wrote.
 Shape readShape(std::istringstream& line) {
@@ -52,45 +43,67 @@ Shape sampleOf(const plan::Plan& plan) {
   return {};
 }
 
+// The file as the run expects it, its hash noted.
+Result<data::FileFacts> inspectFile(const specs::DataFile& file, DataCache& cache,
+                                    std::map<std::string, std::string>& hashes) {
+  auto found = cache.inspect(file.path, file.name.ends_with(".text"));
+  if (!found.ok()) {
+    if (found.error().next.empty() || found.error().code == Code::kNotFound)
+      found.error().next = "put the file there, or correct its path in the run or in the node's `data`";
+    return found;
+  }
+  hashes[file.name] = found->sha256;
+  std::string expected = file.sha256;
+  for (char& c : expected)
+    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
+  if (!expected.empty() && expected != found->sha256) {
+    Error error = makeError(Code::kFailedPrecondition, "the data file {} is another one", file.path);
+    error.why = fmt::format("its SHA-256 is {}, the run expects {}", found->sha256, expected);
+    error.next = "copy the right file to this node";
+    return error;
+  }
+  return found;
+}
+
 // The training or the evaluation data; evaluation data may be absent. Its elements, a byte each, are
 // added to `bytes`.
 Status checkData(const std::map<std::string, std::string>& paths, const std::string& which,
                  const node::v1::PrepareRequest& request, const Shape& sample, DataCache& cache,
                  std::map<std::string, std::string>& hashes, std::int64_t& bytes) {
-  const std::array<std::string, 2> names = {which + ".images", which + ".labels"};
-  std::array<std::string, 2> files;
-  std::array<data::IdxFacts, 2> facts;
-  const std::size_t given = paths.count(names[0]) + paths.count(names[1]);
-  if (given == 0 && which == "evaluate") return {};
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto path = paths.find(names[i]);
-    if (path == paths.end()) {
-      Error error = invalidArgument("the run has no data.{}", names[i]);
-      error.next = "name the file in the run";
-      return error;
-    }
-    files[i] = path->second;
-    auto found = cache.inspect(files[i]);
-    if (!found.ok()) {
-      if (found.error().next.empty() || found.error().code == Code::kNotFound)
-        found.error().next = "put the file there, or correct its path in the run or in the node's `data`";
-      return found.status();
-    }
-    facts[i] = std::move(*found);
-    bytes += elementCount(facts[i].dimensions);
-    hashes[names[i]] = facts[i].sha256;
-    std::string expected = expectedHash(request.spec(), names[i]);
-    for (char& c : expected)
-      if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
-    if (!expected.empty() && expected != facts[i].sha256) {
-      Error error = makeError(Code::kFailedPrecondition, "the data file {} is another one", files[i]);
-      error.why = fmt::format("its SHA-256 is {}, the run expects {}", facts[i].sha256, expected);
-      error.next = "copy the right file to this node";
-      return error;
-    }
+  const spec::v1::DataSpec& data = request.spec().data();
+  const bool isText = data.format() == "text";
+  std::vector<specs::DataFile> files;
+  for (const char* kind : {"images", "labels", "text"}) {
+    if (isText != (kind == std::string_view("text"))) continue;
+    specs::DataFile file{fmt::format("{}.{}", which, kind), "", ""};
+    for (const specs::DataFile& given : specs::dataFiles(data))
+      if (given.name == file.name) file.sha256 = given.sha256;
+    if (const auto path = paths.find(file.name); path != paths.end()) file.path = path->second;
+    files.push_back(std::move(file));
+  }
+  const auto missing = std::find_if(files.begin(), files.end(),
+                                    [](const auto& file) { return file.path.empty(); });
+  const bool any = std::any_of(files.begin(), files.end(),
+                               [](const auto& file) { return !file.path.empty(); });
+  if (!any && which == "evaluate") return {};
+  if (missing != files.end()) {
+    Error error = invalidArgument("the run has no data.{}", missing->name);
+    error.next = "name the file in the run";
+    return error;
+  }
+  std::vector<data::FileFacts> facts;
+  for (const specs::DataFile& file : files) {
+    LOCKSTEP_ASSIGN(data::FileFacts found, inspectFile(file, cache, hashes));
+    bytes += elementCount(found.dimensions);
+    facts.push_back(std::move(found));
+  }
+  if (isText) {
+    const auto& part = which == "train" ? data.train() : data.evaluate();
+    return data::checkText({files[0].path, sample.empty() ? 1 : sample[0], part.from(), part.to()},
+                           facts[0]);
   }
   const int classes = request.spec().model().classes();
-  return data::checkIdx({files[0], files[1], {}, {}}, facts[0], facts[1], sample,
+  return data::checkIdx({files[0].path, files[1].path, {}, {}}, facts[0], facts[1], sample,
                         classes > 0 ? classes : 256);
 }
 
@@ -120,7 +133,7 @@ void DataCache::load() {
   std::string line;
   for (std::istringstream lines(*text); std::getline(lines, line);) {
     std::istringstream words(line);
-    data::IdxFacts facts;
+    data::FileFacts facts;
     words >> facts.sha256;
     facts.dimensions = readShape(words);
     std::string key;
@@ -129,17 +142,17 @@ void DataCache::load() {
   }
 }
 
-Result<data::IdxFacts> DataCache::inspect(const std::string& file) {
+Result<data::FileFacts> DataCache::inspect(const std::string& file, bool isText) {
   struct stat info {};
   if (stat(file.c_str(), &info) != 0) return systemError(errno, "cannot open the data file " + file);
-  const std::string key = fmt::format("{}.{:09} {} {}", info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
+  const std::string key = fmt::format("{}{}.{:09} {} {}", isText ? "text " : "", info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
                                       info.st_size, file);
   {
     std::lock_guard lock(mutex_);
     load();
     if (auto at = known_.find(key); at != known_.end()) return at->second;
   }
-  LOCKSTEP_ASSIGN(data::IdxFacts facts, data::inspectIdx(file));
+  LOCKSTEP_ASSIGN(data::FileFacts facts, isText ? data::inspectText(file) : data::inspectIdx(file));
   std::lock_guard lock(mutex_);
   if (known_.size() > 1000) known_.clear();
   known_[key] = facts;
@@ -154,11 +167,7 @@ Result<data::IdxFacts> DataCache::inspect(const std::string& file) {
 std::map<std::string, std::string> dataPaths(
     const spec::v1::RunSpec& spec, const google::protobuf::Map<std::string, std::string>& given) {
   std::map<std::string, std::string> out;
-  const auto& data = spec.data();
-  out["train.images"] = data.train().images();
-  out["train.labels"] = data.train().labels();
-  out["evaluate.images"] = data.evaluate().images();
-  out["evaluate.labels"] = data.evaluate().labels();
+  for (const specs::DataFile& file : specs::dataFiles(spec.data())) out[file.name] = file.path;
   for (const auto& [name, path] : given) out[name] = path;
   std::erase_if(out, [](const auto& one) { return one.second.empty(); });
   return out;

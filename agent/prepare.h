@@ -16,14 +16,14 @@ namespace lockstep::agent {
 class DataCache {
  public:
   explicit DataCache(std::string path) : path_(std::move(path)) {}
-  Result<data::IdxFacts> inspect(const std::string& file);
+  Result<data::FileFacts> inspect(const std::string& file, bool isText);
 
  private:
   void load();  // mutex_ held
   std::string path_;
   std::mutex mutex_;
   bool loaded_ = false;
-  std::map<std::string, data::IdxFacts> known_;  // by "mtime size path"
+  std::map<std::string, data::FileFacts> known_;  // by "[text ]mtime size path"
 };
 
 // The data files of a run on this node: "train.images" → path, from `given` or the spec.

@@ -150,6 +150,12 @@ Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& sta
   data::IdxFiles idx;
   idx.images = path(evaluation ? "evaluate.images" : "train.images");
   idx.labels = path(evaluation ? "evaluate.labels" : "train.labels");
+  if (start.spec().data().format() == "text") {
+    const bool other = !train && !path("evaluate.text").empty();
+    const auto& part = other ? start.spec().data().evaluate() : start.spec().data().train();
+    return data::openText({path(other ? "evaluate.text" : "train.text"),
+                           start.spec().model().input().shape(0), part.from(), part.to()});
+  }
   const int classes = start.spec().model().classes();
   return data::openIdx(idx, classes > 0 ? classes : 256);
 }

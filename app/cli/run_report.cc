@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 
 #include "app/cli/json_line.h"
@@ -21,8 +22,17 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-// How many samples an IDX file on this machine has, plain or gzip; 0 where it cannot be read.
-std::int64_t samplesOf(const std::string& path) {
+// How many samples the training data on this machine has: of text by its size, of an IDX file, plain
+// or gzip, by its header; 0 where it cannot be read.
+std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
+  const spec::v1::DataFiles& files = spec.data().train();
+  if (spec.data().format() == "text") {
+    std::error_code error;
+    const auto bytes = std::filesystem::file_size(files.text(), error);
+    const std::int64_t tokens = spec.model().input().shape(0);
+    return error ? 0 : static_cast<std::int64_t>(static_cast<double>(bytes) * (files.to() - files.from())) / tokens;
+  }
+  const std::string& path = files.images();
   gzFile file = gzopen(path.c_str(), "rb");
   if (file == nullptr) return 0;
   unsigned char head[8] = {};
@@ -197,7 +207,7 @@ Result<RunContext> contextOf(const History& history, const std::string& run) {
     out.epochs = training.epochs();
     out.maxSteps = training.max_steps();
     out.batch = training.batch();
-    out.samples = samplesOf(file->spec->data().train().images());
+    out.samples = samplesOf(*file->spec);
   }
   // A resumed run goes on counting where the other stopped.
   std::string earlier = out.row.resumedFrom;

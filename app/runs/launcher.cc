@@ -18,6 +18,7 @@
 #include "app/runs/tls.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
+#include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -35,13 +36,6 @@ std::string newRunId() {
   std::erase_if(time, [](char c) { return c == '-' || c == ':'; });
   std::replace(time.begin(), time.end(), 'T', '-');
   return fmt::format("{}-{:04x}", time, random() & 0xffff);
-}
-
-// "train.images": the path the run gives it.
-std::string pathIn(const spec::v1::RunSpec& spec, std::string_view name) {
-  const bool train = name.starts_with("train");
-  const spec::v1::DataFiles& files = train ? spec.data().train() : spec.data().evaluate();
-  return name.ends_with("images") ? files.images() : files.labels();
 }
 
 // The nodes that take part, in the cluster's order, with what they bring.
@@ -266,9 +260,9 @@ class Work {
     out.set_events_every(request_.eventsEvery);
     for (const auto& node : request_.cluster->nodes()) {
       if (node.name() != party.name) continue;
-      for (const char* name : {"train.images", "train.labels", "evaluate.images", "evaluate.labels"})
-        if (const auto own = node.data().find(pathIn(*request_.spec, name)); own != node.data().end())
-          (*out.mutable_data_paths())[name] = own->second;
+      for (const specs::DataFile& file : specs::dataFiles(request_.spec->data()))
+        if (const auto own = node.data().find(file.path); own != node.data().end())
+          (*out.mutable_data_paths())[file.name] = own->second;
     }
     return out;
   }
@@ -318,13 +312,15 @@ class Work {
       for (std::size_t i = 0; i < parties_.size(); ++i) {
         const auto at = parties_[i].data.find(name);
         if (at != parties_[i].data.end() && at->second == usual->data.at(name)) continue;
-        const auto path = requests[i].data_paths().find(name);
+        const auto own = requests[i].data_paths().find(name);
+        std::string path = own == requests[i].data_paths().end() ? "" : own->second;
+        for (const specs::DataFile& file : specs::dataFiles(request_.spec->data()))
+          if (path.empty() && file.name == name) path = file.path;
         Error error = makeError(Code::kFailedPrecondition, "its file for data.{} is not that of {}", name,
                                 usual->name);
         error.node = parties_[i].name;
         error.why = fmt::format("{} has SHA-256 {} here, {} there",
-                                path == requests[i].data_paths().end() ? pathIn(*request_.spec, name) : path->second,
-                                at == parties_[i].data.end() ? "none" : at->second, usual->data.at(name));
+                                path, at == parties_[i].data.end() ? "none" : at->second, usual->data.at(name));
         error.next = "copy the same file to every node";
         return error;
       }

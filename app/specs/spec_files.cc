@@ -123,6 +123,7 @@ Status merge(YamlNode& root, const std::string& assignment) {
 void absoluteFiles(spec::v1::DataFiles* files, const std::string& folder) {
   files->set_images(absolutePath(files->images(), folder));
   files->set_labels(absolutePath(files->labels(), folder));
+  files->set_text(absolutePath(files->text(), folder));
 }
 
 }  // namespace

@@ -41,19 +41,31 @@ struct IdxFiles {
 // record), and kFailedPrecondition for a wrong hash with both hashes.
 Result<std::unique_ptr<Dataset>> openIdx(const IdxFiles& files, int classes);
 
-// What an IDX file is, without keeping it: found by reading all of it once.
-struct IdxFacts {
+// What a data file is, without keeping it: found by reading all of it once.
+struct FileFacts {
   std::string sha256;
-  Shape dimensions;
+  Shape dimensions;            // of text the number of bytes
   int highest = 0;             // of one dimension (labels): the greatest element,
   std::int64_t highestAt = 0;  // and its first place
 };
 // Errors as openIdx has them for one file.
-Result<IdxFacts> inspectIdx(const std::string& path);
+Result<FileFacts> inspectIdx(const std::string& path);
 // Whether two files are a data set, as openIdx would say, and one of a model that takes `sample`
 // (empty: any) else: kInvalidArgument. Hashes are not looked at.
-Status checkIdx(const IdxFiles& files, const IdxFacts& images, const IdxFacts& labels,
+Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts& labels,
                 const Shape& sample, int classes);
+
+// A part of a plain text, from a fraction of its bytes to another; every byte is a token. Sample i is
+// `tokens` of them from the i·tokens-th on. Fields "x" i32[tokens] and "label" i32[tokens], the token
+// after each. Errors name the file: kNotFound, kInvalidArgument where not one sample is in the part.
+struct TextFile {
+  std::string path;
+  std::int64_t tokens = 0;
+  double from = 0, to = 1;
+};
+Result<std::unique_ptr<Dataset>> openText(const TextFile& file);
+Result<FileFacts> inspectText(const std::string& path);
+Status checkText(const TextFile& file, const FileFacts& facts);
 
 // The order of an epoch: position → sample, a permutation π(seed, epoch) that is the same whatever
 // the world size; the identity where shuffle is false.

@@ -180,7 +180,7 @@ Result<IdxArray> readIdx(const std::string& path, const std::string& sha256) {
 }
 
 // The greatest byte of `bytes` with its first place, where it is greater than what is known.
-void findHighest(std::string_view bytes, std::int64_t place, IdxFacts& facts) {
+void findHighest(std::string_view bytes, std::int64_t place, FileFacts& facts) {
   const auto less = [](char a, char b) { return static_cast<unsigned char>(a) < static_cast<unsigned char>(b); };
   const auto found = std::max_element(bytes.begin(), bytes.end(), less);
   if (found == bytes.end()) return;
@@ -219,8 +219,8 @@ class IdxDataset final : public Dataset {
 
 }  // namespace
 
-Result<IdxFacts> inspectIdx(const std::string& path) {
-  IdxFacts facts, later;  // of the elements in `head`, and of those after it
+Result<FileFacts> inspectIdx(const std::string& path) {
+  FileFacts facts, later;  // of the elements in `head`, and of those after it
   std::string head;
   std::uint64_t size = 0;
   const auto sink = [&](std::string_view piece) {
@@ -243,9 +243,9 @@ Result<IdxFacts> inspectIdx(const std::string& path) {
   return facts;
 }
 
-Status checkIdx(const IdxFiles& files, const IdxFacts& images, const IdxFacts& labels,
+Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts& labels,
                 const Shape& sample, int classes) {
-  const auto dimensions = [](const std::string& path, const char* given, const IdxFacts& facts,
+  const auto dimensions = [](const std::string& path, const char* given, const FileFacts& facts,
                              std::size_t rank) -> Status {
     if (facts.dimensions.size() == rank) return {};
     Error error = makeError(Code::kDataLoss, "data file {}", path);
@@ -278,7 +278,7 @@ Status checkIdx(const IdxFiles& files, const IdxFacts& images, const IdxFacts& l
 Result<std::unique_ptr<Dataset>> openIdx(const IdxFiles& files, int classes) {
   LOCKSTEP_ASSIGN(IdxArray images, readIdx(files.images, files.imagesSha256));
   LOCKSTEP_ASSIGN(IdxArray labels, readIdx(files.labels, files.labelsSha256));
-  IdxFacts imageFacts, labelFacts;
+  FileFacts imageFacts, labelFacts;
   imageFacts.dimensions = images.dimensions;
   labelFacts.dimensions = labels.dimensions;
   findHighest(std::string_view(labels.bytes).substr(labels.offset), 0, labelFacts);

@@ -30,6 +30,12 @@ std::string_view stem(const LayerSpec& layer) {
       return "activation";
     case LayerSpec::kAdd:
       return "add";
+    case LayerSpec::kEmbedding:
+      return "embedding";
+    case LayerSpec::kLayerNorm:
+      return "norm";
+    case LayerSpec::kTransformer:
+      return "block";
     case LayerSpec::KIND_NOT_SET:
       break;
   }
@@ -65,7 +71,7 @@ Status fillLayer(LayerSpec& layer, const std::string& path) {
     case LayerSpec::KIND_NOT_SET:
       return wrongField(path,
                         "the layer has no kind; expected dense, conv2d, max_pool2d, flatten, "
-                        "activation or add");
+                        "activation, add, embedding, layer_norm or transformer");
     default:
       return {};
   }
@@ -82,6 +88,7 @@ models::Layer toLayer(const LayerSpec& spec) {
       layer.units = spec.dense().units();
       layer.activation = spec.dense().activation();
       layer.bias = !spec.dense().no_bias();
+      layer.tied = spec.dense().tied();
       break;
     case LayerSpec::kConv2D:
       layer.kind = Kind::kConv2d;
@@ -107,6 +114,19 @@ models::Layer toLayer(const LayerSpec& spec) {
     case LayerSpec::kAdd:
       layer.kind = Kind::kAdd;
       break;
+    case LayerSpec::kEmbedding:
+      layer.kind = Kind::kEmbedding;
+      layer.units = spec.embedding().units();
+      break;
+    case LayerSpec::kLayerNorm:
+      layer.kind = Kind::kLayerNorm;
+      break;
+    case LayerSpec::kTransformer:
+      layer.kind = Kind::kTransformer;
+      layer.heads = spec.transformer().heads();
+      layer.feedForward = spec.transformer().feed_forward();
+      layer.causal = !spec.transformer().not_causal();
+      break;
     case LayerSpec::KIND_NOT_SET:
       break;
   }
@@ -121,6 +141,13 @@ Status fillModel(ModelSpec& spec) {
   if (spec.name().empty()) spec.set_name("model");
   auto& input = *spec.mutable_input();
   if (input.scale() == 0) input.set_scale(1.0 / 255);
+  LOCKSTEP_TRY(checkRange("model.input.vocabulary", input.vocabulary(), 0,
+                          std::numeric_limits<std::int32_t>::max()));
+  if (input.vocabulary() > 0 && input.vocabulary() < 256)
+    return wrongField("model.input.vocabulary",
+                      fmt::format("vocabulary is {}; expected at least 256: every byte of the text is "
+                                  "a token",
+                                  input.vocabulary()));
   if (!std::isfinite(input.scale()))
     return wrongField("model.input.scale", "scale is not finite; expected a number such as 0.0039");
   if (spec.layers_size() > kMaxLayers)
@@ -145,6 +172,7 @@ Result<models::Model> toModel(const ModelSpec& given) {
   model.name = spec.name();
   model.input.assign(spec.input().shape().begin(), spec.input().shape().end());
   model.inputScale = spec.input().scale();
+  model.vocabulary = spec.input().vocabulary();
   model.loss = spec.loss();
   model.classes = spec.classes();
   for (const LayerSpec& layer : spec.layers()) model.layers.push_back(toLayer(layer));

@@ -26,6 +26,17 @@ Status checkHash(const std::string& path, const std::string& hash) {
   return wrongField(path, "not a SHA-256; expected 64 digits of 0-9 and a-f");
 }
 
+Status checkText(const std::string& path, DataFiles& files) {
+  if (files.text().empty())
+    return wrongField(path + ".text", "text is missing; expected the path of a text file");
+  if (files.to() == 0) files.set_to(1);
+  LOCKSTEP_TRY(checkNumber(path + ".from", files.from(), 0, 1));
+  if (!(files.to() > files.from() && files.to() <= 1))
+    return wrongField(path + ".to", fmt::format("to is {}; expected more than from, {}, and at most 1",
+                                                files.to(), files.from()));
+  return checkHash(path + ".text_sha256", files.text_sha256());
+}
+
 Status checkFiles(const std::string& path, const DataFiles& files) {
   if (files.images().empty())
     return wrongField(path + ".images", "images is missing; expected the path of an IDX file");
@@ -35,9 +46,17 @@ Status checkFiles(const std::string& path, const DataFiles& files) {
   return checkHash(path + ".labels_sha256", files.labels_sha256());
 }
 
-Status fillData(DataSpec& data) {
-  if (data.format().empty()) data.set_format("idx");
-  LOCKSTEP_TRY(checkKind("data.format", data.format(), {"idx"}));
+Status fillData(DataSpec& data, bool isText) {
+  if (data.format().empty()) data.set_format(isText ? "text" : "idx");
+  LOCKSTEP_TRY(checkKind("data.format", data.format(), {"idx", "text"}));
+  if (isText != (data.format() == "text"))
+    return wrongField("data.format", isText ? "the model takes text; expected format text"
+                                            : "the model takes no text; expected format idx, or "
+                                              "model.input.vocabulary");
+  if (isText) {
+    LOCKSTEP_TRY(checkText("data.train", *data.mutable_train()));
+    return checkText("data.evaluate", *data.mutable_evaluate());
+  }
   LOCKSTEP_TRY(checkFiles("data.train", data.train()));
   return checkFiles("data.evaluate", data.evaluate());
 }
@@ -105,12 +124,26 @@ Status fillTraining(TrainingSpec& training) {
 
 }  // namespace
 
+std::vector<DataFile> dataFiles(const DataSpec& data) {
+  std::vector<DataFile> out;
+  const auto add = [&](std::string name, const std::string& path, const std::string& sha256) {
+    if (!path.empty()) out.push_back({std::move(name), path, sha256});
+  };
+  for (const auto& [part, files] :
+       {std::pair<std::string, const DataFiles&>("train", data.train()), {"evaluate", data.evaluate()}}) {
+    add(part + ".images", files.images(), files.images_sha256());
+    add(part + ".labels", files.labels(), files.labels_sha256());
+    add(part + ".text", files.text(), files.text_sha256());
+  }
+  return out;
+}
+
 Status checkAndFill(RunSpec& spec) {
   if (spec.version() == 0) spec.set_version(1);
   LOCKSTEP_TRY(checkRange("version", spec.version(), 1, 1));
   LOCKSTEP_TRY(fillModel(*spec.mutable_model()));
   LOCKSTEP_TRY(toModel(spec.model()).status());
-  LOCKSTEP_TRY(fillData(*spec.mutable_data()));
+  LOCKSTEP_TRY(fillData(*spec.mutable_data(), spec.model().input().vocabulary() > 0));
   if (spec.model().loss() == "mse" && spec.data().format() == "idx")
     return wrongField("model.loss",
                       "loss is mse but the labels of idx are classes; expected "

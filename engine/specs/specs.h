@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/cluster/mesh.h"
@@ -34,6 +35,14 @@ std::span<const std::string_view> strategyKinds();
 // The ranks on the axes the strategy divides work over: "data", and "model" where several ranks
 // share layers. The last axis varies fastest, so that ranks that share layers are neighbours.
 Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks);
+
+// The data files a run names, in order: "train.images" or "train.text", … as `name`.
+struct DataFile {
+  std::string name;
+  std::string path;
+  std::string sha256;  // "" is not checked
+};
+std::vector<DataFile> dataFiles(const spec::v1::DataSpec& data);
 
 // The whole run: model (as toModel), data, ranges, kinds and combinations of training and strategy;
 // fills every default in place. Whether files exist is not asked.

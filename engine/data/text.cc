@@ -1,0 +1,81 @@
+// Plain text as tokens: every byte is one.
+#include <algorithm>
+
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
+#include "engine/data/dataset.h"
+
+namespace lockstep::data {
+namespace {
+
+constexpr std::size_t kLimit = std::size_t{4} << 30;
+
+// Samples of `tokens` bytes each that lie one after another, the label being the byte after each.
+class Text final : public Dataset {
+ public:
+  Text(std::string bytes, std::int64_t tokens)
+      : bytes_(std::move(bytes)),
+        tokens_(tokens),
+        fields_{{"x", DType::kI32, {tokens}}, {"label", DType::kI32, {tokens}}} {}
+  std::int64_t size() const override { return (std::ssize(bytes_) - 1) / tokens_; }
+  const std::vector<Field>& fields() const override { return fields_; }
+  void read(std::int64_t index, std::size_t field, std::byte* out) const override {
+    const auto first = static_cast<std::size_t>(index * tokens_) + field;
+    auto* ids = reinterpret_cast<std::int32_t*>(out);
+    for (std::size_t t = 0; t < static_cast<std::size_t>(tokens_); ++t)
+      ids[t] = static_cast<unsigned char>(bytes_[first + t]);
+  }
+
+ private:
+  std::string bytes_;
+  std::int64_t tokens_;
+  std::vector<Field> fields_;
+};
+
+std::int64_t placeOf(double fraction, std::int64_t bytes) {
+  return std::clamp(static_cast<std::int64_t>(fraction * static_cast<double>(bytes)),
+                    std::int64_t{0}, bytes);
+}
+
+}  // namespace
+
+Result<FileFacts> inspectText(const std::string& path) {
+  auto bytes = readFile(path, kLimit);
+  if (!bytes.ok()) {
+    bytes.error().next = "correct the path, or put the file there";
+    return bytes.error();
+  }
+  FileFacts facts;
+  facts.sha256 = sha256Hex(*bytes);
+  facts.dimensions = {std::ssize(*bytes)};
+  return facts;
+}
+
+Status checkText(const TextFile& file, const FileFacts& facts) {
+  const std::int64_t bytes = facts.dimensions.empty() ? 0 : facts.dimensions[0];
+  const std::int64_t part = placeOf(file.to, bytes) - placeOf(file.from, bytes);
+  if (part > file.tokens) return {};
+  Error error = invalidArgument("the text {} is too short", file.path);
+  error.why = fmt::format("from {} to {} of it are {} bytes; a sample takes {}", file.from, file.to,
+                          std::max<std::int64_t>(part, 0), file.tokens + 1);
+  error.next = "give a longer text, more of it, or fewer tokens in model.input.shape";
+  return error;
+}
+
+Result<std::unique_ptr<Dataset>> openText(const TextFile& file) {
+  auto bytes = readFile(file.path, kLimit);
+  if (!bytes.ok()) {
+    bytes.error().next = "correct the path, or put the file there";
+    return bytes.error();
+  }
+  FileFacts facts;
+  facts.dimensions = {std::ssize(*bytes)};
+  LOCKSTEP_TRY(checkText(file, facts));
+  const std::int64_t first = placeOf(file.from, std::ssize(*bytes));
+  const std::int64_t last = placeOf(file.to, std::ssize(*bytes));
+  return std::unique_ptr<Dataset>(std::make_unique<Text>(
+      bytes->substr(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first)),
+      file.tokens));
+}
+
+}  // namespace lockstep::data
