@@ -21,6 +21,23 @@ namespace {
 // Exit codes: what happened was told as a message before.
 constexpr int kFailedExit = 1, kOrphanExit = 3;
 
+runtime::Schedule scheduleOf(const spec::v1::TrainingSpec& training) {
+  using Kind = runtime::Schedule::Kind;
+  const auto& spec = training.schedule();
+  runtime::Schedule out;
+  out.kind = spec.kind() == "step"     ? Kind::kStep
+             : spec.kind() == "cosine" ? Kind::kCosine
+             : spec.kind() == "linear" ? Kind::kLinear
+                                       : Kind::kConstant;
+  out.peak = training.optimizer().learning_rate();
+  out.warmup = spec.warmup_steps();
+  out.steps = spec.steps();
+  out.last = spec.final_rate();
+  out.every = std::max<std::int64_t>(1, spec.every());
+  out.factor = spec.factor();
+  return out;
+}
+
 Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
   LOCKSTEP_ASSIGN(const auto trainData, openData(start, true));
@@ -39,7 +56,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.maxSteps = training.max_steps();
   options.seed = training.seed();
   options.shuffle = !training.no_shuffle();
-  options.learningRate = training.optimizer().learning_rate();
+  options.schedule = scheduleOf(training);
   if (!training.checkpoint().disabled()) options.checkpointFolder = start.checkpoint_folder();
   if (training.checkpoint().keep() > 0) options.keepCheckpoints = training.checkpoint().keep();
   options.eventsEvery = start.events_every();

@@ -452,7 +452,7 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.epochs = 1 << 20;
   options.seed = training.seed();
   options.shuffle = !training.no_shuffle();
-  options.learningRate = training.optimizer().learning_rate();
+  options.schedule.peak = training.optimizer().learning_rate();
   options.eventsEvery = 8;
   BenchObserver observer(*body, link, start.seconds());
   LOCKSTEP_TRY(runtime::train(plan, start.rank(), options, repeated, evaluation, *backend, groups.groups(),

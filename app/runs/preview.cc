@@ -22,6 +22,8 @@ passes::TrainOptions trainOptions(const spec::v1::TrainingSpec& training) {
   out.optimizer.beta1 = optimizer.beta1();
   out.optimizer.beta2 = optimizer.beta2();
   out.optimizer.epsilon = optimizer.epsilon();
+  out.optimizer.decayMatricesOnly = optimizer.decay_matrices_only();
+  out.optimizer.clipNorm = optimizer.clip_norm();
   out.seed = training.seed();
   return out;
 }

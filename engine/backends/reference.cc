@@ -279,6 +279,18 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       T* y = out<T>(spec);
       return makeKernel([=] { reference::reduceRows(n, 1, x, y); });
     }
+    case Op::kSumSquares: {
+      const std::int64_t n = spec.inputs[0].type.count();
+      const T* x = in<T>(spec, 0);
+      T* y = out<T>(spec);
+      return makeKernel([=] { y[0] = static_cast<T>(reference::dot(n, x, x)); });
+    }
+    case Op::kClipNorm: {
+      const double limit = ir::floatAttr(attrs, "limit");
+      return binary<T>(spec, [limit](double norm, double squares) {
+        return norm > 0 ? norm * std::max(1.0, std::sqrt(squares) / (norm * limit)) : 0.0;
+      });
+    }
     case Op::kSgd: {
       const std::int64_t n = spec.inputs[0].type.count();
       const reference::SgdOperands<T> o{in<T>(spec, 0), in<T>(spec, 1), in<T>(spec, 2),

@@ -82,6 +82,10 @@ enum class Op : std::uint8_t {
   kMseLossGrad,       // (y, target, w, dloss f[1]) -> dy: dloss·w·(y − t)
   kCountCorrect,      // (logits, label, w) -> f[1]: Σ w·[argmax = label]; the first maximum counts
   kSumAll,            // (f) -> f[1]
+  kSumSquares,     // (f) -> f[1]: Σ x²
+  kClipNorm,       // (norm f[1], squares f[1]) {limit number} -> f[1]: norm · max(1, √squares / (norm·limit)),
+                   // 0 where norm is 0: what the sum of gradients is divided by so that their mean is at
+                   // most `limit` long (Pascanu et al. 2013)
   // Optimizers, elementwise over any shape; `norm` f[1] is Σ w: the gradient used is ĝ = g / norm,
   // 0 where norm is 0.
   kSgd,    // (p, g, v, norm, lr f[1]) {momentum, weight_decay: numbers} -> p', v': v' = μv + ĝ + λp; p' = p − lr·v'

@@ -134,6 +134,20 @@ Placing placeSumAll(const Node&, Places inputs, Types, Types) {
   return mustReplicate(0);
 }
 
+// Squares of sums are no sums of squares: what is partial has to be whole first.
+Placing placeSumSquares(const Node&, Places inputs, Types, Types) {
+  if (isReplicated(inputs[0])) return placedAt({inputs[0]});
+  if (isSplit(inputs[0])) return placedAt({partialSum()});
+  return mustReplicate(0);
+}
+Inferred inferClipNorm(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  for (std::size_t i = 0; i < 2; ++i) LOCKSTEP_TRY(wantType(inputs, i, one(inputs[0])));
+  if (!(floatAttr(attrs, "limit") > 0))
+    return invalidArgument("limit is {}, expected more than 0", floatAttr(attrs, "limit"));
+  return std::vector<TensorType>{one(inputs[0])};
+}
+
 OpCost costSoftmax(const Node&, Types inputs, Types outputs) {
   return {25.0 * static_cast<double>(inputs[0].count()), movedBytes(inputs, outputs)};
 }
@@ -166,6 +180,13 @@ std::vector<OpInfo> lossOps() {
       {.op = Op::kSumAll, .name = "sum-all", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1}, .infer = inferSumAll,
        .gradient = gradSumAll, .place = placeSumAll, .cost = costElementwise},
+      {.op = Op::kSumSquares, .name = "sum-squares", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1}, .infer = inferSumAll,
+       .gradient = nullptr, .place = placeSumSquares, .cost = costElementwise},
+      {.op = Op::kClipNorm, .name = "clip-norm", .minInputs = 2, .maxInputs = 2, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {{"limit", AttrKind::kNumber}},
+       .inPlace = {-1}, .infer = inferClipNorm, .gradient = nullptr, .place = placeElementwise,
+       .cost = costElementwise},
   };
 }
 

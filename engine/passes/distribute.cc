@@ -50,9 +50,10 @@ class Placer {
   using Operand = std::pair<ir::NodeId, std::size_t>;
 
   AxisPlacement& placement(ValueId value) { return placements_[static_cast<std::size_t>(value)]; }
-  // After the reduction of whole groups.
+  // As readers find it: after what is converted where it is made.
   AxisPlacement natural(ValueId value) {
-    return reduced_.contains(value) ? AxisPlacement{} : placement(value);
+    const auto settled = settled_.find(value);
+    return settled == settled_.end() ? placement(value) : settled->second;
   }
 
   Result<bool> derive() {
@@ -80,16 +81,28 @@ class Placer {
           for (std::size_t i = 0; i < node.outputs.size(); ++i) {
             placement(node.outputs[i]) = placing.outputs[i];
           }
+          LOCKSTEP_TRY(settle(node));
           break;
         }
         const auto operand = static_cast<std::size_t>(placing.input);
         if (reducesGroup(node.inputs[operand], placing.wanted)) return false;
-        LOCKSTEP_TRY(convertible(node, operand, inputs[operand], placing.wanted));
+        LOCKSTEP_TRY(convertible(node, node.inputs[operand], inputs[operand], placing.wanted));
         inputs[operand] = placing.wanted;
         wanted_[{static_cast<ir::NodeId>(id), operand}] = std::move(placing.wanted);
       }
     }
     return true;
+  }
+
+  // The strategy may say of any node where its result shall live.
+  Status settle(const ir::Node& node) {
+    const auto source = sources_.find(node.name);
+    if (source == sources_.end() || node.outputs.empty()) return {};
+    const ValueId output = node.outputs[0];
+    if (placement(output) == source->second) return {};
+    LOCKSTEP_TRY(convertible(node, output, placement(output), source->second));
+    settled_.insert_or_assign(output, source->second);
+    return {};
   }
 
   // A state is stored as the strategy placed it; a result is read whole.
@@ -132,13 +145,14 @@ class Placer {
       if (producer.op != ir::Op::kSlice1 && producer.op != ir::Op::kReshape) break;
       value = producer.inputs[0];
     }
-    return reduced_.insert(value).second;
+    return settled_.emplace(value, AxisPlacement{}).second;
   }
 
-  Status convertible(const ir::Node& node, std::size_t operand, const AxisPlacement& from,
+  Status convertible(const ir::Node& node, ValueId value, const AxisPlacement& from,
                      const AxisPlacement& to) const {
-    const bool flat = graph_.value(node.inputs[operand]).type.shape.size() == 1;
-    const bool known = (from.kind == Kind::kPartialSum && to.kind == Kind::kSplit && flat) ||
+    const bool flat = graph_.value(value).type.shape.size() == 1;
+    const bool known = (isPartial(from) && to.kind == Kind::kReplicated) ||
+                       (from.kind == Kind::kPartialSum && to.kind == Kind::kSplit && flat) ||
                        (from.kind == Kind::kSplit && to.kind == Kind::kReplicated && flat) ||
                        (from.kind == Kind::kReplicated && to.kind == Kind::kSplit && flat &&
                         equalParts(to.cuts));
@@ -146,8 +160,8 @@ class Placer {
     ir::Placement have, need;
     have.axes[axis_] = from;
     need.axes[axis_] = to;
-    return invalidArgument("node {}: operand {} is placed {}, and nothing makes it {}", node.name,
-                           operand, have.text(),
+    return invalidArgument("node {}: value %{} is placed {}, and nothing makes it {}", node.name,
+                           value, have.text(),
                            to.kind == Kind::kReplicated ? "replicated" : need.text());
   }
 
@@ -168,10 +182,10 @@ class Placer {
       LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id), node.attrs, std::move(inputs)).status());
       for (const ValueId output : node.outputs) {
         mark(rewrite.to().value(rewrite(output)), placement(output));
-        if (reduced_.contains(output)) {
-          LOCKSTEP_ASSIGN(const ValueId whole,
-                          convert(rewrite, output, placement(output), {}, node.phase));
-          rewrite.replace(output, whole);
+        if (const auto settled = settled_.find(output); settled != settled_.end()) {
+          LOCKSTEP_ASSIGN(const ValueId made, convert(rewrite, output, placement(output),
+                                                      settled->second, node.phase));
+          rewrite.replace(output, made);
         } else if (isPartial(placement(output))) {
           for (const auto& [operand, wanted] : wanted_) {
             if (graph_.node(operand.first).inputs[operand.second] != output) continue;
@@ -238,7 +252,7 @@ class Placer {
   const Sources& sources_;
   std::vector<AxisPlacement> placements_;
   std::map<Operand, AxisPlacement> wanted_;
-  std::set<ValueId> reduced_;  // partial groups that are reduced right after they are made
+  std::map<ValueId, AxisPlacement> settled_;  // what is converted where it is made
   std::map<std::tuple<ValueId, std::tuple<int, int, std::vector<std::int64_t>>, bool>, ValueId>
       conversions_;
 };

@@ -18,7 +18,8 @@ namespace lockstep::passes {
 std::vector<std::int64_t> evenCuts(std::int64_t extent, int shares);
 
 // The strategy's part: where the values without operands (inputs, states, constants) live on the
-// axis, by node name, of a state its name; replicated where not named.
+// axis, by node name, of a state its name; replicated where not named. Of a node with operands: where
+// its first result shall live.
 using Sources = std::map<std::string, ir::AxisPlacement, std::less<>>;
 
 // Every value placed along `axis` by the op table's rules; a store has the placement of the source

@@ -1,17 +1,26 @@
 #include "engine/passes/group.h"
 
 #include <algorithm>
+#include <map>
 
 namespace lockstep::passes {
 
 std::vector<Group> formGroups(const std::vector<ir::Parameter>& parameters, DType dtype,
-                              std::int64_t bucketBytes, int parts) {
+                              std::int64_t bucketBytes, int parts,
+                              const std::vector<std::string>& kind) {
   const auto size = static_cast<std::int64_t>(sizeOf(dtype));
   const std::int64_t line = 64 / size;
   std::vector<Group> groups;
-  for (const ir::Parameter& parameter : parameters) {
-    if (groups.empty() || groups.back().count * size >= bucketBytes) groups.emplace_back();
-    Group& group = groups.back();
+  std::map<std::string, std::size_t> open;  // the last group of a kind
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const ir::Parameter& parameter = parameters[i];
+    const std::string mine = kind.empty() ? "" : kind[i];
+    const auto last = open.find(mine);
+    if (last == open.end() || groups[last->second].count * size >= bucketBytes) {
+      open[mine] = groups.size();
+      groups.emplace_back().kind = mine;
+    }
+    Group& group = groups[open[mine]];
     Group::Member member{parameter.name, parameter.shape, group.count, 0};
     const std::int64_t count = elementCount(parameter.shape);
     member.padding = (line - count % line) % line;

@@ -20,13 +20,16 @@ struct Group {
   };
   std::vector<Member> members;
   std::int64_t count = 0;      // elements, padding included
+  std::string kind;            // of all its members
 };
 
 // `parameters` in the order in which the backward pass fills their gradients. A group is closed
-// when it has reached `bucketBytes`; one parameter is never divided. A group's count can be divided
-// into `parts` equal parts of whole 64 bytes.
+// when it has reached `bucketBytes`; one parameter is never divided. Parameters of one `kind`, by
+// index, are together. A group's count can be divided into `parts` equal parts of whole 64 bytes.
+// Groups are in the order in which they begin.
 std::vector<Group> formGroups(const std::vector<ir::Parameter>& parameters, DType dtype,
-                              std::int64_t bucketBytes, int parts = 1);
+                              std::int64_t bucketBytes, int parts = 1,
+                              const std::vector<std::string>& kind = {});
 
 // How many bytes a bucket should have: so many that the latency of its collective is below 1/64 of
 // its time, from 1 to 4 MiB. Fewer gradients than that make one bucket.

@@ -178,6 +178,32 @@ Status emitUpdate(Builder& build, const Optimizer& optimizer, std::size_t k, std
   return {};
 }
 
+// What the sum of gradients is divided by so that their mean is at most `limit` long. A parameter
+// that several ranks hold counts once.
+Result<ValueId> clipped(Builder& build, const std::vector<Group>& groups,
+                        const std::vector<ValueId>& gradients, const Grouping& grouping,
+                        ValueId norm, double limit) {
+  ValueId total = -1;
+  for (const bool divided : {true, false}) {
+    for (std::size_t k = 0; k < groups.size(); ++k) {
+      if (groups[k].kind.ends_with("divided") != divided) continue;
+      LOCKSTEP_ASSIGN(const ValueId squares, build.add(Op::kSumSquares, indexed("squares", k),
+                                                       {gradients[k]}, {}));
+      if (total < 0) {
+        total = squares;
+        continue;
+      }
+      LOCKSTEP_ASSIGN(total, build.add(Op::kAdd, indexed("squares.sum", k), {total, squares}, {}));
+    }
+    for (const std::string& axis : grouping.agree) {
+      if (!divided || total < 0) continue;
+      LOCKSTEP_ASSIGN(total, build.add(Op::kAllReduce, "squares." + axis, {total},
+                                       {{"axis", axis}, {"op", std::string("sum")}}));
+    }
+  }
+  return build.add(Op::kClipNorm, "clip", {norm, total}, {{"limit", limit}});
+}
+
 Result<ValueId> initialValue(Builder& build, const ir::Parameter& parameter, std::uint64_t seed) {
   const std::string& kind = parameter.initializer;
   const auto fanIn = static_cast<double>(std::max<std::int64_t>(parameter.fanIn, 1));
@@ -273,8 +299,15 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
     return train.value(gradientOf(a.name)).producer < train.value(gradientOf(b.name)).producer;
   });
+  const Optimizer& optimizer = options.optimizer;
+  std::vector<std::string> kinds;  // decay and division are the same all through a group
+  for (const ir::Parameter& parameter : order) {
+    const bool spared = optimizer.decayMatricesOnly && parameter.shape.size() < 2;
+    const bool apart = optimizer.clipNorm > 0 && grouping.divided.contains(parameter.name);
+    kinds.push_back(fmt::format("{}{}", spared ? "spared" : "", apart ? "divided" : ""));
+  }
   StepProgram program;
-  program.groups = formGroups(order, dtype, grouping.bucketBytes, grouping.parts);
+  program.groups = formGroups(order, dtype, grouping.bucketBytes, grouping.parts, kinds);
 
   // A group is packed right after the node that fills its last gradient; the metrics are the tail
   // of the first group, or a group of their own.
@@ -328,14 +361,21 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
                   build.slice("metrics.weight", packs[metricsPack], tail + 1, {1}));
   LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
   LOCKSTEP_ASSIGN(const ValueId updates, build.input("t"));
+  std::vector<ValueId> slices = packs;
+  if (metricsPack < groups) {
+    LOCKSTEP_ASSIGN(slices[metricsPack],
+                    build.slice(indexed("grads", metricsPack) + ".gradients", packs[metricsPack], 0,
+                                {program.groups[metricsPack].count}));
+  }
+  ValueId divisor = norm;
+  if (optimizer.clipNorm > 0) {
+    LOCKSTEP_ASSIGN(divisor, clipped(build, program.groups, slices, grouping, norm, optimizer.clipNorm));
+  }
   for (std::size_t k = 0; k < groups; ++k) {
-    ValueId gradient = packs[k];
-    if (k == metricsPack) {
-      LOCKSTEP_ASSIGN(gradient, build.slice(indexed("grads", k) + ".gradients", packs[k], 0,
-                                            {program.groups[k].count}));
-    }
-    LOCKSTEP_TRY(emitUpdate(build, options.optimizer, k, program.groups[k].count, states[k],
-                            gradient, norm, rate, updates));
+    Optimizer mine = optimizer;
+    if (program.groups[k].kind.starts_with("spared")) mine.weightDecay = 0;
+    LOCKSTEP_TRY(emitUpdate(build, mine, k, program.groups[k].count, states[k], slices[k], divisor,
+                            rate, updates));
   }
   LOCKSTEP_TRY(build.add(Op::kResult, "metrics.result", {reduced},
                          {{"name", std::string("metrics")}}).status());

@@ -5,6 +5,8 @@
 // number of ranks asked to stop.
 #pragma once
 
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,8 +38,10 @@ struct Grouping {
   // The metrics travel as the tail of the first gradient group, so that they cost no collective of
   // their own; not where gradients are reduced in parts.
   bool metricsInGroup = true;
-  // Axes whose ranks compute the same sums: the wish to stop of each of them counts.
+  // Axes whose ranks compute the same sums: the wish to stop of each of them counts; and the
+  // parameters that are divided along them.
   std::vector<std::string> agree;
+  std::set<std::string, std::less<>> divided;
 };
 struct StepProgram {
   ir::Graph graph;             // inputs of the model, "lr", "t", "stop"

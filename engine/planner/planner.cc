@@ -183,6 +183,9 @@ class Maker {
       grouping.metricsInGroup = false;
     }
     if (modelRanks_ > 1) grouping.agree.emplace_back(kModelAxis);
+    for (const ir::Parameter& parameter : request_.step.parameters) {
+      if (modelRanks_ > 1 && parameter.splitDim >= 0) grouping.divided.insert(parameter.name);
+    }
     splits_ = tensorSplits(request_.step.parameters, modelRanks_);
     LOCKSTEP_ASSIGN(const ir::Graph train, divided(passes::trainGraph(request_.step)));
     LOCKSTEP_ASSIGN(const passes::StepProgram step,
@@ -212,7 +215,13 @@ class Maker {
     passes::Sources sources;
     for (const plan::StateSlot& slot : plan_.state) {
       if (slot.axis.empty()) continue;
-      sources[slot.name] = {Kind::kSplit, 0, passes::evenCuts(plan_.groupCount(slot), ranks_)};
+      const ir::AxisPlacement parts{Kind::kSplit, 0,
+                                    passes::evenCuts(plan_.groupCount(slot), ranks_)};
+      sources[slot.name] = parts;
+      // Gradients are reduced in parts where optimizer state lies in parts.
+      if (!slot.name.starts_with("params.")) {
+        sources["grads" + slot.name.substr(slot.name.rfind('.'))] = parts;
+      }
     }
     return sources;
   }

@@ -220,7 +220,7 @@ Result<bool> Training::trainEpoch() {
     const data::Batch* batch = loader.next();
     if (batch == nullptr) return false;
     stepFeed_->write(*batch);
-    stepFeed_->writeScalars(options_.learningRate, static_cast<double>(progress_.step + 1),
+    stepFeed_->writeScalars(options_.schedule.at(progress_.step + 1), static_cast<double>(progress_.step + 1),
                             stop_.load(std::memory_order_relaxed));
     const double dataSeconds = static_cast<double>(monotonicNow() - begin) * 1e-9;
     LOCKSTEP_TRY(step(*batch, dataSeconds, begin));

@@ -14,6 +14,7 @@
 
 #include "engine/data/dataset.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/schedule.h"
 
 namespace lockstep::runtime {
 
@@ -22,7 +23,7 @@ struct TrainerOptions {
   std::int64_t maxSteps = 0;          // 0: no limit besides epochs
   std::uint64_t seed = 1;
   bool shuffle = true;
-  double learningRate = 1e-3;         // constant; schedules are a function of the step
+  Schedule schedule;
   std::string checkpointFolder;       // "": none. Rank 0 writes one after each epoch and at the end
   int keepCheckpoints = 2;
   std::string resumeFrom;             // "": start anew; a checkpoint read by rank 0 (…/step-000938)

@@ -12,6 +12,7 @@ using spec::v1::DataFiles;
 using spec::v1::DataSpec;
 using spec::v1::OptimizerSpec;
 using spec::v1::RunSpec;
+using spec::v1::ScheduleSpec;
 using spec::v1::TrainingSpec;
 
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 24;
@@ -75,6 +76,7 @@ Status fillOptimizer(OptimizerSpec& optimizer) {
     optimizer.set_learning_rate(optimizer.kind() == "adam" ? 1e-3 : 1e-2);
   LOCKSTEP_TRY(checkNumber(path + "learning_rate", optimizer.learning_rate(), 0, kAnyNumber));
   LOCKSTEP_TRY(checkNumber(path + "weight_decay", optimizer.weight_decay(), 0, kAnyNumber));
+  LOCKSTEP_TRY(checkNumber(path + "clip_norm", optimizer.clip_norm(), 0, kAnyNumber));
   if (optimizer.kind() == "sgd") {
     LOCKSTEP_TRY(checkNumber(path + "momentum", optimizer.momentum(), 0, 1));
     LOCKSTEP_TRY(refuse(path + "beta1", optimizer.beta1(), "sgd"));
@@ -88,6 +90,22 @@ Status fillOptimizer(OptimizerSpec& optimizer) {
   LOCKSTEP_TRY(checkNumber(path + "beta1", optimizer.beta1(), 0, 1));
   LOCKSTEP_TRY(checkNumber(path + "beta2", optimizer.beta2(), 0, 1));
   return checkNumber(path + "epsilon", optimizer.epsilon(), 0, kAnyNumber);
+}
+
+Status fillSchedule(ScheduleSpec& schedule, const TrainingSpec& training) {
+  const std::string path = "training.schedule.";
+  LOCKSTEP_TRY(checkKind(path + "kind", schedule.kind(), {"constant", "step", "cosine", "linear"}));
+  LOCKSTEP_TRY(checkRange(path + "warmup_steps", schedule.warmup_steps(), 0, kMaxSteps));
+  LOCKSTEP_TRY(checkRange(path + "steps", schedule.steps(), 0, kMaxSteps));
+  LOCKSTEP_TRY(checkNumber(path + "final_rate", schedule.final_rate(), 0, kAnyNumber));
+  LOCKSTEP_TRY(checkNumber(path + "factor", schedule.factor(), 0, kAnyNumber));
+  if (schedule.kind() == "step") {
+    if (schedule.factor() == 0) schedule.set_factor(0.1);
+    return checkRange(path + "every", schedule.every(), 1, kMaxSteps);
+  }
+  if (schedule.kind() == "constant") return {};
+  if (schedule.steps() == 0) schedule.set_steps(training.max_steps());
+  return checkRange(path + "steps", schedule.steps(), schedule.warmup_steps() + 1, kMaxSteps);
 }
 
 Status fillBackend(TrainingSpec& training) {
@@ -116,7 +134,7 @@ Status fillTraining(TrainingSpec& training) {
   LOCKSTEP_TRY(fillBackend(training));
   auto& schedule = *training.mutable_schedule();
   if (schedule.kind().empty()) schedule.set_kind("constant");
-  LOCKSTEP_TRY(checkKind("training.schedule.kind", schedule.kind(), {"constant"}));
+  LOCKSTEP_TRY(fillSchedule(schedule, training));
   auto& checkpoint = *training.mutable_checkpoint();
   if (checkpoint.keep() == 0) checkpoint.set_keep(2);
   return checkRange("training.checkpoint.keep", checkpoint.keep(), 1, 1000000);

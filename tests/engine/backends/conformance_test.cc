@@ -231,7 +231,7 @@ std::vector<Case> allCases() {
     cases.push_back({"integers", Op::kCast, floats, {{s, Fill::kLabels}}});
     cases.push_back({"floats", Op::kCast, floats, {{s}}});
     cases.push_back({"scale", Op::kScale, {{"factor", -0.3}}, {{s}}});
-    for (Op op : {Op::kRelu, Op::kGelu, Op::kTanh, Op::kSumAll})
+    for (Op op : {Op::kRelu, Op::kGelu, Op::kTanh, Op::kSumAll, Op::kSumSquares})
       cases.push_back({fmt::format("{}", n), op, {}, {{s}}});
     for (Op op : {Op::kAdd, Op::kReluGrad, Op::kGeluGrad, Op::kTanhGrad})
       cases.push_back({fmt::format("{}", n), op, {}, {{s}, {s}}});
@@ -287,6 +287,9 @@ std::vector<Case> allCases() {
     cases.push_back({fmt::format("from {}", first), Op::kEmbeddingGrad, attrs,
                      {{{9}, Fill::kLabels}, {{9, 17}}}});
   }
+  for (const double limit : {0.1, 1000.0})
+    cases.push_back({fmt::format("limit {}", limit), Op::kClipNorm, {{"limit", limit}},
+                     {{{1}, Fill::kPositive}, {{1}, Fill::kPositive}}});
   cases.push_back({"text", Op::kRepeatRows, {{"times", std::int64_t{5}}}, {{{7}}}});
   for (const Shape& x : {Shape{1, 1}, Shape{6, 33}, Shape{70, 128}}) {
     const Input rows{{x[0]}, Fill::kPositive}, channels{{x[1]}};

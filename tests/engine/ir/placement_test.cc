@@ -176,6 +176,8 @@ class PlacementTest : public QObject {
          {{"s0 s0 s0", "p"}, {"r r r", "r"}});
     rows("sum-all", graphOf({"f32[4x3]"}, "sum-all", "", {"f32[1]"}),
          {{"s0", "p"}, {"s1", "p"}, {"p", "p"}, {"r", "r"}});
+    rows("sum-squares", graphOf({"f32[4]"}, "sum-squares", "", {"f32[1]"}),
+         {{"s0", "p"}, {"p", "input 0"}, {"r", "r"}});
     rows("sgd", graphOf({"f32[4]", "f32[4]", "f32[4]", "f32[1]", "f32[1]"}, "sgd",
                         " {momentum=0.9, weight_decay=0.0}", {"f32[4]", "f32[4]"}),
          {{"r r r r r", "r r"}, {"r p r r r", "input 1"}, {"s0 s0 s0 r r", "s0 s0"},
