@@ -150,23 +150,28 @@ Result<std::unique_ptr<RunStore>> History::begin(const RunRow& row, const RunDoc
 }
 
 Status History::expireAbandoned() {
-  std::vector<RunRow> launching;
+  constexpr std::string_view kAbandoned =
+      "phase=? AND NOT EXISTS (SELECT 1 FROM document WHERE document.run=run.run AND nodes<>'')";
+  std::vector<std::string> launching;
   {
-    Statement rows(*state_->database,
-                   fmt::format("SELECT {} FROM run WHERE phase=? AND NOT EXISTS (SELECT 1 FROM document "
-                               "WHERE document.run=run.run AND nodes<>'')",
-                               kColumns));
+    Statement rows(*state_->database, fmt::format("SELECT run FROM run WHERE {}", kAbandoned));
     rows.bind(static_cast<int>(RunPhase::kLaunching));
-    while (rows.step()) launching.push_back(readRow(rows));
+    while (rows.step()) launching.push_back(rows.text(0));
     LOCKSTEP_TRY(rows.status());
   }
-  for (RunRow& row : launching) {
-    const auto lock = lockRunStore(state_->pathOf(row.run));
+  for (const std::string& run : launching) {
+    const auto lock = lockRunStore(state_->pathOf(run));
     if (!lock.ok()) continue;  // its launch is under way
-    row.phase = RunPhase::kExpired;
-    row.error = "its launch was never completed: the program that launched it ended";
-    row.finishedNs = wallNow();
-    const Status updated = update(row);
+    // Asked again under the lock: a launch may have ended between the list and the lock.
+    const Status updated = state_->changed(
+        Statement(*state_->database,
+                  fmt::format("UPDATE run SET phase=?, error=?, finished=? WHERE run=? AND {}", kAbandoned))
+            .bind(static_cast<int>(RunPhase::kExpired))
+            .bind(std::string_view("its launch was never completed: the program that launched it ended"))
+            .bind(wallNow())
+            .bind(std::string_view(run))
+            .bind(static_cast<int>(RunPhase::kLaunching))
+            .run());
     close(*lock);
     LOCKSTEP_TRY(updated);
   }
