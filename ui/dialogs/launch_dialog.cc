@@ -431,7 +431,8 @@ void LaunchDialog::makePreview() {
         auto preview = app::makePreview(request, in.hosts);
         return {std::move(request), std::move(preview)};
       },
-      [this, generation, live](Made made) {
+      // Not held: what is left of this call may be destroyed after the workspace.
+      [this, generation, weak = std::weak_ptr(live)](Made made) {
         if (generation != generation_ || launch_) return;
         if (!made.preview) {
           showError(made.preview.error());
@@ -439,6 +440,7 @@ void LaunchDialog::makePreview() {
         }
         message_->clear();
         request_ = std::move(made.request);
+        const std::shared_ptr<LiveCluster> live = weak.lock();
         cluster_ = live;
         if (live) connect(live.get(), &LiveCluster::nodeChanged, this, &LaunchDialog::nodesChanged, Qt::UniqueConnection);
         preview_ = std::move(*made.preview);
@@ -537,15 +539,14 @@ void LaunchDialog::accept() {
 
 void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveCluster> cluster) {
   acceptButton()->setEnabled(false);
+  QWidgetList held;   // while it lasts
   for (QWidget* field : findChildren<QWidget*>()) {
-    if (field->objectName().startsWith("launch") && field->focusPolicy() != Qt::NoFocus &&
+    if (field->objectName().startsWith("launch") && field->focusPolicy() != Qt::NoFocus && field->isEnabled() &&
         field != rejectButton() && field != acceptButton() && field != tabs_) {
       field->setEnabled(false);
+      held << field;
     }
   }
-  const auto enableAgain = [this] {
-    for (QWidget* field : findChildren<QWidget*>()) field->setEnabled(true);
-  };
   setBusy(true, tr("Starting"));
   job_ = workspace_.jobs().start(tr("Launching"), [this] { reject(); });
   app::LaunchObserver observer;
@@ -554,7 +555,7 @@ void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveClus
     busyText_->setText(text);
     workspace_.jobs().progress(job_, -1, text);
   };
-  observer.onDone = [this, enableAgain](Result<std::string> done) {
+  observer.onDone = [this, held](Result<std::string> done) {
     workspace_.jobs().finish(job_);
     job_ = 0;
     setBusy(false, {});
@@ -566,7 +567,7 @@ void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveClus
       QDialog::accept();
       return;
     }
-    enableAgain();
+    for (QWidget* field : held) field->setEnabled(true);
     message_->showError(done.error());
     // The launch object is in the middle of this call: it goes with the next turn of the loop.
     QTimer::singleShot(0, this, [this] {
