@@ -95,11 +95,14 @@ class StepLoopTest : public QObject {
     const QTemporaryDir folder;
     {
       const Verbose verbose(folder.filePath("said"));
-      (void)play();
+      QVERIFY(play() >= 0);
     }
-    QFile said(folder.filePath("said"));
-    QVERIFY(said.open(QIODevice::ReadOnly));
-    const auto reorders = said.readAll().count(",reorder,");
+    QFile file(folder.filePath("said"));
+    QVERIFY(file.open(QIODevice::ReadOnly));
+    const QByteArray said = file.readAll();
+    const auto reorders = said.count(",reorder,");
+    // On one thread a model may be played without a primitive of oneDNN; silence means nothing else.
+    QVERIFY(threads == 1 || said.contains(",exec,"));
     qInfo("%s: %lld allocations and %lld reorders in %lld steps", QTest::currentDataTag(),
           static_cast<long long>(allocations), static_cast<long long>(reorders),
           static_cast<long long>(kSteps - kWarmUp));
