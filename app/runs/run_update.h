@@ -1,6 +1,6 @@
 // RunUpdate: what has become known of a run since the update before. Recorders hand one out per
-// batch, at most about thirty a second, after it has been written to the history. A final phase
-// comes with the last one, when every record up to the end has been told.
+// batch, at most about thirty a second; it is written to the history soon after, not before. A final
+// phase comes with the last one, when every record up to the end has been told.
 //
 // Series over steps (x = step, from 1): "loss" (mean over the global batch), "accuracy" (training),
 // "samples_per_second", and per rank "rank/<r>/step" (seconds), "rank/<r>/data", "…/forward",
