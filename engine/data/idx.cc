@@ -260,7 +260,10 @@ Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts&
     return dataLoss(files.labels, fmt::format("{} labels for the {} images of {}", labels.dimensions[0],
                                               images.dimensions[0], files.images));
   const Shape held = {images.dimensions[1], images.dimensions[2], 1};
-  if (!sample.empty() && sample != held) {
+  // A model that takes no image takes the pixels in a row.
+  const bool fits = sample.size() == held.size() ? sample == held
+                                                 : sample.empty() || elementCount(sample) == elementCount(held);
+  if (!fits) {
     Error error = invalidArgument("data file {}", files.images);
     error.why = fmt::format("its images are {}; the model takes {}", shapeText(held), shapeText(sample));
     error.next = "give images of that shape, or make it model.input.shape";

@@ -131,6 +131,20 @@ class DatasetTest : public QObject {
     QCOMPARE(errorOf(twice, sampleLabels()).code, Code::kOk);
   }
 
+  // What training takes, and nothing else.
+  void samplesThatFitTheModel() {
+    data::IdxFacts images, labels;
+    images.dimensions = {kSamples, 2, 3};
+    labels.dimensions = {kSamples};
+    const auto code = [&](const Shape& sample) { return data::checkIdx({}, images, labels, sample, 10).code(); };
+    QCOMPARE(code({}), Code::kOk);
+    QCOMPARE(code({2, 3, 1}), Code::kOk);
+    QCOMPARE(code({6}), Code::kOk);
+    QCOMPARE(code({2, 3}), Code::kOk);
+    QCOMPARE(code({3, 2, 1}), Code::kInvalidArgument);
+    QCOMPARE(code({7}), Code::kInvalidArgument);
+  }
+
   void fashionMnist() {
     const std::string root = "/usr/share/datasets/fashion-mnist/";
     if (!std::filesystem::exists(root))
