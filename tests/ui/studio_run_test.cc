@@ -2,6 +2,13 @@
 // grow, the history, an export. Real sshd, real agents, real workers.
 #include "tests/ui/studio_road.h"
 
+#include <algorithm>
+
+#include "app/history/sqlite.h"
+#include "engine/base/clock.h"
+#include "lockstep/run/v1/telemetry.pb.h"
+#include "ui/plots/custom_plot.h"
+
 using namespace lockstep;
 using lockstep::tests::StudioHome;
 using lockstep::tests::StudioRoad;
@@ -55,7 +62,65 @@ class StudioRunTest : public QObject {
     road_->endAgents();   // before their work folders go
   }
 
+  // From the end of a step on its node to the frame that shows it. One host, so one clock.
+  void stepsAreOnTheScreenSoon() {
+    constexpr int kSteps = 3000;
+    road_->open();
+    road_->launch("fashion-mlp.yaml", {{"epochs: 5", fmt::format("epochs: 5\n  max_steps: {}", kSteps).c_str()}},
+                  nullptr, 2);
+    if (QTest::currentTestFailed()) return;
+    auto* plot = road_->page()->lossPlot()->findChild<QCustomPlot*>();
+    QVERIFY(plot);
+    const auto loss = road_->page()->document()->series("loss");
+    std::vector<Nanoseconds> shown(kSteps + 1);   // by step
+    std::size_t seen = 0;
+    const Nanoseconds from = monotonicNow();      // before it the page was not there
+    connect(plot, &QCustomPlot::afterReplot, this, [&] {
+      for (; seen < loss->raw().size(); ++seen) shown[static_cast<std::size_t>(loss->raw().x(seen))] = monotonicNow();
+    });
+    road_->finish(kSteps, 2);
+    if (QTest::currentTestFailed()) return;
+    QVERIFY(tests::wait([&] { return seen == static_cast<std::size_t>(kSteps); }));
+    disconnect(plot, nullptr, this, nullptr);
+
+    std::vector<double> late;                     // milliseconds
+    const auto ends = stepEnds();
+    QCOMPARE(ends.size(), static_cast<std::size_t>(kSteps));
+    for (const auto& [step, end] : ends)
+      if (end >= from) late.push_back(static_cast<double>(shown.at(static_cast<std::size_t>(step)) - end) * 1e-6);
+    QVERIFY(late.size() > kSteps / 2);
+    std::sort(late.begin(), late.end());
+    const double middle = late[late.size() / 2], most = late[late.size() * 95 / 100];
+    qInfo("from a node to the screen: median %.1f ms, 95%% within %.1f ms", middle, most);
+    QVERIFY(late.front() > 0 && middle <= 250);
+  }
+
  private:
+  // The steps of rank 0 and when they ended, as its node's spool has it.
+  std::map<std::int64_t, Nanoseconds> stepEnds() {
+    std::map<std::int64_t, Nanoseconds> ends;
+    QDirIterator files(QString::fromStdString(home_->home().root) + "/local", {"spool.db"}, QDir::Files,
+                       QDirIterator::Subdirectories);
+    while (files.hasNext()) {
+      auto spool = app::Database::open(files.next().toStdString(), 1, "");
+      if (!spool.ok()) continue;
+      app::Statement records(**spool, "SELECT body FROM records ORDER BY seq");
+      while (records.step()) {
+        const auto bytes = records.blob(0);
+        run::v1::Record record;
+        if (!record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) continue;
+        const auto& steps = record.steps();
+        if (!record.has_steps() || steps.rank() != 0) continue;
+        Nanoseconds begin = 0;
+        for (int i = 0; i < steps.begin_ns_size(); ++i) {
+          begin += steps.begin_ns(i);
+          ends[steps.first_step() + i] = begin + steps.duration_ns(i);
+        }
+      }
+    }
+    return ends;
+  }
+
   void trainAndExport(ui::ClusterPage* cluster) {
     road_->launch("fashion-mlp.yaml", {{"epochs: 5", "epochs: 1\n  max_steps: 300"}}, cluster, 3);
     if (!QTest::currentTestFailed()) road_->watchCurvesGrow();
