@@ -228,8 +228,13 @@ class AgentRunTest : public QObject {
     Run run(node, {.run = newRunId(), .maxSteps = kEndless});
     QVERIFY(run.commit().ok());
     QVERIFY(run.underWay());
+    // What came in the first half second has been committed by then.
+    QVERIFY(eventually([&] { return run.records->lastStep(0) >= 3; }));
+    const Nanoseconds seen = monotonicNow();
     const std::int64_t before = run.records->lastStep(0);
-    QVERIFY(eventually([&] { return run.records->lastStep(0) > before; }));
+    QVERIFY(eventually([&] {
+      return monotonicNow() - seen > 500'000'000 && run.records->lastStep(0) > before;
+    }));
     const int supervisor = supervisorOf(run.request.run());
     kill(supervisor, SIGKILL);
     QVERIFY(eventually([&] { return !alive(supervisor); }));

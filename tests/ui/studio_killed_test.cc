@@ -8,6 +8,17 @@ namespace {
 
 constexpr int kRanks = 2, kSteps = 3000, kKilledAfter = 200;
 
+// Whether the history has points of the run's loss.
+bool isKept(const app::Home& home, const QString& run) {
+  const auto history = app::History::open(home.historyFolder());
+  if (!history.ok()) return false;
+  const auto store = (*history)->openRun(run.toStdString());
+  if (!store.ok()) return false;
+  const auto kept = (*store)->series();
+  return std::any_of(kept.begin(), kept.end(),
+                     [](const app::SeriesInfo& info) { return info.name == "loss" && info.points > 0; });
+}
+
 // Launches a run, says its name once it is well under way, and follows it until killed.
 int studioToBeKilled(const QString& home) {
   app::Home own;
@@ -16,6 +27,7 @@ int studioToBeKilled(const QString& home) {
   road.open();
   road.launch("fashion-mlp.yaml", {{"epochs: 5", QString("epochs: 5\n  max_steps: %1").arg(kSteps)}}, nullptr, kRanks);
   if (!road.page() || !tests::wait([&] { return road.page()->document()->lastStep() >= kKilledAfter; })) return 1;
+  if (!tests::wait([&] { return isKept(own, road.run()); })) return 1;
   QTextStream(stdout) << "run " << road.run() << Qt::endl;
   tests::wait([] { return false; }, 120'000);
   return 1;

@@ -92,10 +92,10 @@ class SpecsTest : public QObject {
         "f.yaml:8:7: unknown field 'maxpool2d' in model.layers[1], did you mean 'max_pool2d'?");
     row("layer without kind", "- flatten", "- name: x",
         "f.yaml:9:7: a layer without a kind, expected one of dense, conv2d, max_pool2d, flatten, "
-        "activation, add");
+        "activation, add, embedding, layer_norm, transformer");
     row("layer of two kinds", "max_pool2d: {size: 2}", "max_pool2d: {size: 2}\n      add: {}",
         "f.yaml:9:7: a layer of two kinds, expected one of dense, conv2d, max_pool2d, flatten, "
-        "activation, add");
+        "activation, add, embedding, layer_norm, transformer");
     row("group for list", "[28, 28, 1]", "28",
         "f.yaml:4:18: 'shape' is '28', expected a list: [a, b]");
     row("twice", "batch: 64", "batch: 64\n  batch: 32",
@@ -275,7 +275,7 @@ class SpecsTest : public QObject {
   }
 
   void yamlRoundTrip() {
-    for (const char* name : {"fashion-mlp.yaml", "fashion-cnn.yaml"}) {
+    for (const char* name : {"fashion-mlp.yaml", "fashion-cnn.yaml", "gpt-tiny.yaml"}) {
       const auto loaded =
           loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR "/resources/examples/") + name);
       QVERIFY2(loaded.ok(), loaded.ok() ? "" : loaded.error().text().c_str());

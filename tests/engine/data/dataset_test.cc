@@ -109,6 +109,34 @@ class DatasetTest : public QObject {
   }
 
  private Q_SLOTS:
+  // Every byte is a token, the label the one after it; parts do not share a byte.
+  void textInParts() {
+    const std::string path = file("text", "abcdefghij\xff");
+    const auto first = data::openText({path, 3, 0, 0.7});
+    QVERIFY2(first.ok(), first.ok() ? "" : first.error().text().c_str());
+    QCOMPARE((*first)->size(), std::int64_t{2});  // "abcdefg": two samples and the token after each
+    std::int32_t x[3], label[3];
+    (*first)->read(1, 0, reinterpret_cast<std::byte*>(x));
+    (*first)->read(1, 1, reinterpret_cast<std::byte*>(label));
+    QCOMPARE(std::string({char(x[0]), char(x[1]), char(x[2])}), std::string("def"));
+    QCOMPARE(std::string({char(label[0]), char(label[1]), char(label[2])}), std::string("efg"));
+    const auto rest = data::openText({path, 3, 0.7, 1});
+    QVERIFY(rest.ok());
+    QCOMPARE((*rest)->size(), std::int64_t{1});
+    (*rest)->read(0, 1, reinterpret_cast<std::byte*>(label));
+    QCOMPARE(label[2], std::int32_t{255});
+
+    const auto facts = data::inspectText(path);
+    QVERIFY(facts.ok());
+    QCOMPARE(facts->dimensions, (Shape{11}));
+    QVERIFY(data::checkText({path, 10, 0, 1}, *facts).ok());
+    const Status tooShort = data::checkText({path, 11, 0, 1}, *facts);
+    QVERIFY(!tooShort.ok());
+    QVERIFY(tooShort.error().what.find(path) != std::string::npos);
+    QVERIFY(!data::openText({path, 3, 0.9, 1}).ok());
+    QVERIFY(data::openText({path + ".none", 3, 0, 1}).error().code == Code::kNotFound);
+  }
+
   void plainAndPacked() {
     for (const bool packed : {false, true}) {
       const auto pack = [&](const std::string& text) { return packed ? gzip(text) : text; };
@@ -133,7 +161,7 @@ class DatasetTest : public QObject {
 
   // What training takes, and nothing else.
   void samplesThatFitTheModel() {
-    data::IdxFacts images, labels;
+    data::FileFacts images, labels;
     images.dimensions = {kSamples, 2, 3};
     labels.dimensions = {kSamples};
     const auto code = [&](const Shape& sample) { return data::checkIdx({}, images, labels, sample, 10).code(); };

@@ -130,14 +130,14 @@ class SpecsTest : public QObject {
         "mean same?");
     row(2,
         "model.layers[1] | the layer has no kind; expected dense, conv2d, max_pool2d, flatten, "
-        "activation or add");
+        "activation, add, embedding, layer_norm or transformer");
     row(3, "training.optimizer.kind | kind is \"adm\"; expected sgd or adam; did you mean adam?");
     row(4, "training.optimizer.momentum | adam has no momentum; expected it left out");
     row(5, "training.batch | batch is -1; expected 1 to 16777216");
     row(6, "training.backend | backend onednn has no fp64; expected reference, or precision fp32");
     row(7,
-        "strategy.kind | kind is \"mirored\"; expected mirrored or multi-worker-mirrored; did you "
-        "mean mirrored?");
+        "strategy.kind | kind is \"mirored\"; expected multi-worker-mirrored, mirrored, zero-1, "
+        "zero-2, zero-3 or tensor-parallel; did you mean mirrored?");
     row(8, "data.evaluate.labels | labels is missing; expected the path of an IDX file");
     row(9, "data.train.images_sha256 | not a SHA-256; expected 64 digits of 0-9 and a-f");
     row(10,
