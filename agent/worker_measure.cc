@@ -188,6 +188,7 @@ Status playBody(const plan::Plan& plan, std::string_view program, int rank,
   for (const plan::Step& step : body.steps) names.push_back(planner::signature(body, step));
   const Nanoseconds begin = monotonicNow();
   for (int plays = 0;; ++plays) {
+    events.clear();
     LOCKSTEP_TRY(executor->play(plays, &events));
     const double spent = since(begin);
     if (plays >= 3 || spent > seconds * 0.5)  // the first are warm-up
@@ -376,8 +377,10 @@ class Repeated final : public data::Dataset {
 
 class BenchObserver final : public runtime::TrainerObserver {
  public:
-  BenchObserver(const plan::Body& body, WorkerLink& link, double seconds)
-      : link_(link), end_(static_cast<Nanoseconds>(seconds * 1e9)), sum_(body.steps.size()),
+  // `body` is that of the program played `micros` times a step.
+  BenchObserver(const plan::Body& body, int micros, WorkerLink& link, double seconds)
+      : link_(link), end_(static_cast<Nanoseconds>(seconds * 1e9)),
+        told_(body.steps.size() * static_cast<std::size_t>(micros)), sum_(body.steps.size()),
         count_(body.steps.size()) {
     for (const plan::Step& step : body.steps) names_.push_back(step.name);
     windows_.reserve(1 << 14);
@@ -403,9 +406,11 @@ class BenchObserver final : public runtime::TrainerObserver {
   }
   void onEvents(const std::vector<plan::Event>& events) override {
     for (const plan::Event& event : events) {
-      if (event.planStep < 0) continue;
-      sum_[static_cast<std::size_t>(event.planStep)] += static_cast<double>(event.end - event.begin) * 1e-6;
-      count_[static_cast<std::size_t>(event.planStep)] += 1;
+      // An update after the micro-batches is not told apart.
+      if (event.planStep < 0 || static_cast<std::size_t>(event.planStep) >= told_) continue;
+      const auto at = static_cast<std::size_t>(event.planStep) % sum_.size();
+      sum_[at] += static_cast<double>(event.end - event.begin) * 1e-6;
+      count_[at] += 1;
     }
   }
   void onEpoch(const runtime::EpochRecord&) override {}
@@ -427,6 +432,7 @@ class BenchObserver final : public runtime::TrainerObserver {
  private:
   WorkerLink& link_;
   Nanoseconds end_, start_ = 0, windowBegin_ = 0;
+  std::size_t told_;  // plan steps whose times are told
   std::int64_t samples_ = 0;
   std::vector<double> windows_;
   std::vector<std::string> names_;
@@ -454,7 +460,7 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.shuffle = !training.no_shuffle();
   options.schedule.peak = training.optimizer().learning_rate();
   options.eventsEvery = 8;
-  BenchObserver observer(*body, link, start.seconds());
+  BenchObserver observer(*body, plan.microBatches, link, start.seconds());
   LOCKSTEP_TRY(runtime::train(plan, start.rank(), options, repeated, evaluation, *backend, groups.groups(),
                               link.stopAsked(), observer)
                    .status());

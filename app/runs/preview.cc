@@ -91,7 +91,8 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   const auto& training = request.spec->training();
   const DType compute = training.precision() == "fp64" ? DType::kF64 : DType::kF32;
   planner::PlanRequest plan;
-  LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch(), compute));
+  plan.microBatches = std::max(1, request.spec->strategy().micro_batches());
+  LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch() / plan.microBatches, compute));
   LOCKSTEP_ASSIGN(plan.evaluate, models::build(model, training.evaluate_batch(), compute));
   plan.training = trainOptions(training);
   plan.strategy = request.spec->strategy().kind();
@@ -118,7 +119,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     row.node = device.node;
     row.device = fmt::format("{} {}", device.kind, device.index);
     row.threads = device.threads;
-    row.samples = out.plan.batchCuts[share + 1] - out.plan.batchCuts[share];
+    row.samples = (out.plan.batchCuts[share + 1] - out.plan.batchCuts[share]) * out.plan.microBatches;
     row.parameterBytes = memory.parameters;
     row.optimizerBytes = memory.optimizer;
     row.gradientBytes = memory.gradients;

@@ -392,6 +392,7 @@ const std::vector<FieldFacts>& facts() {
       {"CheckpointSpec.keep", {}, "Checkpoints kept; 0: 2"},
       {"StrategySpec.kind", {strategies.begin(), strategies.end()}, "How the work is distributed"},
       {"StrategySpec.bucket_bytes", {}, "Bytes of gradients sent together; 0: chosen"},
+      {"StrategySpec.micro_batches", {}, "Parts of the batch that are added up before an update; 0: 1"},
       {"StrategySpec.tensor", {}, "Ranks that share each layer; 0: all with tensor-parallel, else 1"},
   };
   return kFacts;

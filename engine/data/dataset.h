@@ -82,7 +82,7 @@ struct BatchPosition {
 std::int64_t stepsPerEpoch(std::int64_t size, std::int64_t globalBatch);
 BatchPosition batchPosition(std::int64_t size, std::int64_t globalBatch, std::int64_t step);
 
-// One rank's share of one step, filled ahead of time.
+// One rank's share of one step, of all its micro-batches, filled ahead of time.
 struct Batch {
   std::int64_t step = 0;
   BatchPosition position;
@@ -91,7 +91,8 @@ struct Batch {
 };
 
 // Prefetches a rank's batches on a thread of its own, `depth` ahead. The share is samples
-// [begin, end) of each global slice; those past the slice's count are padding: sample 0, weight 0.
+// [begin, end) of each micro-batch of a global slice, one micro-batch after another; those past the
+// slice's count are padding: sample 0, weight 0.
 class Loader {
  public:
   struct Options {
@@ -102,6 +103,7 @@ class Loader {
     std::int64_t firstStep = 0;
     std::int64_t lastStep = 0;   // exclusive
     int depth = 3;
+    std::int64_t microBatches = 1;   // equal parts of the global batch
   };
   Loader(const Dataset& dataset, const Options& options);
   ~Loader();  // ends the thread

@@ -14,7 +14,7 @@ namespace lockstep::data {
 // i ≥ filled.
 struct Loader::State {
   State(const Dataset& data, const Options& chosen) : dataset(data), options(chosen) {
-    const std::int64_t share = options.end - options.begin;
+    const std::int64_t share = (options.end - options.begin) * options.microBatches;
     ring.resize(static_cast<std::size_t>(options.depth) + 1);
     for (Batch& batch : ring) {
       for (const Field& field : dataset.fields())
@@ -37,11 +37,13 @@ struct Loader::State {
       order = epochOrder(dataset.size(), options.seed, epoch, options.shuffle);
     }
     const auto& fields = dataset.fields();
-    for (std::int64_t i = options.begin; i < options.end; ++i) {
+    const std::int64_t micro = options.globalBatch / options.microBatches;
+    const std::int64_t share = options.end - options.begin;
+    for (std::int64_t place = 0; place < share * options.microBatches; ++place) {
+      const std::int64_t i = place / share * micro + options.begin + place % share;
       const bool real = i < batch.position.count;
       const std::int64_t sample =
           real ? order[static_cast<std::size_t>(batch.position.first + i)] : 0;
-      const std::int64_t place = i - options.begin;
       for (std::size_t f = 0; f < fields.size(); ++f)
         dataset.read(sample, f, batch.fields[f].data() + place * fields[f].bytes());
       batch.weights[static_cast<std::size_t>(place)] = real ? 1.0f : 0.0f;
@@ -82,7 +84,9 @@ struct Loader::State {
 
 Loader::Loader(const Dataset& dataset, const Options& options) {
   LOCKSTEP_CHECK(dataset.size() > 0 && options.globalBatch > 0 && options.begin >= 0 &&
-                     options.begin <= options.end && options.end <= options.globalBatch &&
+                     options.begin <= options.end && options.microBatches >= 1 &&
+                     options.globalBatch % options.microBatches == 0 &&
+                     options.end <= options.globalBatch / options.microBatches &&
                      options.firstStep >= 0 && options.depth >= 1,
                  "samples [{}, {}) of batches of {}", options.begin, options.end,
                  options.globalBatch);

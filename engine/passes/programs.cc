@@ -204,6 +204,64 @@ Result<ValueId> clipped(Builder& build, const std::vector<Group>& groups,
   return build.add(Op::kClipNorm, "clip", {norm, total}, {{"limit", limit}});
 }
 
+// From whole packs of gradients (and of the metrics) to the states of after the step.
+Status emitUpdates(Builder& build, const std::vector<Group>& groups,
+                   const std::vector<ValueId>& parameters, const std::vector<ValueId>& packs,
+                   const Optimizer& optimizer, const Grouping& grouping) {
+  build.phase = Phase::kOptimizer;
+  const std::size_t metricsPack = grouping.metricsInGroup ? 0 : groups.size();
+  const std::int64_t tail = grouping.metricsInGroup ? groups[0].count : 0;
+  LOCKSTEP_ASSIGN(const ValueId reduced, build.slice("metrics", packs[metricsPack], tail, {4}));
+  LOCKSTEP_ASSIGN(const ValueId norm,
+                  build.slice("metrics.weight", packs[metricsPack], tail + 1, {1}));
+  LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
+  LOCKSTEP_ASSIGN(const ValueId updates, build.input("t"));
+  std::vector<ValueId> gradients = packs;
+  if (metricsPack < groups.size()) {
+    LOCKSTEP_ASSIGN(gradients[metricsPack],
+                    build.slice(indexed("grads", metricsPack) + ".gradients", packs[metricsPack], 0,
+                                {groups[metricsPack].count}));
+  }
+  ValueId divisor = norm;
+  if (optimizer.clipNorm > 0) {
+    LOCKSTEP_ASSIGN(divisor, clipped(build, groups, gradients, grouping, norm, optimizer.clipNorm));
+  }
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    Optimizer mine = optimizer;
+    if (groups[k].kind.starts_with("spared")) mine.weightDecay = 0;
+    LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], gradients[k], divisor,
+                            rate, updates));
+  }
+  return build.add(Op::kResult, "metrics.result", {reduced}, {{"name", std::string("metrics")}})
+      .status();
+}
+
+// What follows the last micro-batch: the update, from what has been added up, and zeros in its place.
+Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const StepProgram& step,
+                                const Optimizer& optimizer, const Grouping& grouping) {
+  ir::Graph graph(model);
+  Builder build{graph, dtype, Phase::kOptimizer};
+  std::vector<ValueId> parameters, packs;
+  for (std::size_t k = 0; k < step.groups.size(); ++k) {
+    LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed("params", k), step.groups[k].count));
+    parameters.push_back(state);
+  }
+  for (std::size_t k = 0; k < step.sums.size(); ++k) {
+    const auto& [name, count] = step.sums[k];
+    LOCKSTEP_ASSIGN(const ValueId sums, build.state(name, count));
+    LOCKSTEP_ASSIGN(const ValueId pack,
+                    build.add(Op::kScale, k < step.groups.size() ? indexed("grads", k) : "sums.whole",
+                              {sums}, {{"factor", 1.0}}));
+    packs.push_back(pack);
+  }
+  LOCKSTEP_TRY(emitUpdates(build, step.groups, parameters, packs, optimizer, grouping));
+  for (const auto& [name, count] : step.sums) {
+    LOCKSTEP_ASSIGN(const ValueId zeros, build.fill(name + ".zero", {count}, 0.0));
+    LOCKSTEP_TRY(build.store(name, zeros));
+  }
+  return graph;
+}
+
 Result<ValueId> initialValue(Builder& build, const ir::Parameter& parameter, std::uint64_t seed) {
   const std::string& kind = parameter.initializer;
   const auto fanIn = static_cast<double>(std::max<std::int64_t>(parameter.fanIn, 1));
@@ -354,32 +412,22 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   LOCKSTEP_ASSIGN(
       const std::vector<ValueId> states,
       copyWithGroups(train, dtype, program.groups, rewrite, packComplete));
-  build.phase = Phase::kOptimizer;
-  const std::int64_t tail = grouping.metricsInGroup ? program.groups[0].count : 0;
-  LOCKSTEP_ASSIGN(const ValueId reduced, build.slice("metrics", packs[metricsPack], tail, {4}));
-  LOCKSTEP_ASSIGN(const ValueId norm,
-                  build.slice("metrics.weight", packs[metricsPack], tail + 1, {1}));
-  LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
-  LOCKSTEP_ASSIGN(const ValueId updates, build.input("t"));
-  std::vector<ValueId> slices = packs;
-  if (metricsPack < groups) {
-    LOCKSTEP_ASSIGN(slices[metricsPack],
-                    build.slice(indexed("grads", metricsPack) + ".gradients", packs[metricsPack], 0,
-                                {program.groups[metricsPack].count}));
+  if (!grouping.accumulate) {
+    LOCKSTEP_TRY(emitUpdates(build, program.groups, states, packs, options.optimizer, grouping));
+    program.graph = rewrite.take();
+    return program;
   }
-  ValueId divisor = norm;
-  if (optimizer.clipNorm > 0) {
-    LOCKSTEP_ASSIGN(divisor, clipped(build, program.groups, slices, grouping, norm, optimizer.clipNorm));
+  for (std::size_t k = 0; k < packs.size(); ++k) {
+    const std::string name = k < groups ? indexed("sums", k) : "sums.metrics";
+    const std::int64_t count = build.graph.value(packs[k]).type.count();
+    program.sums.emplace_back(name, count);
+    LOCKSTEP_ASSIGN(const ValueId before, build.state(name, count));
+    LOCKSTEP_ASSIGN(const ValueId after, build.add(Op::kAdd, name + ".add", {before, packs[k]}, {}));
+    LOCKSTEP_TRY(build.store(name, after));
   }
-  for (std::size_t k = 0; k < groups; ++k) {
-    Optimizer mine = optimizer;
-    if (program.groups[k].kind.starts_with("spared")) mine.weightDecay = 0;
-    LOCKSTEP_TRY(emitUpdate(build, mine, k, program.groups[k].count, states[k], slices[k], divisor,
-                            rate, updates));
-  }
-  LOCKSTEP_TRY(build.add(Op::kResult, "metrics.result", {reduced},
-                         {{"name", std::string("metrics")}}).status());
   program.graph = rewrite.take();
+  LOCKSTEP_ASSIGN(program.update,
+                  updateProgram(train.name(), dtype, program, options.optimizer, grouping));
   return program;
 }
 
@@ -398,8 +446,9 @@ Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const std::vector<G
   return rewrite.take();
 }
 
-Result<ir::Graph> initProgram(const ir::Graph& init, const std::vector<Group>& groups,
+Result<ir::Graph> initProgram(const ir::Graph& init, const StepProgram& step,
                               const TrainOptions& options) {
+  const std::vector<Group>& groups = step.groups;
   const Sinks sinks = sinksOf(init);
   LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(options.optimizer));
   Rewrite rewrite(init);
@@ -426,6 +475,10 @@ Result<ir::Graph> initProgram(const ir::Graph& init, const std::vector<Group>& g
                       build.fill(indexed(prefix, k), {groups[k].count}, 0.0));
       LOCKSTEP_TRY(build.store(indexed(prefix, k), zeros));
     }
+  }
+  for (const auto& [name, count] : step.sums) {
+    LOCKSTEP_ASSIGN(const ValueId zeros, build.fill(name + ".zero", {count}, 0.0));
+    LOCKSTEP_TRY(build.store(name, zeros));
   }
   return rewrite.take();
 }

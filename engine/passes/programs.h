@@ -5,10 +5,11 @@
 // number of ranks asked to stop.
 #pragma once
 
-#include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -38,19 +39,25 @@ struct Grouping {
   // The metrics travel as the tail of the first gradient group, so that they cost no collective of
   // their own; not where gradients are reduced in parts.
   bool metricsInGroup = true;
+  // The gradients of several micro-batches are added up before an update.
+  bool accumulate = false;
   // Axes whose ranks compute the same sums: the wish to stop of each of them counts; and the
   // parameters that are divided along them.
   std::vector<std::string> agree;
   std::set<std::string, std::less<>> divided;
 };
+// State "sums.K" holds what has been added up of group K, "sums.metrics" of the metrics where they have
+// a group of their own.
 struct StepProgram {
-  ir::Graph graph;             // inputs of the model, "lr", "t", "stop"
-  std::vector<Group> groups;   // in the order their gradients are filled
+  ir::Graph graph;                  // inputs of the model, "stop"; "lr", "t" where it updates
+  std::optional<ir::Graph> update;  // inputs "lr", "t"; where gradients are added up
+  std::vector<Group> groups;        // in the order their gradients are filled
+  std::vector<std::pair<std::string, std::int64_t>> sums;  // states and their elements
 };
 Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& options,
                                 const Grouping& grouping);
 Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const std::vector<Group>& groups);
-Result<ir::Graph> initProgram(const ir::Graph& init, const std::vector<Group>& groups,
+Result<ir::Graph> initProgram(const ir::Graph& init, const StepProgram& step,
                               const TrainOptions& options);
 
 }  // namespace lockstep::passes

@@ -254,6 +254,10 @@ class Parser {
     plan.mesh = cluster::Mesh(std::move(axes));
     LOCKSTEP_TRY(expectWord("batch"));
     LOCKSTEP_ASSIGN(plan.globalBatch, integer(0, kMaxBytes, "the global batch"));
+    if (acceptWord("micro-batches")) {
+      LOCKSTEP_ASSIGN(const std::int64_t count, integer(1, 1 << 20, "a number of micro-batches"));
+      plan.microBatches = static_cast<int>(count);
+    }
     LOCKSTEP_TRY(expectWord("cuts"));
     LOCKSTEP_ASSIGN(plan.batchCuts, list<std::int64_t>(0, kMaxBytes, "a cut-point"));
     LOCKSTEP_TRY(expectWord("evaluate"));

@@ -9,6 +9,14 @@ const Program* Plan::find(std::string_view program) const {
   return nullptr;
 }
 
+std::vector<Play> Plan::plays() const {
+  std::vector<Play> plays;
+  for (int micro = 0; micro < microBatches; ++micro) plays.push_back({find("step"), micro});
+  if (microBatches > 1) plays.push_back({find("update"), 0});
+  std::erase_if(plays, [](const Play& play) { return play.program == nullptr; });
+  return plays;
+}
+
 std::int64_t Plan::groupCount(const StateSlot& slot) const {
   return slot.type.count() * mesh.axisSize(slot.axis);
 }
@@ -30,6 +38,7 @@ std::int64_t Plan::logicalStateBytes() const {
 bool Plan::operator==(const Plan& other) const {
   return name == other.name && strategy == other.strategy && mesh.text() == other.mesh.text() &&
          precision == other.precision && globalBatch == other.globalBatch &&
+         microBatches == other.microBatches &&
          batchCuts == other.batchCuts && evaluateCuts == other.evaluateCuts &&
          state == other.state && stateBytes == other.stateBytes && programs == other.programs;
 }

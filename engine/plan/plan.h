@@ -2,7 +2,8 @@
 // studio makes and simulates it, every worker binds and plays the same one, and its text is what
 // travels (plan_hash is the SHA-256 of that text).
 //
-// A run is several programs over the same named state: "init", "step", "evaluate". A program has
+// A run is several programs over the same named state: "init", "step", "update" where there are
+// micro-batches, "evaluate". A program has
 // one body per role; ranks whose bodies would be equal share one.
 #pragma once
 
@@ -76,15 +77,21 @@ struct Body {
 };
 
 struct Program {
-  std::string name;                 // "init", "step", "evaluate"
+  std::string name;                 // "init", "step", "update", "evaluate"
   std::vector<Body> bodies;
   std::vector<int> bodyOfRank;      // world size entries
   bool operator==(const Program&) const = default;
 };
 
+// One program of a step, and the micro-batch it works on.
+struct Play {
+  const Program* program = nullptr;
+  int micro = 0;
+};
+
 struct StateSlot {
-  // A flat group, "KIND.K": "params.0" holds model parameters, any other kind is optimizer state,
-  // "adam.m.0". Members have the parameters' names in all of them, unique within a kind.
+  // A flat group, "KIND.K": "params.0" holds model parameters, "sums.0" gradients of the step so far,
+  // any other kind is optimizer state, "adam.m.0". Members have the parameters' names in all of them, unique within a kind.
   std::string name;
   ir::TensorType type;              // local
   std::int64_t offset = 0;          // in the state arena
@@ -112,8 +119,11 @@ struct Plan {
   cluster::Mesh mesh;
   std::string precision = "fp32";   // "fp32", "fp64"
   std::int64_t globalBatch = 0;
-  // Cut-points of the global batch over the data axis: rank at coordinate c takes samples
-  // [cuts[c], cuts[c+1]) of each step's slice.
+  // A step's batch is so many equal micro-batches, one after another. With more than one, program
+  // "step" adds up the gradients of one, and program "update" follows them.
+  int microBatches = 1;
+  // Cut-points of a micro-batch over the data axis: rank at coordinate c takes samples
+  // [cuts[c], cuts[c+1]) of it.
   std::vector<std::int64_t> batchCuts;
   std::vector<std::int64_t> evaluateCuts;  // the same for program "evaluate"
   std::vector<StateSlot> state;
@@ -121,6 +131,7 @@ struct Plan {
   std::vector<Program> programs;
 
   const Program* find(std::string_view program) const;
+  std::vector<Play> plays() const;  // of one training step, in order
   std::int64_t groupCount(const StateSlot& slot) const;  // elements of the whole group
   std::int64_t memberCount(const StateSlot::Member& member) const;  // elements of it in the group
   std::int64_t logicalStateBytes() const;  // of all whole tensors, as a checkpoint holds them
@@ -147,7 +158,8 @@ std::string_view eventKindName(EventKind kind);  // "compute", "waiting", "trans
 struct Event {
   std::int32_t rank = 0;
   std::int64_t step = 0;             // training step
-  StepId planStep = -1;              // index in the body's steps; -1 for data
+  StepId planStep = -1;              // among the steps of the rank's plays, one play after another;
+                                     // -1 for data
   EventKind kind = EventKind::kCompute;
   ir::Phase phase = ir::Phase::kForward;
   std::int64_t begin = 0, end = 0;   // ns: the node's monotonic clock, or virtual time

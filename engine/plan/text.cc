@@ -1,7 +1,7 @@
 // The text of a Plan. Grammar (white space separates, its kind and amount do not matter):
 //
 //   plan NAME version 1  strategy NAME  precision NAME  mesh AXIS SIZE, …
-//   batch N cuts [N …]  evaluate cuts [N …]
+//   batch N [micro-batches N] cuts [N …]  evaluate cuts [N …]
 //   state N bytes { NAME TYPE at N [along AXIS] { NAME [SHAPE] from N [along AXIS dim N]  … } … }
 //   program NAME { body NAME ranks RANGE, … { arena N bytes  BUFFER…  STEP…  RESULT… } … }
 //   BUFFER: buffer %I NAME TYPE (state|input|temp) at N
@@ -153,7 +153,9 @@ std::string write(const Plan& plan, bool withSeconds) {
     put(out, "{} {} {}", first ? "" : ",", quoted(axis.name), axis.size);
     first = false;
   }
-  put(out, "\nbatch {} cuts {}\n", plan.globalBatch, listText(plan.batchCuts));
+  put(out, "\nbatch {}", plan.globalBatch);
+  if (plan.microBatches != 1) put(out, " micro-batches {}", plan.microBatches);
+  put(out, " cuts {}\n", listText(plan.batchCuts));
   put(out, "evaluate cuts {}\n", listText(plan.evaluateCuts));
   put(out, "state {} bytes {{\n", plan.stateBytes);
   for (const StateSlot& slot : plan.state) {

@@ -434,8 +434,12 @@ Status verify(const Plan& plan) {
   const int shares = plan.mesh.axisSize("data");
   LOCKSTEP_TRY(verifyCuts(plan.batchCuts, shares, "batch"));
   LOCKSTEP_TRY(verifyCuts(plan.evaluateCuts, shares, "evaluation batch"));
-  if (!plan.batchCuts.empty() && plan.batchCuts.back() != plan.globalBatch) {
-    return broken("the cut-points of the batch do not end at the batch");
+  if (!plan.batchCuts.empty() &&
+      plan.batchCuts.back() * plan.microBatches != plan.globalBatch) {
+    return broken("the cut-points of the micro-batches do not end at the batch");
+  }
+  if (plan.microBatches < 1 || (plan.microBatches > 1 && plan.find("update") == nullptr)) {
+    return broken("a plan with micro-batches needs a program update");
   }
   std::set<std::string> names;
   for (const Program& program : plan.programs) {

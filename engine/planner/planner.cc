@@ -117,10 +117,11 @@ Status checkTensor(const std::vector<ir::Parameter>& parameters, int ranks) {
                         "put all ranks on axis data");
 }
 
-std::vector<plan::StateSlot> stateOf(const std::vector<passes::Group>& groups,
+std::vector<plan::StateSlot> stateOf(const passes::StepProgram& step,
                                      const passes::Sources& splits,
                                      const std::vector<std::string>& optimizer, DType dtype,
                                      const Strategy& strategy, int ranks, std::int64_t& bytes) {
+  const std::vector<passes::Group>& groups = step.groups;
   std::vector<plan::StateSlot> slots;
   std::vector<std::string> kinds{"params"};
   kinds.insert(kinds.end(), optimizer.begin(), optimizer.end());
@@ -147,6 +148,18 @@ std::vector<plan::StateSlot> stateOf(const std::vector<passes::Group>& groups,
       slots.push_back(std::move(slot));
     }
   }
+  // Sums of micro-batches: each rank's own, or its part of all ranks'. They have no members: between
+  // steps they are zero, and no checkpoint holds them.
+  for (std::size_t k = 0; k < step.sums.size(); ++k) {
+    plan::StateSlot slot;
+    slot.name = step.sums[k].first;
+    const bool split = ranks > 1 && strategy.splitGradients && k < groups.size();
+    if (split) slot.axis = kDataAxis;
+    slot.type = {dtype, {split ? step.sums[k].second / ranks : step.sums[k].second}};
+    slot.offset = bytes;
+    bytes += (slot.type.bytes() + 63) / 64 * 64;
+    slots.push_back(std::move(slot));
+  }
   return slots;
 }
 
@@ -169,7 +182,8 @@ class Maker {
     plan_.strategy = request_.strategy;
     plan_.mesh = cluster_.mesh;
     plan_.precision = dtype == DType::kF64 ? "fp64" : "fp32";
-    plan_.globalBatch = request_.step.batch;
+    plan_.globalBatch = request_.step.batch * request_.microBatches;
+    plan_.microBatches = request_.microBatches;
     plan_.batchCuts = passes::evenCuts(request_.step.batch, ranks_);
     plan_.evaluateCuts = passes::evenCuts(request_.evaluate.batch, ranks_);
 
@@ -182,6 +196,7 @@ class Maker {
       grouping.parts = ranks_;
       grouping.metricsInGroup = false;
     }
+    grouping.accumulate = request_.microBatches > 1;
     if (modelRanks_ > 1) grouping.agree.emplace_back(kModelAxis);
     for (const ir::Parameter& parameter : request_.step.parameters) {
       if (modelRanks_ > 1 && parameter.splitDim >= 0) grouping.divided.insert(parameter.name);
@@ -194,17 +209,19 @@ class Maker {
     LOCKSTEP_ASSIGN(evaluate, passes::evaluateProgram(evaluate, step.groups));
     LOCKSTEP_ASSIGN(ir::Graph init,
                     divided(passes::initGraph(request_.step, request_.training.seed)));
-    LOCKSTEP_ASSIGN(init, passes::initProgram(init, step.groups, request_.training));
+    LOCKSTEP_ASSIGN(init, passes::initProgram(init, step, request_.training));
     LOCKSTEP_ASSIGN(const std::vector<std::string> optimizer,
                     passes::optimizerStates(request_.training.optimizer));
-    plan_.state = stateOf(step.groups, splits_, optimizer, dtype, strategy, ranks_,
-                          plan_.stateBytes);
+    plan_.state = stateOf(step, splits_, optimizer, dtype, strategy, ranks_, plan_.stateBytes);
 
     LOCKSTEP_TRY(addProgram("init", init, states()));
+    // What is added up is a part of the sum already, or will be one when it is used.
+    const bool inParts = !grouping.accumulate || strategy.splitGradients;
     LOCKSTEP_TRY(addProgram("step", step.graph,
-                            sources(request_.step.graph, plan_.batchCuts)));
+                            sources(request_.step.graph, plan_.batchCuts, inParts)));
+    if (step.update) LOCKSTEP_TRY(addProgram("update", *step.update, states()));
     LOCKSTEP_TRY(addProgram("evaluate", evaluate,
-                            sources(request_.evaluate.graph, plan_.evaluateCuts)));
+                            sources(request_.evaluate.graph, plan_.evaluateCuts, false)));
     return std::move(plan_);
   }
 
@@ -214,12 +231,19 @@ class Maker {
   passes::Sources states() const {
     passes::Sources sources;
     for (const plan::StateSlot& slot : plan_.state) {
-      if (slot.axis.empty()) continue;
+      const bool isSum = slot.name.starts_with("sums.");
+      if (slot.axis.empty() && !isSum) continue;
+      if (slot.axis.empty()) {
+        sources[slot.name] = sources[slot.name + ".zero"] = {Kind::kPartialSum, 0, {}};
+        continue;
+      }
       const ir::AxisPlacement parts{Kind::kSplit, 0,
                                     passes::evenCuts(plan_.groupCount(slot), ranks_)};
       sources[slot.name] = parts;
       // Gradients are reduced in parts where optimizer state lies in parts.
-      if (!slot.name.starts_with("params.")) {
+      if (isSum) {
+        sources[slot.name + ".zero"] = parts;
+      } else if (!slot.name.starts_with("params.")) {
         sources["grads" + slot.name.substr(slot.name.rfind('.'))] = parts;
       }
     }
@@ -227,8 +251,12 @@ class Maker {
   }
   // The model's inputs are divided along the batch; each rank has its own wish to stop, and the sum
   // counts them.
-  passes::Sources sources(const ir::Graph& model, const std::vector<std::int64_t>& cuts) const {
+  passes::Sources sources(const ir::Graph& model, const std::vector<std::int64_t>& cuts,
+                          bool gradientsInParts) const {
     passes::Sources sources = states();
+    if (!gradientsInParts) {
+      std::erase_if(sources, [](const auto& one) { return one.first.starts_with("grads."); });
+    }
     for (const ir::Node& node : model.nodes()) {
       if (node.op == ir::Op::kInput) sources[node.name] = {Kind::kSplit, 0, cuts};
     }

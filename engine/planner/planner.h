@@ -28,13 +28,14 @@ struct CostModel {
 std::string signature(const plan::Body& body, const plan::Step& step);
 
 struct PlanRequest {
-  ir::ModelGraph step;               // of the global batch
+  ir::ModelGraph step;               // of the global batch, or of one of its micro-batches
+  int microBatches = 1;              // so many of them are added up before an update
   ir::ModelGraph evaluate;           // of the global evaluation batch; same parameters
   passes::TrainOptions training;
   std::string strategy;              // a name of strategies()
   std::int64_t bucketBytes = 0;      // 0: chosen by the cost model
 };
-// Programs "init", "step", "evaluate". Errors: kInvalidArgument saying which number to change.
+// Programs "init", "step", "update" where there are micro-batches, "evaluate". Errors: kInvalidArgument saying which number to change.
 Result<plan::Plan> makePlan(const PlanRequest& request, const cluster::Cluster& cluster,
                             const CostModel& cost);
 // Writes Step::seconds of every body from the cost model. A collective costs what was measured for

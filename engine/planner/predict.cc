@@ -103,10 +103,11 @@ void predict(plan::Plan& plan, const cluster::Cluster& cluster, const CostModel&
 RankMemory memory(const plan::Plan& plan, int rank) {
   RankMemory result;
   for (const plan::StateSlot& slot : plan.state) {
-    (slot.name.starts_with("params.") ? result.parameters : result.optimizer) +=
-        slot.type.bytes();
+    (slot.name.starts_with("params.") ? result.parameters
+     : slot.name.starts_with("sums.") ? result.gradients
+                                      : result.optimizer) += slot.type.bytes();
   }
-  for (const char* name : {"step", "evaluate"}) {
+  for (const char* name : {"step", "update", "evaluate"}) {
     const plan::Program* program = plan.find(name);
     if (program == nullptr || rank < 0 ||
         static_cast<std::size_t>(rank) >= program->bodyOfRank.size()) {

@@ -20,25 +20,23 @@ std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 class Simulator {
  public:
-  Simulator(const plan::Plan& plan, const plan::Program& program, const cluster::Cluster& cluster,
-            const CostModel& cost, const SimulateOptions& options)
-      : plan_(plan), program_(program), cost_(cost), options_(options) {
-    for (const plan::Body& body : program.bodies) {
-      auto& seconds = seconds_.emplace_back();
-      for (const plan::Step& step : body.steps) {
-        seconds.push_back(step.seconds > 0 ? step.seconds
-                                           : priceOf(plan, body, step, cluster, cost));
-      }
-    }
+  Simulator(const plan::Plan& plan, const std::vector<plan::Play>& plays,
+            const cluster::Cluster& cluster, const CostModel& cost, const SimulateOptions& options)
+      : plan_(plan), cost_(cost), options_(options) {
     std::map<std::string, std::size_t> hosts;
     for (const cluster::Host& host : cluster.hosts) {
       hosts.emplace(host.name, hosts_.size());
       hosts_.push_back({static_cast<double>(std::max(host.cores, 1))});
     }
-    ranks_.resize(program.bodyOfRank.size());
+    ranks_.resize(static_cast<std::size_t>(plan.mesh.size()));
+    std::map<std::vector<int>, std::size_t> scripts;  // by the bodies of the plays
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       Rank& rank = ranks_[r];
-      rank.body = static_cast<std::size_t>(program.bodyOfRank[r]);
+      std::vector<int> bodies;
+      for (const plan::Play& play : plays) bodies.push_back(play.program->bodyOfRank[r]);
+      const auto [known, isFirst] = scripts.emplace(bodies, scripts_.size());
+      if (isFirst) scripts_.push_back(scriptOf(plays, bodies, cluster));
+      rank.script = known->second;
       std::string host = fmt::format("rank {}", r);  // unknown: a host of its own
       if (r < cluster.devices.size()) {
         host = cluster.devices[r].host.empty() ? cluster.devices[r].node : cluster.devices[r].host;
@@ -68,11 +66,30 @@ class Simulator {
   }
 
  private:
+  // What a rank plays in a step, all plays one after another.
+  struct Script {
+    std::vector<const plan::Step*> steps;
+    std::vector<double> seconds;
+  };
+  Script scriptOf(const std::vector<plan::Play>& plays, const std::vector<int>& bodies,
+                  const cluster::Cluster& cluster) const {
+    Script script;
+    for (std::size_t p = 0; p < plays.size(); ++p) {
+      const plan::Body& body = plays[p].program->bodies[static_cast<std::size_t>(bodies[p])];
+      for (const plan::Step& step : body.steps) {
+        script.steps.push_back(&step);
+        script.seconds.push_back(step.seconds > 0 ? step.seconds
+                                                  : priceOf(plan_, body, step, cluster, cost_));
+      }
+    }
+    return script;
+  }
+
   struct Rank {
-    std::size_t body = 0, host = 0;
+    std::size_t script = 0, host = 0;
     int threads = 1;
     double slowdown = 1;
-    int at = -1;             // step of the body; -1: data
+    int at = -1;             // step of the script; -1: data
     int played = 0;          // training steps done
     double since = 0;        // when what it does now began
     std::vector<Event> events;
@@ -146,16 +163,16 @@ class Simulator {
 
   void next(std::size_t r) {
     Rank& rank = ranks_[r];
-    const auto& steps = program_.bodies[rank.body].steps;
+    const auto& steps = scripts_[rank.script].steps;
     ++rank.at;
     if (static_cast<std::size_t>(rank.at) == steps.size()) {
       rank.ends.push_back(now_);
       if (++rank.played < options_.steps) beginStep(r);
       return;
     }
-    const plan::Step& step = steps[static_cast<std::size_t>(rank.at)];
+    const plan::Step& step = *steps[static_cast<std::size_t>(rank.at)];
     if (step.kind == plan::StepKind::kCompute) {
-      work(r, seconds_[rank.body][static_cast<std::size_t>(rank.at)]);
+      work(r, scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)]);
     } else {
       arrive(r, step);
     }
@@ -172,8 +189,8 @@ class Simulator {
     if (meeting.ranks.size() < meeting.expected) return;
     meeting.started = now_;
     const Rank& rank = ranks_[r];
-    agenda_.push({now_ + seconds_[rank.body][static_cast<std::size_t>(rank.at)], order_++, true,
-                  entry->second, 0});
+    agenda_.push({now_ + scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)],
+                  order_++, true, entry->second, 0});
   }
 
   void finishCollective(std::size_t index) {
@@ -199,8 +216,7 @@ class Simulator {
     event.kind = kind;
     event.phase = ir::Phase::kData;
     if (rank.at >= 0) {
-      const plan::Step& step =
-          program_.bodies[rank.body].steps[static_cast<std::size_t>(rank.at)];
+      const plan::Step& step = *scripts_[rank.script].steps[static_cast<std::size_t>(rank.at)];
       event.phase = step.phase;
       if (kind == EventKind::kTransfer) event.bytes = step.bytes;
     }
@@ -239,10 +255,9 @@ class Simulator {
   }
 
   const plan::Plan& plan_;
-  const plan::Program& program_;
   const CostModel& cost_;
   const SimulateOptions& options_;
-  std::vector<std::vector<double>> seconds_;  // by body and step
+  std::vector<Script> scripts_;
   std::vector<Rank> ranks_;
   std::vector<Host> hosts_;
   std::vector<Meeting> meetings_;
@@ -256,9 +271,12 @@ class Simulator {
 
 Simulation simulate(const plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost,
                     const SimulateOptions& options) {
-  const plan::Program* program = plan.find(options.program);
-  if (program == nullptr || options.steps < 1 || program->bodyOfRank.empty()) return {};
-  return Simulator(plan, *program, cluster, cost, options).run();
+  std::vector<plan::Play> plays = plan.plays();
+  if (options.program != "step") plays = {{plan.find(options.program), 0}};
+  if (plays.empty() || plays[0].program == nullptr || options.steps < 1 || plan.mesh.size() < 1) {
+    return {};
+  }
+  return Simulator(plan, plays, cluster, cost, options).run();
 }
 
 }  // namespace lockstep::planner

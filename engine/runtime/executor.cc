@@ -184,7 +184,7 @@ Status Executor::play(std::int64_t step, std::vector<plan::Event>* events) {
   // The clock is read where the account changes, and round every step when events are wanted.
   double Breakdown::*account = nullptr;
   Nanoseconds since = monotonicNow();
-  if (events != nullptr) events->clear();
+  const std::size_t played = events == nullptr ? 0 : events->size();
   for (std::size_t i = 0; i < self.steps.size(); ++i) {
     const BoundStep& bound = self.steps[i];
     const bool isCollective = bound.kernel == nullptr;
@@ -209,7 +209,7 @@ Status Executor::play(std::int64_t step, std::vector<plan::Event>* events) {
       plan::Event event;
       event.rank = self.rank;
       event.step = step;
-      event.planStep = static_cast<plan::StepId>(i);
+      event.planStep = static_cast<plan::StepId>(played + i);
       event.kind = isCollective ? plan::EventKind::kTransfer : plan::EventKind::kCompute;
       event.phase = bound.phase;
       event.begin = since;

@@ -29,6 +29,13 @@ class StateArena {
 struct Breakdown {
   double forward = 0, backward = 0, optimizer = 0, communication = 0;
   Nanoseconds firstCollective = 0;  // when this rank arrived at its first collective; 0: none
+  void add(const Breakdown& play) {  // of a later play
+    forward += play.forward;
+    backward += play.backward;
+    optimizer += play.optimizer;
+    communication += play.communication;
+    if (firstCollective == 0) firstCollective = play.firstCollective;
+  }
 };
 
 class Executor {
@@ -46,7 +53,7 @@ class Executor {
   backends::Operand input(std::string_view name);
   backends::Operand result(std::string_view name);
   // Plays once. Allocates nothing, waits for nothing but its collectives. `events`, where not null,
-  // is cleared and receives one event a plan step; its capacity is at least steps().
+  // receives one event a plan step more; its capacity is enough for them.
   Status play(std::int64_t step, std::vector<plan::Event>* events);
   const Breakdown& last() const;      // of the last play
   std::int64_t boundBytes() const;    // arena plus kernels' workspaces

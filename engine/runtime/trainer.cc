@@ -61,8 +61,6 @@ class Feed {
     feed->updates_ = feed->executor_->input("t");
     feed->stop_ = feed->executor_->input("stop");
     feed->metrics_ = feed->executor_->result("metrics");
-    if (feed->metrics_.data == nullptr || feed->metrics_.type.count() != 4)
-      return invalidArgument("program \"{}\" has no result \"metrics\" of four", program);
     return feed;
   }
 
@@ -70,21 +68,27 @@ class Feed {
   std::int64_t end() const { return end_; }
   Executor& executor() { return *executor_; }
 
-  void write(const data::Batch& batch) {
+  bool hasMetrics() const { return metrics_.data != nullptr && metrics_.type.count() == 4; }
+
+  // One of the batch's `micros` micro-batches.
+  void write(const data::Batch& batch, int micro, int micros) {
+    const auto part = static_cast<std::size_t>(micro);
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       const backends::Operand& to = fields_[f];
       if (to.data == nullptr) continue;
-      const std::vector<std::byte>& from = batch.fields[f];
-      if (static_cast<std::int64_t>(from.size()) == to.type.bytes()) {
-        std::memcpy(to.data, from.data(), from.size());
+      const std::size_t bytes = batch.fields[f].size() / static_cast<std::size_t>(micros);
+      const std::byte* from = batch.fields[f].data() + part * bytes;
+      if (static_cast<std::int64_t>(bytes) == to.type.bytes()) {
+        std::memcpy(to.data, from, bytes);
       } else {  // u8 labels as i32
         auto* out = static_cast<std::int32_t*>(to.data);
-        for (std::size_t i = 0; i < from.size(); ++i) out[i] = std::to_integer<std::int32_t>(from[i]);
+        for (std::size_t i = 0; i < bytes; ++i) out[i] = std::to_integer<std::int32_t>(from[i]);
       }
     }
+    const std::size_t samples = batch.weights.size() / static_cast<std::size_t>(micros);
     if (weight_.data != nullptr)
-      for (std::size_t i = 0; i < batch.weights.size(); ++i)
-        writeFloat(weight_, i, static_cast<double>(batch.weights[i]));
+      for (std::size_t i = 0; i < samples; ++i)
+        writeFloat(weight_, i, static_cast<double>(batch.weights[part * samples + i]));
   }
   void writeScalars(double learningRate, double updates, bool stop) {
     writeFloat(learningRate_, 0, learningRate);
@@ -122,7 +126,7 @@ class Training {
   Status evaluate();
   Status checkpoint();
   Status finishEpoch();
-  Status step(const data::Batch& batch, double dataSeconds, Nanoseconds begin);
+  Status step(const data::Batch& batch, Nanoseconds begin);
 
   RankState rankState() { return {plan_, rank_, state_, groups_}; }
   std::int64_t epochSteps() const {
@@ -146,6 +150,7 @@ class Training {
 
   StateArena state_;
   std::unique_ptr<Feed> stepFeed_, evalFeed_;
+  std::unique_ptr<Feed> updateFeed_;  // where there are micro-batches
   std::vector<plan::Event> events_;
   Progress progress_;
   TrainerSummary summary_;
@@ -156,9 +161,17 @@ class Training {
 Status Training::bind() {
   LOCKSTEP_ASSIGN(stepFeed_, Feed::bind(plan_, "step", rank_, plan_.batchCuts, trainData_, backend_,
                                         groups_, state_));
+  if (plan_.microBatches > 1) {
+    LOCKSTEP_ASSIGN(updateFeed_, Feed::bind(plan_, "update", rank_, plan_.batchCuts, trainData_,
+                                            backend_, groups_, state_));
+  }
   LOCKSTEP_ASSIGN(evalFeed_, Feed::bind(plan_, "evaluate", rank_, plan_.evaluateCuts, evalData_,
                                         backend_, groups_, state_));
-  events_.reserve(stepFeed_->executor().steps());
+  const Feed& last = updateFeed_ ? *updateFeed_ : *stepFeed_;
+  if (!last.hasMetrics() || !evalFeed_->hasMetrics())
+    return invalidArgument("a program of the plan has no result \"metrics\" of four");
+  events_.reserve(stepFeed_->executor().steps() * static_cast<std::size_t>(plan_.microBatches) +
+                  (updateFeed_ ? updateFeed_->executor().steps() : 0));
   return {};
 }
 
@@ -172,17 +185,35 @@ Status Training::startOrResume() {
   return {};
 }
 
-Status Training::step(const data::Batch& batch, double dataSeconds, Nanoseconds begin) {
+Status Training::step(const data::Batch& batch, Nanoseconds begin) {
   const std::int64_t number = progress_.step + 1;
   const bool withEvents = options_.eventsEvery > 0 && number % options_.eventsEvery == 0;
-  LOCKSTEP_TRY(stepFeed_->executor().play(number, withEvents ? &events_ : nullptr));
-  const Metrics metrics = stepFeed_->metrics();
+  const double rate = options_.schedule.at(number);
+  const bool stop = stop_.load(std::memory_order_relaxed);
+  events_.clear();
+  Breakdown spent;
+  Nanoseconds since = begin;
+  double dataSeconds = 0;
+  const auto play = [&](Feed& feed) -> Status {
+    feed.writeScalars(rate, static_cast<double>(number), stop);
+    const Nanoseconds now = monotonicNow();
+    dataSeconds += static_cast<double>(now - since) * 1e-9;
+    LOCKSTEP_TRY(feed.executor().play(number, withEvents ? &events_ : nullptr));
+    spent.add(feed.executor().last());
+    since = monotonicNow();
+    return {};
+  };
+  for (int micro = 0; micro < plan_.microBatches; ++micro) {
+    stepFeed_->write(batch, micro, plan_.microBatches);
+    LOCKSTEP_TRY(play(*stepFeed_));
+  }
+  if (updateFeed_) LOCKSTEP_TRY(play(*updateFeed_));
+  const Metrics metrics = (updateFeed_ ? *updateFeed_ : *stepFeed_).metrics();
   progress_.step = number;
   progress_.lossSum += metrics.loss;
   progress_.weightSum += metrics.weight;
   stopAgreed_ = metrics.stop > 0;
 
-  const Breakdown& spent = stepFeed_->executor().last();
   StepRecord record;
   record.step = number;
   record.epoch = batch.position.epoch + 1;
@@ -208,6 +239,7 @@ Result<bool> Training::trainEpoch() {
   const std::int64_t epoch = progress_.step / epochSteps();
   data::Loader::Options load;
   load.globalBatch = plan_.globalBatch;
+  load.microBatches = plan_.microBatches;
   load.begin = stepFeed_->begin();
   load.end = stepFeed_->end();
   load.seed = options_.seed;
@@ -219,11 +251,7 @@ Result<bool> Training::trainEpoch() {
     const Nanoseconds begin = monotonicNow();
     const data::Batch* batch = loader.next();
     if (batch == nullptr) return false;
-    stepFeed_->write(*batch);
-    stepFeed_->writeScalars(options_.schedule.at(progress_.step + 1), static_cast<double>(progress_.step + 1),
-                            stop_.load(std::memory_order_relaxed));
-    const double dataSeconds = static_cast<double>(monotonicNow() - begin) * 1e-9;
-    LOCKSTEP_TRY(step(*batch, dataSeconds, begin));
+    LOCKSTEP_TRY(step(*batch, begin));
     if (stopAgreed_) return true;
   }
 }
@@ -239,7 +267,7 @@ Status Training::evaluate() {
   data::Loader loader(evalData_, load);
   Metrics total;
   while (const data::Batch* share = loader.next()) {
-    evalFeed_->write(*share);
+    evalFeed_->write(*share, 0, 1);
     evalFeed_->writeScalars(0, 0, false);
     LOCKSTEP_TRY(evalFeed_->executor().play(progress_.step, nullptr));
     const Metrics metrics = evalFeed_->metrics();
@@ -284,6 +312,7 @@ Result<TrainerSummary> Training::run() {
   LOCKSTEP_TRY(bind());
   LOCKSTEP_TRY(startOrResume());
   observer_.onReady(state_.bytes() + stepFeed_->executor().boundBytes() +
+                    (updateFeed_ ? updateFeed_->executor().boundBytes() : 0) +
                     evalFeed_->executor().boundBytes());
   summary_.status = "succeeded";
   if (progress_.step >= lastStep()) LOCKSTEP_TRY(evaluate());  // resumed at its end

@@ -171,6 +171,12 @@ Status checkAndFill(RunSpec& spec) {
   if (strategy.kind().empty()) strategy.set_kind(std::string(strategyKinds().front()));
   LOCKSTEP_TRY(checkKind("strategy.kind", strategy.kind(), strategyKinds()));
   LOCKSTEP_TRY(checkRange("strategy.tensor", strategy.tensor(), 0, 4096));
+  LOCKSTEP_TRY(checkRange("strategy.micro_batches", strategy.micro_batches(), 0, 4096));
+  if (strategy.micro_batches() == 0) strategy.set_micro_batches(1);
+  if (const std::int64_t batch = spec.training().batch(); batch % strategy.micro_batches() != 0)
+    return wrongField("strategy.micro_batches",
+                      fmt::format("micro_batches is {}; expected a divisor of the batch, {}",
+                                  strategy.micro_batches(), batch));
   return checkRange("strategy.bucket_bytes", strategy.bucket_bytes(), 0, std::int64_t{1} << 40);
 }
 

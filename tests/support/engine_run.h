@@ -195,6 +195,7 @@ struct RunSettings {
   int ranks = 1;                         // of which
   int modelRanks = 1;                    // along axis model
   std::int64_t batch = 96;
+  int microBatches = 1;
   std::string backend = "reference";
   DType compute = DType::kF64;
   passes::Optimizer optimizer;
@@ -206,7 +207,9 @@ struct RunSettings {
 
 inline Result<plan::Plan> planOf(const RunSettings& settings) {
   planner::PlanRequest request;
-  LOCKSTEP_ASSIGN(request.step, models::build(settings.model, settings.batch, settings.compute));
+  request.microBatches = settings.microBatches;
+  LOCKSTEP_ASSIGN(request.step, models::build(settings.model, settings.batch / settings.microBatches,
+                                              settings.compute));
   LOCKSTEP_ASSIGN(request.evaluate, models::build(settings.model, 200, settings.compute));
   request.training.optimizer = settings.optimizer;
   request.training.seed = settings.trainer.seed;

@@ -124,6 +124,14 @@ class PreviewTest : public QObject {
         QVERIFY(preview->stepSeconds > 0);
       }
     }
+    const auto parts = makePreview(
+        requestFor("fashion-mlp.yaml", 3, "", {"strategy.micro_batches=4", "strategy.kind=zero-2"}), {});
+    QVERIFY2(parts.ok(), parts.ok() ? "" : parts.error().text().c_str());
+    QCOMPARE(parts->plan.globalBatch, std::int64_t{32});
+    QVERIFY(*plan::parse(parts->planText) == parts->plan);
+    std::int64_t samples = 0;
+    for (const auto& rank : parts->ranks) samples += rank.samples;
+    QCOMPARE(samples, std::int64_t{32});
     const auto both = makePreview(requestFor("fashion-mlp.yaml", 4, "", {"strategy.tensor=2"}), {});
     QVERIFY2(both.ok(), both.ok() ? "" : both.error().text().c_str());
     QCOMPARE(both->plan.mesh.text(), std::string("data 2, model 2"));

@@ -38,9 +38,11 @@ class CheckpointTest : public QObject {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("ranks");
     QTest::addColumn<int>("modelRanks");
+    QTest::addColumn<int>("microBatches");
     for (const char* strategy : {"multi-worker-mirrored", "zero-1", "zero-3"})
-      QTest::newRow(strategy) << strategy << 3 << 1;
-    QTest::newRow("data x tensor") << "tensor-parallel" << 4 << 2;
+      QTest::newRow(strategy) << strategy << 3 << 1 << 1;
+    QTest::newRow("data x tensor") << "tensor-parallel" << 4 << 2 << 1;
+    QTest::newRow("zero-2, micro-batches") << "zero-2" << 3 << 1 << 2;
   }
   void resumeGivesTheSameBits() {
     QFETCH(QString, strategy);
@@ -51,6 +53,8 @@ class CheckpointTest : public QObject {
     settings.strategy = strategy.toStdString();
     settings.ranks = ranks;
     settings.modelRanks = modelRanks;
+    QFETCH(int, microBatches);
+    settings.microBatches = microBatches;
     const RunOutcome whole = trained(settings);
     QVERIFY2(whole.ok(), whole.error().c_str());
     // Cut in the middle of the second epoch, then at an epoch's end.

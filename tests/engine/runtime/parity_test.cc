@@ -107,16 +107,20 @@ class ParityTest : public QObject {
     QTest::addColumn<bool>("text");
     QTest::addColumn<int>("ranks");
     QTest::addColumn<int>("modelRanks");
+    QTest::addColumn<int>("microBatches");
     for (const bool text : {false, true}) {
       const char* name = text ? "gpt" : "mlp";
-      QTest::addRow("%s tensor-parallel 2", name) << "tensor-parallel" << text << 2 << 2;
-      QTest::addRow("%s tensor-parallel 4", name) << "tensor-parallel" << text << 4 << 4;
-      QTest::addRow("%s data 2 x tensor 2", name) << "tensor-parallel" << text << 4 << 2;
-      QTest::addRow("%s data 3 x tensor 2", name) << "tensor-parallel" << text << 6 << 2;
+      QTest::addRow("%s tensor-parallel 2", name) << "tensor-parallel" << text << 2 << 2 << 1;
+      QTest::addRow("%s tensor-parallel 4", name) << "tensor-parallel" << text << 4 << 4 << 1;
+      QTest::addRow("%s data 2 x tensor 2", name) << "tensor-parallel" << text << 4 << 2 << 1;
+      QTest::addRow("%s data 3 x tensor 2", name) << "tensor-parallel" << text << 6 << 2 << 1;
+      QTest::addRow("%s 4 micro-batches", name) << "mirrored" << text << 1 << 1 << 4;
     }
-    for (const char* strategy : {"multi-worker-mirrored", "zero-1", "zero-3"}) {
-      QTest::addRow("gpt %s 3", strategy) << strategy << true << 3 << 1;
-      QTest::addRow("gpt %s 2 x tensor 2", strategy) << strategy << true << 4 << 2;
+    for (const char* strategy : {"multi-worker-mirrored", "zero-1", "zero-2", "zero-3"}) {
+      QTest::addRow("gpt %s 3", strategy) << strategy << true << 3 << 1 << 1;
+      QTest::addRow("gpt %s 2 x tensor 2", strategy) << strategy << true << 4 << 2 << 1;
+      QTest::addRow("gpt %s 3, 2 micro-batches", strategy) << strategy << true << 3 << 1 << 2;
+      QTest::addRow("gpt %s 2 x tensor 2, 4 micro-batches", strategy) << strategy << true << 4 << 2 << 4;
     }
   }
   void meshesAgainstOne() {
@@ -124,6 +128,7 @@ class ParityTest : public QObject {
     QFETCH(bool, text);
     QFETCH(int, ranks);
     QFETCH(int, modelRanks);
+    QFETCH(int, microBatches);
     RunSettings settings;
     settings.model = text ? smallGpt() : fashionMlp();
     settings.batch = 16;
@@ -142,6 +147,7 @@ class ParityTest : public QObject {
     settings.strategy = strategy.toStdString();
     settings.ranks = ranks;
     settings.modelRanks = modelRanks;
+    settings.microBatches = microBatches;
     const RunOutcome several = trained(settings);
     QVERIFY2(several.ok(), several.error().c_str());
     const double worst = worstRelative(several, one);
