@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <new>
 
+#include "engine/backends/aligned_floats.h"
+#include "engine/backends/attention.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/kernel.h"
 #include "engine/backends/onednn_primitives.h"
@@ -21,30 +21,6 @@ float* in(const KernelSpec& spec, std::size_t i) {
 }
 float* out(const KernelSpec& spec, std::size_t i = 0) {
   return static_cast<float*>(spec.outputs[i].data);
-}
-
-struct AlignedFloats {
-  explicit AlignedFloats(std::int64_t count)
-      : data(static_cast<float*>(::operator new (static_cast<std::size_t>(count) * sizeof(float),
-                                                 std::align_val_t{64}))),
-        bytes(count * static_cast<std::int64_t>(sizeof(float))) {
-    std::memset(data, 0, static_cast<std::size_t>(bytes));
-  }
-  ~AlignedFloats() { ::operator delete (data, std::align_val_t{64}); }
-  AlignedFloats(const AlignedFloats&) = delete;
-  AlignedFloats& operator=(const AlignedFloats&) = delete;
-  float* const data;
-  const std::int64_t bytes;
-};
-
-using Offsets = std::vector<std::int64_t>;
-Offsets multiples(std::int64_t count, std::int64_t stride) {
-  Offsets offsets(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) offsets[static_cast<std::size_t>(i)] = i * stride;
-  return offsets;
-}
-std::int64_t bytesOf(const Offsets& offsets) {
-  return static_cast<std::int64_t>(offsets.size() * sizeof(std::int64_t));
 }
 
 class MatmulKernel final : public Kernel {
@@ -210,6 +186,10 @@ std::unique_ptr<Kernel> bindElementwise(const cpu::Kernels& cpu, const KernelSpe
       return makeKernel([=, &cpu] { cpu.reluGrad(n, a, b, y); });
     case Op::kTanhGrad:
       return makeKernel([=, &cpu] { cpu.tanhGrad(n, a, b, y); });
+    case Op::kGelu:
+      return makeKernel([=, &cpu] { cpu.gelu(n, a, y); });
+    case Op::kGeluGrad:
+      return makeKernel([=, &cpu] { cpu.geluGrad(n, a, b, y); });
     case Op::kAdd:
       return makeKernel([=, &cpu] { cpu.add(n, a, b, y); });
     default: {
@@ -238,6 +218,29 @@ std::unique_ptr<Kernel> bindRows(const cpu::Kernels& cpu, const KernelSpec& spec
   if (spec.op == Op::kMaxPool2d) return makeKernel([=, &cpu] { cpu.maxPool(pool, x, y); });
   const float *top = in(spec, 1), *dy = in(spec, 2);
   return makeKernel([=, &cpu] { cpu.maxPoolGrad(pool, x, top, dy, y); });
+}
+
+std::unique_ptr<Kernel> bindLayerNorm(const cpu::Kernels& cpu, const KernelSpec& spec) {
+  const bool forward = spec.op == Op::kLayerNorm, weights = spec.op == Op::kLayerNormWeightGrad;
+  const Shape& shape = spec.inputs[0].type.shape;
+  cpu::LayerNorm a{};
+  a.rows = shape[0];
+  a.channels = shape[1];
+  if (forward) {
+    a.epsilon = static_cast<float>(ir::floatAttr(*spec.attrs, "eps"));
+    a.x = in(spec, 0), a.gain = in(spec, 1), a.bias = in(spec, 2);
+    a.y = out(spec, 0), a.mean = out(spec, 1), a.rstd = out(spec, 2);
+    return makeKernel([=, &cpu] { cpu.layerNorm(a); });
+  }
+  a.dy = in(spec, 0), a.x = in(spec, 1);
+  if (!weights) a.gain = in(spec, 2);
+  a.mean = in(spec, weights ? 2 : 3), a.rstd = in(spec, weights ? 3 : 4);
+  if (weights) {
+    a.dgain = out(spec, 0), a.dbias = out(spec, 1);
+    return makeKernel([=, &cpu] { cpu.layerNormWeights(a); });
+  }
+  a.dx = out(spec);
+  return makeKernel([=, &cpu] { cpu.layerNormGrad(a); });
 }
 
 std::unique_ptr<Kernel> bindSoftmaxXent(const KernelSpec& spec) {
@@ -292,9 +295,18 @@ class OneDnn final : public Backend {
       case Op::kRelu:
       case Op::kReluGrad:
       case Op::kTanhGrad:
+      case Op::kGelu:
+      case Op::kGeluGrad:
       case Op::kAdd:
       case Op::kScale:
         return bindElementwise(cpu_, spec);
+      case Op::kLayerNorm:
+      case Op::kLayerNormGrad:
+      case Op::kLayerNormWeightGrad:
+        return bindLayerNorm(cpu_, spec);
+      case Op::kAttention:
+      case Op::kAttentionGrad:
+        return bindAttention(cpu_, spec);
       case Op::kSoftmaxXent:
         return bindSoftmaxXent(spec);
       case Op::kAdam:

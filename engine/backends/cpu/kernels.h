@@ -46,6 +46,14 @@ struct Sgd {
   float scale, momentum, decay, lr;
 };
 
+// rows × channels each, but gain and bias of a row and mean and rstd of a column.
+struct LayerNorm {
+  std::int64_t rows, channels;
+  float epsilon;
+  const float *x, *gain, *bias, *dy;
+  float *y, *mean, *rstd, *dx, *dgain, *dbias;
+};
+
 struct Kernels {
   const char* isa;
   void (*gemm)(const Gemm&);
@@ -59,6 +67,16 @@ struct Kernels {
   void (*tanhGrad)(std::int64_t n, const float* dy, const float* y, float* dx);
   void (*add)(std::int64_t n, const float* a, const float* b, float* y);
   void (*scale)(std::int64_t n, const float* x, float factor, float* y);
+  void (*gelu)(std::int64_t n, const float* x, float* y);
+  void (*geluGrad)(std::int64_t n, const float* dy, const float* x, float* dx);
+  float (*largest)(std::int64_t n, const float* x);
+  // y = e^(scale·x − top); the sum of y.
+  float (*expRow)(std::int64_t n, const float* x, float scale, float top, float* y);
+  // y = p·(y − offset)·scale
+  void (*softmaxGradRow)(std::int64_t n, const float* p, float offset, float scale, float* y);
+  void (*layerNorm)(const LayerNorm&);        // y, mean, rstd
+  void (*layerNormGrad)(const LayerNorm&);    // dx of dy, x, gain, mean, rstd
+  void (*layerNormWeights)(const LayerNorm&); // dgain, dbias of dy, x, mean, rstd
   void (*castU8)(std::int64_t n, const std::uint8_t* x, float factor, float* y);
   void (*adam)(const Adam&);
   void (*sgd)(const Sgd&);

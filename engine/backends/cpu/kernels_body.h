@@ -365,6 +365,142 @@ void castU8(std::int64_t n, const std::uint8_t* x, float factor, float* y) {
     y[i] = static_cast<float>(static_cast<std::int32_t>(x[i])) * factor;
 }
 
+// ---- transcendental ------------------------------------------------------------------------
+
+inline Vec smaller(Vec a, Vec b) { return a < b ? a : b; }
+inline float total(Vec v) {
+  float sum = 0;
+  for (int i = 0; i < kWidth; ++i) sum += v[i];
+  return sum;
+}
+// The first n lanes, `rest` in the others.
+inline Vec loadOr(const float* p, std::int64_t n, float rest) {
+  Vec v = loadPart(p, n);
+  for (std::int64_t i = n; i < kWidth; ++i) v[i] = rest;
+  return v;
+}
+
+// x = n·ln 2 + r with ln 2 in two parts (Cody and Waite), a polynomial of r, times 2ⁿ; the
+// coefficients are those of Cephes' expf.
+inline Vec exponential(Vec x) {
+  x = smaller(larger(x, splat(-87.0f)), splat(88.0f));
+  constexpr float kRound = 12582912.0f;  // 1.5·2²³: what is added to it is rounded to a whole number
+  const Vec n = (x * 1.44269504f + kRound) - kRound;
+  const Vec r = x - n * 0.693359375f + n * 2.12194440e-4f;
+  Vec p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  const Vec y = p * r * r + r + 1.0f;
+  const Mask power = (__builtin_convertvector(n, Mask) + 127) << 23;
+  return y * reinterpret_cast<const Vec&>(power);
+}
+inline Vec hyperbolicTangent(Vec x) { return 1.0f - 2.0f / (exponential(2.0f * x) + 1.0f); }
+
+constexpr float kGeluScale = 0.797884561f, kGeluCubic = 0.044715f;  // √(2/π)
+
+void gelu(std::int64_t n, const float* x, float* y) {
+  forVectors(n, [=](std::int64_t i, std::int64_t lanes) {
+    const Vec v = loadPart(x + i, lanes);
+    const Vec t = hyperbolicTangent(kGeluScale * (v + kGeluCubic * v * v * v));
+    storePart(y + i, 0.5f * v * (1.0f + t), lanes);
+  });
+}
+void geluGrad(std::int64_t n, const float* dy, const float* x, float* dx) {
+  forVectors(n, [=](std::int64_t i, std::int64_t lanes) {
+    const Vec v = loadPart(x + i, lanes);
+    const Vec t = hyperbolicTangent(kGeluScale * (v + kGeluCubic * v * v * v));
+    const Vec dt = (1.0f - t * t) * kGeluScale * (1.0f + 3.0f * kGeluCubic * v * v);
+    storePart(dx + i, loadPart(dy + i, lanes) * (0.5f * (1.0f + t) + 0.5f * v * dt), lanes);
+  });
+}
+
+float largest(std::int64_t n, const float* x) {
+  Vec top = splat(x[0]);
+  forVectors(n, [&](std::int64_t i, std::int64_t lanes) { top = larger(top, loadOr(x + i, lanes, x[0])); });
+  float most = top[0];
+  for (int i = 1; i < kWidth; ++i) most = top[i] > most ? top[i] : most;
+  return most;
+}
+float expRow(std::int64_t n, const float* x, float scale, float top, float* y) {
+  Vec sum{};
+  float rest = 0;
+  forVectors(n, [&](std::int64_t i, std::int64_t lanes) {
+    const Vec e = exponential(loadPart(x + i, lanes) * scale - top);
+    storePart(y + i, e, lanes);
+    if (lanes == kWidth) sum += e;
+    else for (std::int64_t l = 0; l < lanes; ++l) rest += e[l];
+  });
+  return total(sum) + rest;
+}
+void softmaxGradRow(std::int64_t n, const float* p, float offset, float scale, float* y) {
+  forVectors(n, [=](std::int64_t i, std::int64_t lanes) {
+    storePart(y + i, loadPart(p + i, lanes) * (loadPart(y + i, lanes) - offset) * scale, lanes);
+  });
+}
+
+// ---- layer norm ----------------------------------------------------------------------------
+
+void layerNorm(const LayerNorm& o) {
+  const LayerNorm a = o;
+  const auto count = static_cast<float>(a.channels);
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    const float* x = a.x + r * a.channels;
+    float* y = a.y + r * a.channels;
+    Vec sum{}, squares{};
+    forVectors(a.channels, [&](std::int64_t i, std::int64_t n) { sum += loadPart(x + i, n); });
+    const float mean = total(sum) / count;
+    forVectors(a.channels, [&](std::int64_t i, std::int64_t n) {
+      const Vec d = loadOr(x + i, n, mean) - mean;
+      squares += d * d;
+    });
+    const float rstd = 1 / __builtin_sqrtf(total(squares) / count + a.epsilon);
+    forVectors(a.channels, [&](std::int64_t i, std::int64_t n) {
+      storePart(y + i, (loadPart(x + i, n) - mean) * rstd * loadPart(a.gain + i, n) +
+                           loadPart(a.bias + i, n), n);
+    });
+    a.mean[r] = mean;
+    a.rstd[r] = rstd;
+  }
+}
+
+void layerNormGrad(const LayerNorm& o) {
+  const LayerNorm a = o;
+  const auto count = static_cast<float>(a.channels);
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    const float *x = a.x + r * a.channels, *dy = a.dy + r * a.channels;
+    float* dx = a.dx + r * a.channels;
+    const float mean = a.mean[r], rstd = a.rstd[r];
+    Vec sum{}, product{};
+    forVectors(a.channels, [&](std::int64_t i, std::int64_t n) {
+      const Vec g = loadPart(dy + i, n) * loadPart(a.gain + i, n);
+      sum += g;
+      product += g * (loadPart(x + i, n) - mean) * rstd;
+    });
+    const float shift = total(sum) / count, slope = total(product) / count;
+    forVectors(a.channels, [&](std::int64_t i, std::int64_t n) {
+      const Vec g = loadPart(dy + i, n) * loadPart(a.gain + i, n);
+      const Vec normal = (loadPart(x + i, n) - mean) * rstd;
+      storePart(dx + i, rstd * (g - shift - normal * slope), n);
+    });
+  }
+}
+
+void layerNormWeights(const LayerNorm& o) {
+  const LayerNorm a = o;
+  forVectors(a.channels, [&](std::int64_t i, std::int64_t n) {
+    Vec gain{}, bias{};
+    for (std::int64_t r = 0; r < a.rows; ++r) {
+      const Vec dy = loadPart(a.dy + r * a.channels + i, n);
+      gain += dy * (loadPart(a.x + r * a.channels + i, n) - a.mean[r]) * a.rstd[r];
+      bias += dy;
+    }
+    storePart(a.dgain + i, gain, n);
+    storePart(a.dbias + i, bias, n);
+  });
+}
+
 // ---- optimizers ----------------------------------------------------------------------------
 
 void adam(const Adam& o) {
@@ -393,7 +529,9 @@ void sgd(const Sgd& o) {
 
 constexpr Kernels kernels(const char* isa) {
   return {isa,  gemm,     maxPool,  maxPoolGrad, reduceRows, biasAdd, relu,
-          reluGrad, tanhGrad, add,  scale,       castU8,     adam,    sgd};
+          reluGrad, tanhGrad, add,  scale,       gelu,       geluGrad, largest,
+          expRow,   softmaxGradRow, layerNorm, layerNormGrad, layerNormWeights,
+          castU8,   adam,     sgd};
 }
 
 }  // namespace
