@@ -141,6 +141,7 @@ void Node::killAgent() {
 Follower::Follower(const std::string& socket, std::uint64_t after)
     : stub_(node::v1::Supervisor::NewStub(channelTo(socket))) {
   context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(180));
+  context_.set_wait_for_ready(true);  // a supervisor that is gone may have left a connection behind
   thread_ = std::thread([this, after] {
     node::v1::RecordsRequest request;
     request.set_after(after);
