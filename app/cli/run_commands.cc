@@ -266,7 +266,7 @@ int attachCommand(const Globals& globals, const Arguments& arguments) {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
     LOCKSTEP_ASSIGN(row, history->find(arguments.words()[0]));
     LOCKSTEP_ASSIGN(const RunContext context, contextOf(*history, row.run));
-    if (!isFinal(row.phase)) {
+    if (!isFinal(row.phase) || lacksModel(row)) {
       LOCKSTEP_ASSIGN(cluster, clusterOfRun(*history, row.run));
     }
     reporter->started(context);
@@ -274,7 +274,7 @@ int attachCommand(const Globals& globals, const Arguments& arguments) {
     return {};
   }();
   if (!found.ok()) return conclude(*reporter, found.error(), false);
-  if (isFinal(row.phase)) return conclude(*reporter, resultOf(row), true);
+  if (cluster == nullptr) return conclude(*reporter, resultOf(row), true);
   Inbox inbox;
   AskingSession asking(cluster, globals, inbox);
   const auto result = follow(row.run, asking, globals, inbox, *reporter, interrupts());

@@ -40,7 +40,6 @@ class RecordBook {
   // then the rows of take() keep the phase before; row() has the final one.
   bool ended() const { return isFinal(row_.phase); }
   const RunRow& row() const { return row_; }
-  void setModelFile(const std::string& path) { row_.modelFile = path; rowChanged_ = true; }
   // The run can't be followed to its end: failed with this error.
   void fail(const Error& error);
 

@@ -101,7 +101,7 @@ struct Recorder::State {
   void record(History& history, RunStore& store, RunRow row, const std::stop_token& stop);
   void read(History& history, RunStore& store, const std::stop_token& stop);
   void write(std::stop_token stop);
-  void finish(History& history, RecordBook& book, bool kept, const std::stop_token& stop);
+  void finish(History& history, RunRow row, bool kept, const std::stop_token& stop);
   void call(bool kill, std::function<void(Status)> done);
 };
 
@@ -153,25 +153,22 @@ void Recorder::State::follow(const RunNode& node, std::uint64_t after, std::stop
   }
 }
 
-void Recorder::State::finish(History& history, RecordBook& book, bool kept,
-                             const std::stop_token& stop) {
-  const RunPhase phase = book.row().phase;
-  // The hash of its weights says that there is a model: a run ended by force has none.
-  if ((phase == RunPhase::kSucceeded || phase == RunPhase::kStopped) &&
-      !book.row().figures.weightsSha256.empty()) {
+// With its model where that can be had; without it the run has ended all the same.
+void Recorder::State::finish(History& history, RunRow row, bool kept, const std::stop_token& stop) {
+  if (lacksModel(row)) {
     auto model = downloadModel(run, nodes.front(), home, stop);
     if (model.ok()) {
-      book.setModelFile(*model);
+      row.modelFile = *model;
     } else if (!stop.stop_requested()) {
       RunUpdate update;
       update.errors.push_back(model.error());
       post(std::move(update));
     }
   }
-  // A run whose end stands in the history is not asked for again.
-  if (kept) (void)history.update(book.row());
+  // A run whose end stands in the history is not asked for again, but for its model.
+  if (kept) (void)history.update(row);
   RunUpdate update;
-  update.row = book.row();
+  update.row = std::move(row);
   update.finished = true;
   post(std::move(update));
 }
@@ -223,7 +220,6 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
       lost = gone;
       emptied.notify_all();
     }
-    if (stop.stop_requested()) break;
     for (const auto& [name, record] : records) book.add(name, record);
     if (const auto found = lost.find(nodes.front().name); found != lost.end() && !book.ended()) {
       Error error = found->second;
@@ -253,10 +249,11 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
       if (all || now - *endedAt > kGrace) {
         for (auto& follower : followers) follower.request_stop();
         if (!writing) (void)keep({}, true);
-        finish(history, book, writing, stop);
+        finish(history, book.row(), writing, stop);
         return;
       }
     }
+    if (stop.stop_requested()) break;  // not before what has come is taken: it may be the end
     // At most about thirty updates a second, and no later than that.
     if (records.empty()) continue;
     if (!sleepFor(10ms, stop)) break;
@@ -342,7 +339,9 @@ void Recorder::State::write(std::stop_token stop) {
   auto store = (*history)->openRun(run);
   if (!store.ok()) return failed(store.error());
   const bool over = isFinal(row->phase);
-  if (Status locked = (*store)->lockForRecording(); over || !locked.ok()) {
+  const Status locked = (*store)->lockForRecording();
+  if (locked.ok() && lacksModel(*row)) return finish(**history, std::move(*row), true, stop);
+  if (over || !locked.ok()) {
     if (!over && locked.code() != Code::kAlreadyExists) return failed(locked.error());
     return read(**history, **store, stop);
   }
@@ -405,6 +404,12 @@ void Recorder::end() {
 
 void Recorder::stop(std::function<void(Status)> done) { state_->call(false, std::move(done)); }
 void Recorder::kill(std::function<void(Status)> done) { state_->call(true, std::move(done)); }
+
+bool lacksModel(const RunRow& row) {
+  // The hash of its weights says that there is a model: a run ended by force has none.
+  return (row.phase == RunPhase::kSucceeded || row.phase == RunPhase::kStopped) &&
+         !row.figures.weightsSha256.empty() && row.modelFile.empty();
+}
 
 Result<std::shared_ptr<const spec::v1::ClusterSpec>> clusterOfRun(const History& history,
                                                                   const std::string& run) {

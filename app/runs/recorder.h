@@ -40,6 +40,10 @@ class Recorder {
   std::unique_ptr<State> state_;
 };
 
+// A run that has ended has a model its node may still have: a recorder of it fetches that, and
+// tells only the end.
+bool lacksModel(const RunRow& row);
+
 // The cluster a recorded run ran on, for a session to reach it again.
 Result<std::shared_ptr<const spec::v1::ClusterSpec>> clusterOfRun(const History& history,
                                                                   const std::string& run);

@@ -1,14 +1,105 @@
 #include "app/runs/run_nodes.h"
 
+#include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "app/core/rpc.h"
 #include "engine/base/hash.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A stop that is requested with another, and once nothing has moved for `patience`.
+class Patience {
+ public:
+  Patience(const std::stop_token& stop, std::chrono::milliseconds patience)
+      : patience_(patience), passOn_(stop, Pass{&source_}),
+        thread_([this](const std::stop_token& end) { watch(end); }) {}
+  std::stop_token stop() const { return source_.get_token(); }
+  void moved() {
+    const std::lock_guard lock(mutex_);
+    movedAt_ = Clock::now();
+  }
+  bool ended() {
+    const std::lock_guard lock(mutex_);
+    return ended_;
+  }
+
+ private:
+  struct Pass {
+    std::stop_source* source;
+    void operator()() const { source->request_stop(); }
+  };
+  void watch(const std::stop_token& end) {
+    std::unique_lock lock(mutex_);
+    while (Clock::now() < movedAt_ + patience_) {
+      if (wake_.wait_until(lock, end, movedAt_ + patience_, [&] { return end.stop_requested(); })) return;
+    }
+    ended_ = true;
+    lock.unlock();
+    source_.request_stop();
+  }
+
+  const std::chrono::milliseconds patience_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  Clock::time_point movedAt_ = Clock::now();
+  bool ended_ = false;
+  std::stop_source source_;
+  std::stop_callback<Pass> passOn_;
+  std::jthread thread_;
+};
+
+Result<std::string> fetchModel(const std::string& run, const RunNode& node, const Home& home,
+                               Patience& patience) {
+  LOCKSTEP_ASSIGN(const auto channel, supervisorOf(run, node, patience.stop()));
+  patience.moved();
+  const auto stub = node::v1::Supervisor::NewStub(channel);
+  grpc::ClientContext context;
+  setLimit(context, std::chrono::minutes(30));
+  const CancelOnStop cancel(context, patience.stop());
+  node::v1::FetchRequest request;
+  request.set_name("model.safetensors");
+  std::error_code error;
+  std::filesystem::create_directories(home.modelsFolder(), error);
+  if (error) return systemError(error.value(), "cannot make " + home.modelsFolder());
+  const std::string path = home.modelsFolder() + "/" + run + ".safetensors";
+  const std::string temporary = path + ".part";
+  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+  Sha256 hash;
+  std::string expected;
+  node::v1::FetchChunk chunk;
+  const auto reader = stub->Fetch(&context, request);
+  while (reader->Read(&chunk)) {
+    patience.moved();
+    file.write(chunk.data().data(), static_cast<std::streamsize>(chunk.data().size()));
+    hash.update(std::string_view(chunk.data()));
+    if (!chunk.sha256().empty()) expected = chunk.sha256();
+  }
+  Status fetched = rpcStatus(reader->Finish(), "cannot fetch the trained model", node.name);
+  file.close();
+  if (fetched.ok() && !file) fetched = systemError(ENOSPC, "cannot write " + temporary);
+  if (fetched.ok() && hash.hex() != expected) {
+    fetched = makeError(Code::kDataLoss, "the trained model was damaged on its way from {}", node.name);
+    fetched.error().next = "it is still on the node, in the run's folder";
+  }
+  if (fetched.ok()) {
+    std::filesystem::rename(temporary, path, error);
+    if (!error) return path;
+    fetched = systemError(error.value(), "cannot rename to " + path);
+  }
+  std::filesystem::remove(temporary, error);
+  return fetched.error();
+}
+
+}  // namespace
 
 Result<std::vector<RunNode>> runNodes(const std::string& text, const ClusterSession& session) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
@@ -56,43 +147,11 @@ Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, cons
 }
 
 Result<std::string> downloadModel(const std::string& run, const RunNode& node, const Home& home,
-                                  std::stop_token stop) {
-  LOCKSTEP_ASSIGN(const auto channel, supervisorOf(run, node, stop));
-  const auto stub = node::v1::Supervisor::NewStub(channel);
-  grpc::ClientContext context;
-  setLimit(context, std::chrono::minutes(30));
-  const CancelOnStop cancel(context, stop);
-  node::v1::FetchRequest request;
-  request.set_name("model.safetensors");
-  std::error_code error;
-  std::filesystem::create_directories(home.modelsFolder(), error);
-  if (error) return systemError(error.value(), "cannot make " + home.modelsFolder());
-  const std::string path = home.modelsFolder() + "/" + run + ".safetensors";
-  const std::string temporary = path + ".part";
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  Sha256 hash;
-  std::string expected;
-  node::v1::FetchChunk chunk;
-  const auto reader = stub->Fetch(&context, request);
-  while (reader->Read(&chunk)) {
-    file.write(chunk.data().data(), static_cast<std::streamsize>(chunk.data().size()));
-    hash.update(std::string_view(chunk.data()));
-    if (!chunk.sha256().empty()) expected = chunk.sha256();
-  }
-  Status fetched = rpcStatus(reader->Finish(), "cannot fetch the trained model", node.name);
-  file.close();
-  if (fetched.ok() && !file) fetched = systemError(ENOSPC, "cannot write " + temporary);
-  if (fetched.ok() && hash.hex() != expected) {
-    fetched = makeError(Code::kDataLoss, "the trained model was damaged on its way from {}", node.name);
-    fetched.error().next = "it is still on the node, in the run's folder";
-  }
-  if (fetched.ok()) {
-    std::filesystem::rename(temporary, path, error);
-    if (!error) return path;
-    fetched = systemError(error.value(), "cannot rename to " + path);
-  }
-  std::filesystem::remove(temporary, error);
-  return fetched.error();
+                                  std::stop_token stop, std::chrono::milliseconds limit) {
+  Patience patience(stop, limit);
+  auto model = fetchModel(run, node, home, patience);
+  if (model.ok() || stop.stop_requested() || !patience.ended()) return model;
+  return rpcError({grpc::StatusCode::DEADLINE_EXCEEDED, {}}, "cannot fetch the trained model", node.name);
 }
 
 }  // namespace lockstep::app

@@ -3,6 +3,7 @@
 
 #include <grpcpp/channel.h>
 
+#include <chrono>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -27,8 +28,10 @@ Result<std::vector<RunNode>> runNodes(const std::string& json, const ClusterSess
 Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, const RunNode& node,
                                                     std::stop_token stop);
 
-// Fetches the trained model into the home's models folder; returns its path.
+// Fetches the trained model into the home's models folder; returns its path. kDeadlineExceeded once
+// nothing has come from the node for `patience`.
 Result<std::string> downloadModel(const std::string& run, const RunNode& node, const Home& home,
-                                  std::stop_token stop);
+                                  std::stop_token stop,
+                                  std::chrono::milliseconds patience = std::chrono::seconds(30));
 
 }  // namespace lockstep::app

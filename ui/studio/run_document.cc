@@ -86,7 +86,7 @@ RunDocument::Loaded RunDocument::readRun(const std::string& folder, const std::s
     out.epochs = (*store)->epochs();
     out.errors = (*store)->errors();
   }
-  if (!app::isFinal(out.row.phase)) {
+  if (!app::isFinal(out.row.phase) || app::lacksModel(out.row)) {
     if (auto cluster = app::clusterOfRun(**history, run)) out.cluster = *cluster;
   }
   return out;
@@ -183,7 +183,7 @@ void RunDocument::takeOver(const std::shared_ptr<Loaded>& loaded) {
   Q_EMIT rowChanged();
   Q_EMIT breakdownChanged();
   for (const auto& error : loaded->errors) Q_EMIT failed(error);
-  if (app::isFinal(row_.phase)) return;
+  if (app::isFinal(row_.phase) && !app::lacksModel(row_)) return;
   if (!cluster_) cluster_ = workspace_.clusterForRun(run_);
   if (!cluster_ && loaded->cluster) {
     cluster_ = workspace_.makeCluster(loaded->cluster);
@@ -230,6 +230,7 @@ void RunDocument::append(const app::RunBatch::Series& given) {
 }
 
 void RunDocument::take(const app::RunUpdate& update) {
+  const bool over = app::isFinal(row_.phase);
   if (update.row) row_ = *update.row;
   ending_ = (ending_ || update.ending) && !update.finished;
   for (const auto& series : update.series) append(series);
@@ -252,7 +253,7 @@ void RunDocument::take(const app::RunUpdate& update) {
   if (update.row) Q_EMIT rowChanged();
   if (!update.series.empty() || !update.epochs.empty()) Q_EMIT dataChanged();
   if (update.finished) {
-    Q_EMIT finished();
+    if (!over) Q_EMIT finished();   // its model may come later
     Q_EMIT workspace_.historyChanged();
   }
 }

@@ -2,13 +2,36 @@
 #include <sys/stat.h>
 
 #include <QTest>
+#include <condition_variable>
+#include <mutex>
 #include <set>
 
+#include "app/cluster/node_access.h"
+#include "app/runs/run_nodes.h"
 #include "tests/app/runs/runs_bench.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
 using namespace lockstep::test;
+
+namespace {
+
+// A node that went away and does not come back.
+struct LostNode final : NodeAccess {
+  std::string own = "far";
+  const std::string& name() const override { return own; }
+  Result<NodeInventory> waitConnected(std::stop_token stop) override {
+    std::mutex mutex;
+    std::condition_variable_any wake;
+    std::unique_lock lock(mutex);
+    wake.wait(lock, stop, [] { return false; });
+    return makeError(Code::kCancelled, "connecting was cancelled");
+  }
+  Result<std::shared_ptr<grpc::Channel>> agent() override { return makeError(Code::kUnavailable, "away"); }
+  Result<std::shared_ptr<grpc::Channel>> supervisor(const std::string&) override { return agent(); }
+};
+
+}  // namespace
 
 class RunsTest : public QObject {
   Q_OBJECT
@@ -101,6 +124,46 @@ class RunsTest : public QObject {
     std::vector<double> steps;
     for (const auto& point : *points) steps.push_back(point.x);
     QVERIFY(consecutive(steps, 1500));
+  }
+
+  void aModelIsNotAwaitedForever() {
+    LostNode node;
+    QTemporaryDir folder;
+    const auto model = downloadModel("r", {node.name(), &node}, Home{folder.path().toStdString()}, {},
+                                     std::chrono::milliseconds(50));
+    QVERIFY(!model.ok());
+    QCOMPARE(model.error().code, Code::kDeadlineExceeded);
+    QCOMPARE(model.error().node, std::string("far"));
+    QVERIFY(!model.error().next.empty());
+  }
+
+  // Left as soon as the end was told: the run has ended in the history too, and its model is
+  // fetched by a recorder that comes later.
+  void aModelThatWasNotFetchedIsFetchedLater() {
+    Bench bench(1);
+    const auto run = bench.launch({"training.max_steps=5"});
+    QVERIFY2(run.ok(), run.ok() ? "" : run.error().text().c_str());
+    bool ending = false;
+    {
+      Recorder recorder(*run, *bench.session, bench.home, bench.inbox,
+                        [&](const RunUpdate& update) { ending = ending || update.ending; });
+      QVERIFY(bench.until([&] { return ending; }));
+    }
+    auto history = History::open(bench.home.historyFolder());
+    QVERIFY(history.ok());
+    auto row = (*history)->row(*run);
+    QVERIFY(row.ok());
+    QCOMPARE(row->phase, RunPhase::kSucceeded);
+    row->modelFile.clear();  // it may have come just in time
+    QVERIFY((*history)->update(*row).ok());
+    QVERIFY(lacksModel(*row));
+    Seen seen;
+    Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());
+    QVERIFY(bench.until([&] { return seen.finished; }));
+    QVERIFY2(seen.errors.empty(), seen.errors.empty() ? "" : seen.errors[0].text().c_str());
+    QVERIFY(!seen.row.modelFile.empty());
+    QCOMPARE((*history)->row(*run)->modelFile, seen.row.modelFile);
+    QVERIFY(!lacksModel(seen.row));
   }
 
   void stopAndKill_data() {
