@@ -383,6 +383,11 @@ class Work {
   // A Commit whose answer was lost may have started the run: told as failed, it must not go on.
   Status endCommitted(const std::string& run) {
     const Awaiting awaiting(Stage::kEnding, {parties_.front().name}, progress);
+    Status killed = kill(run);
+    return killed.ok() || isOver(run) ? Status() : killed;
+  }
+
+  Status kill(const std::string& run) {
     LOCKSTEP_ASSIGN(const auto channel, parties_.front().access->supervisor(parties_.front().socket));
     const auto stub = node::v1::Supervisor::NewStub(channel);
     grpc::ClientContext context;
@@ -394,6 +399,23 @@ class Work {
     node::v1::KillReply reply;
     return rpcStatus(stub->Kill(&context, kill, &reply), "the run could not be killed",
                      parties_.front().name);
+  }
+
+  // The coordinator's agent says so: what was prepared has expired and is gone, or the run has ended.
+  bool isOver(const std::string& run) {
+    const Party& coordinator = parties_.front();
+    const auto channel = coordinator.access->agent();
+    if (!channel.ok()) return false;
+    const auto stub = node::v1::Agent::NewStub(*channel);
+    grpc::ClientContext context;
+    setLimit(context, kFindLimit);
+    node::v1::FindRunRequest find;
+    find.set_run(run);
+    find.set_node(coordinator.name);
+    node::v1::RunOnNode found;
+    const Status asked = rpcStatus(stub->FindRun(&context, find, &found), "cannot ask for the run",
+                                   coordinator.name);
+    return asked.ok() ? isFinal(static_cast<RunPhase>(found.state())) : asked.code() == Code::kNotFound;
   }
 
   // Best effort, everywhere at once; what cannot be reached expires by itself.

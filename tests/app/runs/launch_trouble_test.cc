@@ -199,6 +199,26 @@ class LaunchTroubleTest : public QObject {
     QVERIFY(half.bench.until([&] { return state().empty() || state() == "STOPPED"; }, 10000));
   }
 
+  // What was prepared expired before it was committed: it did not begin, and is told so.
+  void aRunThatExpiredBeforeItsCommitHasFailed() {
+    HalfFrozen half;
+    QVERIFY(half.begin());
+    QVERIFY(half.bench.until([&] { return half.awaitsTheSecondOnly() || half.outcome; }, 15000));
+    QVERIFY(!half.outcome);
+    const auto supervisor = readFile(half.folder(1) + "/supervisor", 4096);
+    QVERIFY(supervisor.ok());
+    const int pid = QString::fromStdString(*supervisor).split('\n').value(0).toInt();
+    QVERIFY(pid > 1);
+    ::kill(pid, SIGTERM);  // gives up what is not committed, as its time limit does
+    QVERIFY(half.bench.until([&] { return !fs::exists(half.folder(1)); }, 10000));
+    ::kill(half.frozen, SIGCONT);
+    QVERIFY(half.bench.until([&] { return half.outcome.has_value(); }, 60000));
+    QVERIFY(!half.outcome->ok());
+    QVERIFY2(half.outcome->error().text().find("may have begun") == std::string::npos,
+             half.outcome->error().text().c_str());
+    QCOMPARE(half.row().phase, RunPhase::kFailed);
+  }
+
   // What the history cannot take is kept and written first, once it can.
   void curvesAreCompleteAfterTheHistoryWasLocked() {
     Bench bench(2);
