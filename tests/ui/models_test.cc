@@ -319,6 +319,9 @@ class ModelsTest : public QObject {
     QCOMPARE(messageText("node n2, rank 1: the worker of rank 1 was killed by signal 9 (SIGKILL)"),
              QString::fromUtf8("node n2, rank 1: 进程 1 的工作进程被信号 9（SIGKILL）终止"));
     QCOMPARE(messageText("words of nobody"), QString("words of nobody"));
+    std::string lines;   // of a worker that said much before it ended
+    for (int i = 0; i < 10000; ++i) lines += "\nstep: a line of its log";
+    QCOMPARE(messageText("the agent ended" + lines), QString::fromUtf8("代理已结束") + QString::fromStdString(lines));
   }
 };
 

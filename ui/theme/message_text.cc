@@ -9,6 +9,7 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kDeepest = 3;   // texts in texts
+constexpr qsizetype kLongest = 4000;   // characters held against patterns, on the window's thread
 
 struct Pattern {
   const char* key;
@@ -65,6 +66,11 @@ QString translated(const QString& text, int depth) {
 
 }  // namespace
 
-QString messageText(const std::string& text) { return translated(QString::fromStdString(text), 0); }
+QString messageText(const std::string& text) {
+  const QString whole = QString::fromStdString(text);
+  if (whole.size() <= kLongest) return translated(whole, 0);
+  const qsizetype line = whole.indexOf('\n');
+  return line < 0 || line > kLongest ? whole : translated(whole.left(line), 0) + whole.mid(line);
+}
 
 }  // namespace lockstep::ui
