@@ -48,7 +48,7 @@ Result<Preview> previewOf(const Globals& globals, const Arguments& arguments) {
     return std::move(*done);
   }();
   if (!preview.ok())
-    return placed(preview.error(), spec.yaml, spec.file, cluster.yaml, cluster.file);
+    return placed(preview.error(), spec.yaml, spec.file, cluster.written, cluster.file);
   return preview;
 }
 

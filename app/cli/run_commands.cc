@@ -113,7 +113,7 @@ Result<Resume> resumeOf(const Globals& globals, const std::string& text) {
 
 struct Prepared {
   LaunchRequest request;
-  std::string specFile, clusterFile;
+  std::string specFile, clusterFile, clusterWritten;
 };
 Result<Prepared> prepare(const Globals& globals, const Arguments& arguments) {
   Prepared out;
@@ -129,6 +129,7 @@ Result<Prepared> prepare(const Globals& globals, const Arguments& arguments) {
   out.request.resumedRun = resume.run;
   out.specFile = spec.file;
   out.clusterFile = cluster.file;
+  out.clusterWritten = cluster.written;
   return out;
 }
 
@@ -150,7 +151,7 @@ Result<std::string> launch(const Prepared& prepared, AskingSession& asking, cons
   }
   if (!done->ok())
     return placed(done->error(), prepared.request.specYaml, prepared.specFile,
-                  prepared.request.clusterYaml, prepared.clusterFile);
+                  prepared.clusterWritten, prepared.clusterFile);
   return **done;
 }
 

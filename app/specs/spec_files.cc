@@ -222,7 +222,7 @@ Result<ClusterSpecFile> completeClusterSpec(const std::string& yaml, const std::
   for (auto& node : *spec->mutable_nodes()) {
     if (!node.has_ssh()) node.set_workdir(absolutePath(node.workdir(), folderOf(file)));
   }
-  return ClusterSpecFile{std::move(spec), yaml, file};
+  return ClusterSpecFile{std::move(spec), yaml, file, yaml};
 }
 
 Result<ClusterSpecFile> loadClusterSpec(const std::string& path) {
@@ -263,8 +263,8 @@ ClusterSpecFile localCluster(int nodes, const std::string& localFolder, const st
     device->set_count(oneNode ? nodes : 1);
     device->set_threads(1);
   }
-  std::string yaml = toYaml(*spec);
-  return {std::move(spec), std::move(yaml), "local"};
+  const std::string yaml = toYaml(*spec);
+  return {std::move(spec), yaml, "local", yaml};
 }
 
 Result<ClusterSpecFile> withRanks(ClusterSpecFile cluster, const std::vector<std::string>& ranks) {

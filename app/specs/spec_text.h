@@ -127,8 +127,9 @@ struct RunSpecFile {
 };
 struct ClusterSpecFile {
   std::shared_ptr<const spec::v1::ClusterSpec> spec;
-  std::string yaml;
+  std::string yaml;  // of this spec
   std::string file;
+  std::string written;  // the text of `file`: places in it are of this text, whatever changed since
 };
 // `sets` are "path=value" (value in YAML), applied before the checks.
 Result<RunSpecFile> loadRunSpec(const std::string& path, const std::vector<std::string>& sets = {});

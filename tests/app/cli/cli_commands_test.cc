@@ -48,6 +48,17 @@ class CliCommandsTest : public QObject {
     QCOMPARE(cli.run({"plan", example("fashion-mlp"), "--local", "2", "--ranks", "local3=1"}).exit, 2);
   }
 
+  // In the file as it was written, not as it is with other ranks.
+  void mistakesOfOtherRanksArePlacedInTheFile() {
+    const Cli cli;
+    const QString file = cli.write("c.yaml", "# One\n# line\n# after\n# another.\nversion: 1\nname: c\n\n"
+                                             "nodes:\n  - {name: a, address: 127.0.0.1}\n  - {name: b, address: 127.0.0.1}\n");
+    const CliResult result = cli.run({"plan", example("fashion-mlp"), "--cluster", file,
+                                      "--ranks", "a=4000", "--ranks", "b=4000"});
+    QCOMPARE(result.exit, 2);
+    QVERIFY2(result.err.contains("c.yaml:8:") || result.err.contains("c.yaml:9:"), result.err);
+  }
+
   void simulateShowsAStep() {
     const Cli cli;
     const CliResult result = cli.run({"simulate", example("fashion-mlp"), "--local", "3"});
