@@ -396,10 +396,13 @@ void LaunchDialog::makePreview() {
     for (int i = 0; i < live->session().size(); ++i) {
       const auto& node = live->session().status(i);
       if (node.phase != app::NodePhase::kConnected) continue;
-      const auto& load = node.load;
-      in.hosts.push_back({node.name, node.inventory.bootId, node.inventory.cores,
-                          load.receivedNs > 0 ? static_cast<std::int64_t>(load.memoryTotal - load.memoryUsed)
-                                              : node.inventory.memoryAvailable});
+      // The load is the whole host's; what its agent may use is known from when it was connected.
+      std::int64_t available = node.inventory.memoryAvailable;
+      if (node.load.receivedNs > 0) {
+        const auto unused = static_cast<std::int64_t>(node.load.memoryTotal - node.load.memoryUsed);
+        available = available > 0 ? std::min(available, unused) : unused;
+      }
+      in.hosts.push_back({node.name, node.inventory.bootId, node.inventory.cores, available});
     }
   }
   struct Made {
