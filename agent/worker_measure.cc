@@ -277,11 +277,11 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
     LOCKSTEP_TRY(init->play(0, nullptr));
   }
   std::size_t bodies = 0;
-  for (const char* program : {"step", "evaluate"})
+  for (const char* program : {"step", "update", "evaluate"})
     if (const plan::Program* found = plan.find(program)) bodies += representatives(*found).size();
   Samples samples;
   const double each = start.seconds() * 0.7 / static_cast<double>(std::max<std::size_t>(1, bodies));
-  for (const char* program : {"step", "evaluate"})
+  for (const char* program : {"step", "update", "evaluate"})
     if (const plan::Program* found = plan.find(program))
       for (int rank : representatives(*found))
         LOCKSTEP_TRY(playBody(plan, program, rank, *backend, state, each, samples));

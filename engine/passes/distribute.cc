@@ -272,7 +272,6 @@ Shape localShape(const ir::Value& value, const cluster::Mesh& mesh, int rank) {
   return shape;
 }
 
-
 // Where a rank's part begins, for ops whose results depend on it: as an expression of the rank's
 // coordinate, so that parts must be equal.
 Status placeWithin(const ir::Graph& placed, const ir::Node& node, const cluster::Mesh& mesh,

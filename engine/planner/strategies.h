@@ -11,7 +11,8 @@ struct Strategy {
   bool oneNode = false;     // all ranks are in one node
   // Whether the ranks of axis `data` each hold a part, or all of it each. Where parts of optimizer
   // state are held, gradients arrive reduced and in parts, and updated parameters are gathered
-  // (Rajbhandari et al.: "ZeRO", 2020).
+  // (Rajbhandari et al.: "ZeRO", 2020). Splitting gradients too makes a difference where those of
+  // micro-batches are added up.
   bool splitOptimizer = false, splitGradients = false, splitParameters = false;
 };
 

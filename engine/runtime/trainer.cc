@@ -151,6 +151,11 @@ class Training {
   StateArena state_;
   std::unique_ptr<Feed> stepFeed_, evalFeed_;
   std::unique_ptr<Feed> updateFeed_;  // where there are micro-batches
+  struct BoundPlay {
+    Feed* feed;
+    int micro;
+  };
+  std::vector<BoundPlay> plays_;  // of a step, as the plan has them
   std::vector<plan::Event> events_;
   Progress progress_;
   TrainerSummary summary_;
@@ -161,17 +166,20 @@ class Training {
 Status Training::bind() {
   LOCKSTEP_ASSIGN(stepFeed_, Feed::bind(plan_, "step", rank_, plan_.batchCuts, trainData_, backend_,
                                         groups_, state_));
-  if (plan_.microBatches > 1) {
+  if (plan_.find("update") != nullptr) {
     LOCKSTEP_ASSIGN(updateFeed_, Feed::bind(plan_, "update", rank_, plan_.batchCuts, trainData_,
                                             backend_, groups_, state_));
   }
   LOCKSTEP_ASSIGN(evalFeed_, Feed::bind(plan_, "evaluate", rank_, plan_.evaluateCuts, evalData_,
                                         backend_, groups_, state_));
-  const Feed& last = updateFeed_ ? *updateFeed_ : *stepFeed_;
-  if (!last.hasMetrics() || !evalFeed_->hasMetrics())
+  std::size_t steps = 0;
+  for (const plan::Play& play : plan_.plays()) {
+    plays_.push_back({(play.program->name == "update" ? updateFeed_ : stepFeed_).get(), play.micro});
+    steps += plays_.back().feed->executor().steps();
+  }
+  if (!plays_.back().feed->hasMetrics() || !evalFeed_->hasMetrics())
     return invalidArgument("a program of the plan has no result \"metrics\" of four");
-  events_.reserve(stepFeed_->executor().steps() * static_cast<std::size_t>(plan_.microBatches) +
-                  (updateFeed_ ? updateFeed_->executor().steps() : 0));
+  events_.reserve(steps);
   return {};
 }
 
@@ -194,21 +202,15 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
   Breakdown spent;
   Nanoseconds since = begin;
   double dataSeconds = 0;
-  const auto play = [&](Feed& feed) -> Status {
-    feed.writeScalars(rate, static_cast<double>(number), stop);
-    const Nanoseconds now = monotonicNow();
-    dataSeconds += static_cast<double>(now - since) * 1e-9;
-    LOCKSTEP_TRY(feed.executor().play(number, withEvents ? &events_ : nullptr));
-    spent.add(feed.executor().last());
+  for (const auto& [feed, micro] : plays_) {
+    feed->write(batch, micro, plan_.microBatches);
+    feed->writeScalars(rate, static_cast<double>(number), stop);
+    dataSeconds += static_cast<double>(monotonicNow() - since) * 1e-9;
+    LOCKSTEP_TRY(feed->executor().play(number, withEvents ? &events_ : nullptr));
+    spent.add(feed->executor().last());
     since = monotonicNow();
-    return {};
-  };
-  for (int micro = 0; micro < plan_.microBatches; ++micro) {
-    stepFeed_->write(batch, micro, plan_.microBatches);
-    LOCKSTEP_TRY(play(*stepFeed_));
   }
-  if (updateFeed_) LOCKSTEP_TRY(play(*updateFeed_));
-  const Metrics metrics = (updateFeed_ ? *updateFeed_ : *stepFeed_).metrics();
+  const Metrics metrics = plays_.back().feed->metrics();
   progress_.step = number;
   progress_.lossSum += metrics.loss;
   progress_.weightSum += metrics.weight;
