@@ -152,7 +152,10 @@ Follower::Follower(const std::string& socket, std::uint64_t after)
       std::lock_guard lock(mutex_);
       records_.push_back(record);
     }
-    reader->Finish();
+    const grpc::Status end = reader->Finish();
+    std::lock_guard lock(mutex_);
+    ended_ = fmt::format("after {} records: {} {}", records_.size(), static_cast<int>(end.error_code()),
+                         end.error_message());
   });
 }
 
@@ -175,6 +178,11 @@ bool Follower::waitFor(const std::function<bool(const run::v1::Record&)>& condit
 
 bool Follower::waitFinished(double seconds) {
   return waitFor([](const run::v1::Record& record) { return record.has_finished(); }, seconds);
+}
+
+std::string Follower::ended() const {
+  std::lock_guard lock(mutex_);
+  return ended_.empty() ? fmt::format("goes on, with {} records", records_.size()) : ended_;
 }
 
 run::v1::RunState Follower::state() const {

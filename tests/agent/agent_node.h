@@ -59,6 +59,7 @@ class Follower {
   bool waitFinished(double seconds = 60);
   run::v1::RunState state() const;         // of `finished`, or unspecified
   std::string error() const;               // what and why of the first error
+  std::string ended() const;               // how the stream ended, or that it has not
   std::int64_t lastStep(int rank) const;
   int pidOf(int rank) const;
 
@@ -67,6 +68,7 @@ class Follower {
   grpc::ClientContext context_;
   mutable std::mutex mutex_;
   std::vector<run::v1::Record> records_;
+  std::string ended_;
   std::thread thread_;
 };
 

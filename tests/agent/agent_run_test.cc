@@ -246,7 +246,7 @@ class AgentRunTest : public QObject {
     const grpc::Status status = node.agent().FindRun(deadline().get(), find, &found);
     QVERIFY2(status.ok(), status.error_message().c_str());
     Follower records(found.socket());
-    QVERIFY(records.waitFinished());
+    QVERIFY2(records.waitFinished(), records.ended().c_str());
     QCOMPARE(records.state(), run::v1::FAILED);
     QVERIFY(records.error().find("unexpectedly") != std::string::npos);
     QVERIFY(records.lastStep(0) >= 3);
