@@ -1,5 +1,8 @@
 #include "app/core/rpc.h"
 
+#include <condition_variable>
+#include <mutex>
+
 #include "engine/specs/error_info.h"
 
 namespace lockstep::app {
@@ -29,6 +32,20 @@ Error rpcError(const grpc::Status& status, const std::string& what, const std::s
   }
   if (error.node.empty()) error.node = node;
   return error;
+}
+
+Status untilAvailable(std::chrono::milliseconds limit, const std::stop_token& stop,
+                      const std::function<Status()>& ask) {
+  constexpr std::chrono::milliseconds kPause{200};
+  const auto end = std::chrono::steady_clock::now() + limit;
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  for (;;) {
+    Status answer = ask();
+    if (answer.code() != Code::kUnavailable || std::chrono::steady_clock::now() > end) return answer;
+    std::unique_lock lock(mutex);
+    if (wake.wait_for(lock, stop, kPause, [&] { return stop.stop_requested(); })) return answer;
+  }
 }
 
 }  // namespace lockstep::app

@@ -5,6 +5,7 @@
 #include <grpcpp/support/status.h>
 
 #include <chrono>
+#include <functional>
 #include <stop_token>
 #include <string>
 
@@ -21,6 +22,12 @@ inline Status rpcStatus(const grpc::Status& status, const std::string& what,
                         const std::string& node) {
   return status.ok() ? Status() : Status(rpcError(status, what, node));
 }
+
+// Asks until the answer is another one than kUnavailable, for at most `limit` from the first on. A
+// call made just after its connection was lost may still be sent on that one, and a server that has
+// ended may be replaced; what is asked must be as good twice as once.
+Status untilAvailable(std::chrono::milliseconds limit, const std::stop_token& stop,
+                      const std::function<Status()>& ask);
 
 // Cancels the call when `stop` is requested.
 class CancelOnStop {

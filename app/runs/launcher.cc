@@ -27,6 +27,7 @@ namespace {
 
 constexpr std::chrono::seconds kPrepareLimit{20};
 constexpr std::chrono::seconds kCommitLimit{20};
+constexpr std::chrono::seconds kKillLimit{10};
 constexpr std::chrono::seconds kFindLimit{5};
 constexpr std::chrono::seconds kCleanUpLimit{3};  // of a node that may not answer at all
 
@@ -383,16 +384,17 @@ class Work {
   // A Commit whose answer was lost may have started the run: told as failed, it must not go on.
   Status endCommitted(const std::string& run) {
     const Awaiting awaiting(Stage::kEnding, {parties_.front().name}, progress);
-    Status killed = kill(run);
-    return killed.ok() || isOver(run) ? Status() : killed;
+    return untilAvailable(kKillLimit, {}, [&]() -> Status {
+      Status killed = kill(run);
+      return killed.ok() || isOver(run) ? Status() : killed;
+    });
   }
 
   Status kill(const std::string& run) {
     LOCKSTEP_ASSIGN(const auto channel, parties_.front().access->supervisor(parties_.front().socket));
     const auto stub = node::v1::Supervisor::NewStub(channel);
     grpc::ClientContext context;
-    setLimit(context, std::chrono::seconds(10));
-    context.set_wait_for_ready(true);  // the connection may be what was lost
+    setLimit(context, kKillLimit);
     node::v1::KillRequest kill;
     kill.set_run(run);
     kill.set_generation(1);

@@ -30,6 +30,7 @@ constexpr std::size_t kMostQueued = 4096;
 constexpr std::size_t kMostUnkept = 2'000'000;  // points and lines the history could not take yet
 constexpr auto kKept = 250ms;            // at least between two writes to the history
 constexpr auto kAgain = 500ms;           // after one that failed
+constexpr auto kCallLimit = 10s;         // of a stop or kill
 constexpr int kPage = 10000;             // log lines told at once
 
 std::size_t sizeOf(const RunBatch& batch) {
@@ -102,6 +103,7 @@ struct Recorder::State {
   void read(History& history, RunStore& store, const std::stop_token& stop);
   void write(std::stop_token stop);
   void finish(History& history, RunRow row, bool kept, const std::stop_token& stop);
+  Status ask(bool kill, const RunNode& coordinator, const std::stop_token& stop) const;
   void call(bool kill, std::function<void(Status)> done);
 };
 
@@ -353,31 +355,35 @@ Result<std::vector<RunNode>> Recorder::State::findNodes(const History& history) 
   return runNodes(documents.nodes, session);
 }
 
+Status Recorder::State::ask(bool kill, const RunNode& coordinator, const std::stop_token& stop) const {
+  LOCKSTEP_ASSIGN(const auto channel, supervisorOf(run, coordinator, stop));
+  const auto stub = node::v1::Supervisor::NewStub(channel);
+  grpc::ClientContext context;
+  setLimit(context, kCallLimit);
+  const CancelOnStop cancel(context, stop);
+  if (kill) {
+    node::v1::KillRequest request;
+    request.set_run(run);
+    request.set_generation(1);
+    node::v1::KillReply reply;
+    return rpcStatus(stub->Kill(&context, request, &reply), "the run could not be killed",
+                     coordinator.name);
+  }
+  node::v1::StopRequest request;
+  request.set_run(run);
+  request.set_generation(1);
+  node::v1::StopReply reply;
+  return rpcStatus(stub->Stop(&context, request, &reply), "the run could not be stopped",
+                   coordinator.name);
+}
+
 void Recorder::State::call(bool kill, std::function<void(Status)> done) {
   calls.emplace_back([this, kill, done = std::move(done)](std::stop_token stop) {
     Status result = [&]() -> Status {
       LOCKSTEP_ASSIGN(const auto history, History::open(home.historyFolder()));
       LOCKSTEP_ASSIGN(const std::vector<RunNode> found, findNodes(*history));
-      const RunNode& coordinator = found.front();
-      LOCKSTEP_ASSIGN(const auto channel, supervisorOf(run, coordinator, stop));
-      const auto stub = node::v1::Supervisor::NewStub(channel);
-      grpc::ClientContext context;
-      setLimit(context, 10s);
-      const CancelOnStop cancel(context, stop);
-      if (kill) {
-        node::v1::KillRequest request;
-        request.set_run(run);
-        request.set_generation(1);
-        node::v1::KillReply reply;
-        return rpcStatus(stub->Kill(&context, request, &reply), "the run could not be killed",
-                         coordinator.name);
-      }
-      node::v1::StopRequest request;
-      request.set_run(run);
-      request.set_generation(1);
-      node::v1::StopReply reply;
-      return rpcStatus(stub->Stop(&context, request, &reply), "the run could not be stopped",
-                       coordinator.name);
+      // The agent names the supervisor that is there now, and starts one where there is none.
+      return untilAvailable(kCallLimit, stop, [&] { return ask(kill, found.front(), stop); });
     }();
     if (done) inbox.post(owner, [done, result] { done(result); });
   });

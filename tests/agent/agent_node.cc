@@ -59,10 +59,15 @@ std::vector<int> processesOfRun(const std::string& run) {
 }
 
 bool alive(int pid) {
-  auto stat = readFile("/proc/" + std::to_string(pid) + "/stat", 65536);
-  if (!stat.ok()) return false;
-  const std::size_t close = stat->rfind(')');
-  return close != std::string::npos && close + 2 < stat->size() && (*stat)[close + 2] != 'Z';
+  std::error_code ignored;
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks, ignored)) {
+    auto stat = readFile(task.path().string() + "/stat", 65536);
+    if (!stat.ok()) continue;
+    const std::size_t close = stat->rfind(')');
+    if (close != std::string::npos && close + 2 < stat->size() && (*stat)[close + 2] != 'Z') return true;
+  }
+  return false;
 }
 
 std::shared_ptr<grpc::Channel> channelTo(const std::string& socket) {
@@ -141,7 +146,6 @@ void Node::killAgent() {
 Follower::Follower(const std::string& socket, std::uint64_t after)
     : stub_(node::v1::Supervisor::NewStub(channelTo(socket))) {
   context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(180));
-  context_.set_wait_for_ready(true);  // a supervisor that is gone may have left a connection behind
   thread_ = std::thread([this, after] {
     node::v1::RecordsRequest request;
     request.set_after(after);

@@ -16,6 +16,8 @@ namespace lockstep::agent_test {
 // Polls until `condition` holds; false after `seconds`.
 bool eventually(const std::function<bool()>& condition, double seconds = 20);
 std::vector<int> processesOfRun(const std::string& run);   // LOCKSTEP_RUN in their environment
+// A process that was killed lives until its last thread has ended: its first one may be a zombie
+// while the process still holds its locks and sockets.
 bool alive(int pid);
 std::shared_ptr<grpc::Channel> channelTo(const std::string& socket);
 std::unique_ptr<grpc::ClientContext> deadline(double seconds = 20);

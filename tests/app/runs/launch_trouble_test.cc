@@ -96,6 +96,14 @@ class LostAnswer {
   std::jthread thread_;
 };
 
+// Connections at a unix socket, those included that its server has not accepted.
+int connectionsTo(const std::string& path) {
+  const std::string table = readFile("/proc/net/unix").value();
+  int found = 0;
+  for (std::size_t at = table.find(path); at != std::string::npos; at = table.find(path, at + 1)) ++found;
+  return found;
+}
+
 // A launch of two nodes, the agent of the second stopped.
 struct HalfFrozen {
   Bench bench{2};
@@ -195,7 +203,7 @@ class LaunchTroubleTest : public QObject {
     QVERIFY(half.bench.until([&] { return half.outcome.has_value(); }, 45000));
     QVERIFY(between.lost());
     QVERIFY2(!half.outcome->ok(), half.outcome->ok() ? (*half.outcome)->c_str() : "");
-    QCOMPARE(half.row().phase, RunPhase::kFailed);
+    QVERIFY2(half.row().phase == RunPhase::kFailed, half.outcome->error().text().c_str());
     QVERIFY(half.bench.until([&] { return state().empty() || state() == "STOPPED"; }, 10000));
   }
 
@@ -217,6 +225,35 @@ class LaunchTroubleTest : public QObject {
     QVERIFY2(half.outcome->error().text().find("may have begun") == std::string::npos,
              half.outcome->error().text().c_str());
     QCOMPARE(half.row().phase, RunPhase::kFailed);
+  }
+
+  // A supervisor that is found and does not live to answer: what was asked of it is asked of the
+  // one that takes its place, and its run is told to its end.
+  void aSupervisorThatIsReplacedIsSpokenToAgain() {
+    Bench bench(1);
+    const auto run = bench.launch({"training.epochs=1000", "training.batch=48"});
+    QVERIFY2(run.ok(), run.ok() ? "" : run.error().text().c_str());
+    Seen seen;
+    Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());
+    QVERIFY(bench.until([&] { return seen.loss.size() > 5; }));
+    const auto supervisor = readFile(
+        bench.session->status(0).inventory.workdir + "/runs/" + *run + "/local1/supervisor", 4096);
+    QVERIFY(supervisor.ok());
+    const QStringList lines = QString::fromStdString(*supervisor).split('\n');
+    const int pid = lines.value(0).toInt();
+    QVERIFY(pid > 1);
+    ::kill(pid, SIGSTOP);
+    const std::string socket = lines.value(1).toStdString();
+    const int before = connectionsTo(socket);
+    std::optional<Status> told;
+    recorder.kill([&](Status status) { told = std::move(status); });
+    QVERIFY(bench.until([&] { return connectionsTo(socket) > before; }));  // the agent has found it
+    QVERIFY(!told);
+    ::kill(pid, SIGKILL);
+    QVERIFY(bench.until([&] { return told.has_value() && seen.finished; }, 30000));
+    QVERIFY2(told->ok(), told->ok() ? "" : told->error().text().c_str());
+    QCOMPARE(seen.row.phase, RunPhase::kFailed);
+    QVERIFY2(seen.row.error.find("unexpectedly") != std::string::npos, seen.row.error.c_str());
   }
 
   // What the history cannot take is kept and written first, once it can.
