@@ -56,6 +56,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.maxSteps = training.max_steps();
   options.seed = training.seed();
   options.shuffle = !training.no_shuffle();
+  options.augment = augmentOf(start.spec().data());
   options.schedule = scheduleOf(training);
   if (!training.checkpoint().disabled()) options.checkpointFolder = start.checkpoint_folder();
   if (training.checkpoint().keep() > 0) options.keepCheckpoints = training.checkpoint().keep();
@@ -155,6 +156,10 @@ Result<std::string> WorkerLink::get(const std::string& key, Nanoseconds timeout)
 Result<plan::Plan> readPlan(const node::v1::WorkerStart& start) {
   LOCKSTEP_ASSIGN(const std::string text, readFile(start.plan_path()));
   return plan::parse(text, start.plan_path());
+}
+
+data::Augment augmentOf(const spec::v1::DataSpec& data) {
+  return {data.augment().crop(), data.augment().flip()};
 }
 
 Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& start, bool train) {

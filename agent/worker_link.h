@@ -51,5 +51,6 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link);
 // What WorkerStart says, made.
 Result<plan::Plan> readPlan(const node::v1::WorkerStart& start);
 Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& start, bool train);
+data::Augment augmentOf(const spec::v1::DataSpec& data);
 
 }  // namespace lockstep::agent

@@ -458,6 +458,7 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.epochs = 1 << 20;
   options.seed = training.seed();
   options.shuffle = !training.no_shuffle();
+  options.augment = augmentOf(start.spec().data());
   options.schedule.peak = training.optimizer().learning_rate();
   options.eventsEvery = 8;
   BenchObserver observer(*body, plan.microBatches, link, start.seconds());

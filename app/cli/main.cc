@@ -97,7 +97,7 @@ const std::vector<Command>& commands() {
         "bench train [--model SPEC] [--batch B] [--ranks N] [--threads T] [--seconds S]\n"
         "             [--comm KIND] [--set path=value]… [--json]"},
        "Trains on this machine and says how fast: samples a second, milliseconds an op.\n"
-       "  --model     a spec or an example's name: fashion-mlp, fashion-cnn",
+       "  --model     a spec or an example's name: fashion-mlp, fashion-cnn, fashion-resnet",
        benchTrainCommand},
       {"bench allreduce",
        {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "json"},

@@ -92,8 +92,10 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   const DType compute = training.precision() == "fp64" ? DType::kF64 : DType::kF32;
   planner::PlanRequest plan;
   plan.microBatches = std::max(1, request.spec->strategy().micro_batches());
-  LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch() / plan.microBatches, compute));
-  LOCKSTEP_ASSIGN(plan.evaluate, models::build(model, training.evaluate_batch(), compute));
+  LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch() / plan.microBatches, compute,
+                                           models::Use::kTraining));
+  LOCKSTEP_ASSIGN(plan.evaluate, models::build(model, training.evaluate_batch(), compute,
+                                               models::Use::kEvaluation));
   plan.training = trainOptions(training);
   plan.strategy = request.spec->strategy().kind();
   plan.bucketBytes = request.spec->strategy().bucket_bytes();

@@ -57,6 +57,17 @@ AttentionShape attentionShape(const KernelSpec& spec) {
   return s;
 }
 
+BatchNormShape batchNormShape(const KernelSpec& spec) {
+  const Shape& x = spec.inputs[0].type.shape;
+  BatchNormShape s;
+  s.samples = x[0];
+  s.channels = x.back();
+  s.pixels = elementCount(x) / (s.samples * s.channels);
+  const bool moments = spec.op == Op::kBatchMoments, weights = spec.op == Op::kBatchNormWeightGrad;
+  s.groups = (moments ? spec.outputs[0] : spec.inputs[weights ? 2 : 4]).type.shape[0];
+  return s;
+}
+
 AdamOptions adamOptions(const ir::Attrs& attrs) {
   return {ir::floatAttr(attrs, "beta1", 0.9), ir::floatAttr(attrs, "beta2", 0.999),
           ir::floatAttr(attrs, "eps", 1e-8), ir::floatAttr(attrs, "weight_decay")};

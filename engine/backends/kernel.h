@@ -59,6 +59,14 @@ struct AttentionShape {
 };
 AttentionShape attentionShape(const KernelSpec& spec);  // of kAttention and its gradient
 
+// x[samples × pixels × channels]; of the groups each has samples / groups samples in a row.
+struct BatchNormShape {
+  std::int64_t samples = 0, pixels = 0, channels = 0, groups = 0;
+  std::int64_t groupSamples() const { return samples / groups; }
+  std::int64_t groupCount() const { return groupSamples() * pixels * channels; }
+};
+BatchNormShape batchNormShape(const KernelSpec& spec);  // of an op that reads x
+
 struct AdamOptions {
   double beta1 = 0, beta2 = 0, epsilon = 0, weightDecay = 0;
 };

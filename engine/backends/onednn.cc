@@ -49,16 +49,20 @@ class MatmulKernel final : public Kernel {
 
 // All three convolutions, an image at a time, as products with the image's patches, which are read
 // where they lie: pixel p and tap t of a patch are x[pixels[p] + taps[t]]. With padding the image
-// is first copied into a frame of zeros.
+// is first copied into a frame of zeros. An input gradient of stride 1 is a convolution of dy with the
+// filters turned round; of another stride the patches' gradients are added up where they overlap.
 class ConvKernel final : public Kernel {
  public:
   ConvKernel(const cpu::Kernels& cpu, const KernelSpec& spec)
       : cpu_(cpu),
         op_(spec.op),
-        s_(convShape(spec)),
+        given_(convShape(spec)),
+        turned_(op_ == Op::kConv2dInputGrad && canTurn(given_)),
+        s_(turned_ ? turned(given_) : given_),
         pack_(cpu::kPackFloats),
         frame_(needsFrame() ? frameHeight() * frameWidth() * s_.c : 0),
-        patches_(op_ == Op::kConv2dInputGrad ? s_.oh * s_.ow * taps() : 0),
+        patches_(op_ == Op::kConv2dInputGrad && !turned_ ? s_.oh * s_.ow * taps() : 0),
+        filters_(turned_ ? taps() * s_.o : 0),
         first_(in(spec, 0)),
         second_(in(spec, 1)),
         bias_(spec.inputs.size() > 2 ? in(spec, 2) : nullptr),
@@ -69,7 +73,7 @@ class ConvKernel final : public Kernel {
     for (std::int64_t y = 0; y < s_.kh; ++y)
       for (std::int64_t x = 0; x < s_.kw; ++x)
         for (std::int64_t c = 0; c < s_.c; ++c) taps_.push_back((y * frameWidth() + x) * s_.c + c);
-    if (op_ == Op::kConv2dInputGrad) {
+    if (op_ == Op::kConv2dInputGrad && !turned_) {
       gradRows_ = multiples(s_.oh * s_.ow, s_.o);
       gradKs_ = multiples(s_.o, 1);
     }
@@ -77,19 +81,30 @@ class ConvKernel final : public Kernel {
 
   void run() override {
     const std::int64_t image = s_.h * s_.w * s_.c, result = s_.oh * s_.ow * s_.o;
+    if (turned_) turnFilters();
+    const float* weights = turned_ ? filters_.data : second_;
     for (std::int64_t b = 0; b < s_.b; ++b) {
-      if (op_ == Op::kConv2d) forward(framed(first_ + b * image), out_ + b * result);
-      if (op_ == Op::kConv2dWeightGrad)
+      if (op_ == Op::kConv2d || turned_)
+        forward(framed(first_ + b * image), weights, out_ + b * result);
+      else if (op_ == Op::kConv2dWeightGrad)
         weightGrad(framed(first_ + b * image), second_ + b * result, b > 0);
-      if (op_ == Op::kConv2dInputGrad) inputGrad(first_ + b * result, out_ + b * image);
+      else
+        inputGrad(first_ + b * result, out_ + b * image);
     }
   }
   std::int64_t workspaceBytes() const override {
-    return pack_.bytes + frame_.bytes + patches_.bytes + bytesOf(pixels_) + bytesOf(taps_) +
-           bytesOf(gradRows_) + bytesOf(gradKs_);
+    return pack_.bytes + frame_.bytes + patches_.bytes + filters_.bytes + bytesOf(pixels_) +
+           bytesOf(taps_) + bytesOf(gradRows_) + bytesOf(gradKs_);
   }
 
  private:
+  // Few channels would leave most lanes of a vector empty.
+  static bool canTurn(const ConvShape& s) {
+    return s.stride == 1 && s.kh == s.kw && s.pad < s.kh && s.c >= 8;
+  }
+  static ConvShape turned(const ConvShape& s) {
+    return {s.b, s.oh, s.ow, s.o, s.kh, s.kw, s.c, s.h, s.w, 1, s.kh - 1 - s.pad, false};
+  }
   std::int64_t taps() const { return s_.kh * s_.kw * s_.c; }
   std::int64_t frameHeight() const { return s_.h + 2 * s_.pad; }
   std::int64_t frameWidth() const { return s_.w + 2 * s_.pad; }
@@ -103,8 +118,16 @@ class ConvKernel final : public Kernel {
                   frame_.data + ((y + s_.pad) * frameWidth() + s_.pad) * s_.c);
     return frame_.data;
   }
-  void forward(const float* x, float* y) {
-    cpu_.gemm({s_.oh * s_.ow, taps(), s_.o, x, pixels_.data(), taps_.data(), second_, s_.o, false,
+  // [kh×kw×c×o] → [kh×kw×o×c], the taps backwards.
+  void turnFilters() {
+    const std::int64_t c = given_.c, o = given_.o, last = given_.kh * given_.kw - 1;
+    for (std::int64_t t = 0; t <= last; ++t)
+      for (std::int64_t i = 0; i < c; ++i)
+        for (std::int64_t j = 0; j < o; ++j)
+          filters_.data[((last - t) * o + j) * c + i] = second_[(t * c + i) * o + j];
+  }
+  void forward(const float* x, const float* weights, float* y) {
+    cpu_.gemm({s_.oh * s_.ow, taps(), s_.o, x, pixels_.data(), taps_.data(), weights, s_.o, false,
                y, s_.o, bias_, s_.relu, false, pack_.data});
   }
   void weightGrad(const float* x, const float* dy, bool accumulate) {
@@ -132,8 +155,10 @@ class ConvKernel final : public Kernel {
 
   const cpu::Kernels& cpu_;
   Op op_;
-  ConvShape s_;
-  AlignedFloats pack_, frame_, patches_;
+  const ConvShape given_;
+  const bool turned_;
+  const ConvShape s_;  // of the convolution that is computed
+  AlignedFloats pack_, frame_, patches_, filters_;
   const float *first_, *second_, *bias_;
   float* out_;
   Offsets pixels_, taps_, gradRows_, gradKs_;
@@ -243,6 +268,134 @@ std::unique_ptr<Kernel> bindLayerNorm(const cpu::Kernels& cpu, const KernelSpec&
   return makeKernel([=, &cpu] { cpu.layerNormGrad(a); });
 }
 
+std::unique_ptr<Kernel> bindMeanPool(const cpu::Kernels& cpu, const KernelSpec& spec) {
+  const bool forward = spec.op == Op::kMeanPool2d;
+  const Shape image = (forward ? spec.inputs[0] : spec.outputs[0]).type.shape;
+  const auto run = forward ? cpu.meanPool : cpu.meanPoolGrad;
+  const float* from = in(spec, 0);
+  float* to = out(spec);
+  return makeKernel([=, b = image[0], n = image[1] * image[2], c = image[3]] {
+    run(b, n, c, from, to);
+  });
+}
+
+// Batch norm's passes over x, a group at a time; what is done once a channel is prepared here.
+class BatchNormKernel final : public Kernel {
+ public:
+  BatchNormKernel(const cpu::Kernels& cpu, const KernelSpec& spec)
+      : cpu_(cpu),
+        op_(spec.op),
+        s_(batchNormShape(spec)),
+        epsilon_(ir::floatAttr(*spec.attrs, "eps")),
+        channels_(3 * s_.channels) {
+    for (const Operand& operand : spec.inputs)
+      inputs_.push_back(static_cast<const float*>(operand.data));
+    for (const Operand& operand : spec.outputs) outputs_.push_back(static_cast<float*>(operand.data));
+  }
+  void run() override {
+    const std::int64_t c = s_.channels;
+    if (op_ == Op::kBatchNormWeightGrad) {
+      std::fill_n(outputs_[0], c, 0.0f);
+      std::fill_n(outputs_[1], c, 0.0f);
+    }
+    for (std::int64_t g = 0; g < s_.groups; ++g) {
+      cpu::BatchNorm a{};
+      a.samples = s_.groupSamples();
+      a.pixels = s_.pixels;
+      a.channels = c;
+      switch (op_) {
+        case Op::kBatchMoments: moments(a, g); break;
+        case Op::kBatchNorm: normalise(a, g); break;
+        case Op::kBatchNormWeightGrad: weightGrad(a, g); break;
+        default: inputGrad(a, g);
+      }
+    }
+  }
+  std::int64_t workspaceBytes() const override { return channels_.bytes; }
+
+ private:
+  const float* samples(std::size_t input, std::int64_t g) const {
+    return inputs_[input] + g * s_.groupCount();
+  }
+  const float* channels(std::size_t input, std::int64_t g) const {
+    return inputs_[input] + g * s_.channels;
+  }
+  double inverseDeviation(const float* variance, std::int64_t c) const {
+    return 1 / std::sqrt(static_cast<double>(variance[c]) + epsilon_);
+  }
+  void moments(cpu::BatchNorm& a, std::int64_t g) {
+    float* row = outputs_[0] + g * (1 + 2 * s_.channels);
+    a.x = samples(0, g);
+    a.w = inputs_[1] + g * s_.groupSamples();
+    a.mean = inputs_[2];
+    a.first = row + 1;
+    a.second = a.first + s_.channels;
+    double weight = 0;
+    for (std::int64_t i = 0; i < a.samples; ++i) weight += static_cast<double>(a.w[i]);
+    row[0] = static_cast<float>(weight * static_cast<double>(a.pixels));
+    cpu_.batchMoments(a);
+  }
+  void normalise(cpu::BatchNorm& a, std::int64_t g) {
+    const float* variance = channels(4, g);
+    float* scale = channels_.data;
+    for (std::int64_t c = 0; c < s_.channels; ++c)
+      scale[c] = static_cast<float>(static_cast<double>(inputs_[1][c]) *
+                                    inverseDeviation(variance, c));
+    a.x = samples(0, g);
+    a.mean = channels(3, g);
+    a.scale = scale;
+    a.offset = inputs_[2];
+    a.y = outputs_[0] + g * s_.groupCount();
+    cpu_.batchNorm(a);
+  }
+  void weightGrad(cpu::BatchNorm& a, std::int64_t g) {
+    const float* variance = channels(3, g);
+    a.dy = samples(0, g);
+    a.x = samples(1, g);
+    a.mean = channels(2, g);
+    a.first = outputs_[2] + g * 2 * s_.channels;
+    a.second = a.first + s_.channels;
+    cpu_.batchNormSums(a);
+    for (std::int64_t c = 0; c < s_.channels; ++c) {
+      a.first[c] = static_cast<float>(static_cast<double>(a.first[c]) *
+                                      inverseDeviation(variance, c));
+      outputs_[0][c] += a.first[c];
+      outputs_[1][c] += a.second[c];
+    }
+  }
+  void inputGrad(cpu::BatchNorm& a, std::int64_t g) {
+    const float *gain = inputs_[3], *variance = channels(6, g);
+    const float* sums = inputs_[7] + g * 2 * s_.channels;
+    const double share =
+        reference::inverseNorm(static_cast<double>(inputs_[4][g * (1 + 2 * s_.channels)]));
+    float *scale = channels_.data, *offset = scale + s_.channels, *slope = offset + s_.channels;
+    for (std::int64_t c = 0; c < s_.channels; ++c) {
+      const double inverse = inverseDeviation(variance, c);
+      const double factor = static_cast<double>(gain[c]) * inverse;
+      scale[c] = static_cast<float>(factor);
+      offset[c] = static_cast<float>(-factor * share * static_cast<double>(sums[s_.channels + c]));
+      slope[c] = static_cast<float>(-factor * share * inverse * static_cast<double>(sums[c]));
+    }
+    a.dy = samples(0, g);
+    a.x = samples(1, g);
+    a.w = inputs_[2] + g * s_.groupSamples();
+    a.mean = channels(5, g);
+    a.scale = scale;
+    a.offset = offset;
+    a.slope = slope;
+    a.y = outputs_[0] + g * s_.groupCount();
+    cpu_.batchNormGrad(a);
+  }
+
+  const cpu::Kernels& cpu_;
+  Op op_;
+  BatchNormShape s_;
+  double epsilon_;
+  AlignedFloats channels_;
+  std::vector<const float*> inputs_;
+  std::vector<float*> outputs_;
+};
+
 std::unique_ptr<Kernel> bindSoftmaxXent(const KernelSpec& spec) {
   const Shape& shape = spec.inputs[0].type.shape;
   const std::int64_t rows = shape[0], k = shape[1];
@@ -304,6 +457,14 @@ class OneDnn final : public Backend {
       case Op::kLayerNormGrad:
       case Op::kLayerNormWeightGrad:
         return bindLayerNorm(cpu_, spec);
+      case Op::kMeanPool2d:
+      case Op::kMeanPool2dGrad:
+        return bindMeanPool(cpu_, spec);
+      case Op::kBatchMoments:
+      case Op::kBatchNorm:
+      case Op::kBatchNormWeightGrad:
+      case Op::kBatchNormGrad:
+        return std::unique_ptr<Kernel>(std::make_unique<BatchNormKernel>(cpu_, spec));
       case Op::kAttention:
       case Op::kAttentionGrad:
         return bindAttention(cpu_, spec);

@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "engine/backends/kernel.h"
+#include "engine/backends/reference_batch_norm.h"
 #include "engine/backends/reference_kernels.h"
 #include "engine/backends/reference_sequence.h"
 #include "engine/base/random.h"
@@ -163,6 +164,71 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const T *x = in<T>(spec, 0), *dy = in<T>(spec, 2);
       T* dx = out<T>(spec);
       return makeKernel([=] { reference::maxPool2dGrad(s, x, dy, dx); });
+    }
+    case Op::kMeanPool2d: {
+      const Shape s = spec.inputs[0].type.shape;
+      const T* x = in<T>(spec, 0);
+      T* y = out<T>(spec);
+      return makeKernel([=, b = s[0], n = s[1] * s[2], c = s[3]] {
+        reference::meanPool(b, n, c, x, y);
+      });
+    }
+    case Op::kMeanPool2dGrad: {
+      const Shape s = spec.outputs[0].type.shape;
+      const T* dy = in<T>(spec, 0);
+      T* dx = out<T>(spec);
+      return makeKernel([=, b = s[0], n = s[1] * s[2], c = s[3]] {
+        reference::meanPoolGrad(b, n, c, dy, dx);
+      });
+    }
+    case Op::kBatchMoments: {
+      const BatchNormShape s = batchNormShape(spec);
+      const T *x = in<T>(spec, 0), *w = in<T>(spec, 1), *shift = in<T>(spec, 2);
+      T* moments = out<T>(spec);
+      return makeKernel([=] { reference::batchMoments(s, x, w, shift, moments); });
+    }
+    case Op::kBatchStatistics: {
+      const Shape s = spec.outputs[0].type.shape;
+      const T *moments = in<T>(spec, 0), *shift = in<T>(spec, 1);
+      T *mean = out<T>(spec, 0), *variance = out<T>(spec, 1), *sums = out<T>(spec, 2);
+      return makeKernel([=, groups = s[0], c = s[1]] {
+        reference::batchStatistics(groups, c, moments, shift, mean, variance, sums);
+      });
+    }
+    case Op::kBatchNorm: {
+      const BatchNormShape s = batchNormShape(spec);
+      const double epsilon = ir::floatAttr(attrs, "eps");
+      const T *x = in<T>(spec, 0), *gain = in<T>(spec, 1), *bias = in<T>(spec, 2),
+              *mean = in<T>(spec, 3), *variance = in<T>(spec, 4);
+      T* y = out<T>(spec);
+      return makeKernel([=] { reference::batchNorm(s, epsilon, x, gain, bias, mean, variance, y); });
+    }
+    case Op::kBatchNormWeightGrad: {
+      const BatchNormShape s = batchNormShape(spec);
+      const double epsilon = ir::floatAttr(attrs, "eps");
+      const T *dy = in<T>(spec, 0), *x = in<T>(spec, 1), *mean = in<T>(spec, 2),
+              *variance = in<T>(spec, 3);
+      T *dgain = out<T>(spec, 0), *dbias = out<T>(spec, 1), *sums = out<T>(spec, 2);
+      return makeKernel([=] {
+        reference::batchNormWeightGrad(s, epsilon, dy, x, mean, variance, dgain, dbias, sums);
+      });
+    }
+    case Op::kBatchNormGrad: {
+      const BatchNormShape s = batchNormShape(spec);
+      const reference::BatchNormGradOperands<T> o{in<T>(spec, 0), in<T>(spec, 1), in<T>(spec, 2),
+                                                  in<T>(spec, 3), in<T>(spec, 4), in<T>(spec, 5),
+                                                  in<T>(spec, 6), in<T>(spec, 7), out<T>(spec)};
+      const double epsilon = ir::floatAttr(attrs, "eps");
+      return makeKernel([=] { reference::batchNormGrad(s, epsilon, o); });
+    }
+    case Op::kRunningStatistics: {
+      const std::int64_t c = spec.inputs[0].type.count();
+      const double momentum = ir::floatAttr(attrs, "momentum");
+      const T *mean = in<T>(spec, 0), *variance = in<T>(spec, 1), *sums = in<T>(spec, 2);
+      T *newMean = out<T>(spec, 0), *newVariance = out<T>(spec, 1);
+      return makeKernel([=] {
+        reference::runningStatistics(c, momentum, mean, variance, sums, newMean, newVariance);
+      });
     }
     case Op::kEmbedding: {
       const Shape table = spec.inputs[0].type.shape;

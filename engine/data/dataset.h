@@ -90,6 +90,20 @@ struct Batch {
   std::vector<float> weights;                  // 1 for a sample, 0 for padding
 };
 
+// How images are varied from epoch to epoch, by (seed, epoch, sample) alone: whoever loads a sample
+// makes the same picture of it.
+struct Augment {
+  std::int64_t crop = 0;  // moved by up to so many pixels each way, zeros where nothing is left
+  bool flip = false;      // one in two is mirrored left to right
+  bool any() const { return crop > 0 || flip; }
+};
+// `image` of height × width pixels of `pixelBytes` into `out`.
+struct ImageSize {
+  std::int64_t height = 0, width = 0, pixelBytes = 0;
+};
+void augmentImage(const Augment& augment, const ImageSize& size, std::uint64_t seed,
+                  std::int64_t epoch, std::int64_t sample, const std::byte* image, std::byte* out);
+
 // Prefetches a rank's batches on a thread of its own, `depth` ahead. The share is samples
 // [begin, end) of each micro-batch of a global slice, one micro-batch after another; those past the
 // slice's count are padding: sample 0, weight 0.
@@ -104,6 +118,7 @@ class Loader {
     std::int64_t lastStep = 0;   // exclusive
     int depth = 3;
     std::int64_t microBatches = 1;   // equal parts of the global batch
+    Augment augment;                 // of fields that are images, height x width x channels
   };
   Loader(const Dataset& dataset, const Options& options);
   ~Loader();  // ends the thread

@@ -21,6 +21,20 @@ struct Loader::State {
         batch.fields.emplace_back(static_cast<std::size_t>(share * field.bytes()));
       batch.weights.resize(static_cast<std::size_t>(share));
     }
+    for (const Field& field : dataset.fields())
+      if (isAugmented(field))
+        image.resize(std::max(image.size(), static_cast<std::size_t>(field.bytes())));
+  }
+
+  bool isAugmented(const Field& field) const {
+    return options.augment.any() && field.shape.size() == 3;
+  }
+  void read(std::int64_t sample, std::size_t field, std::byte* out) {
+    const Field& kind = dataset.fields()[field];
+    if (!isAugmented(kind)) return dataset.read(sample, field, out);
+    dataset.read(sample, field, image.data());
+    const ImageSize size{kind.shape[0], kind.shape[1], kind.bytes() / (kind.shape[0] * kind.shape[1])};
+    augmentImage(options.augment, size, options.seed, epoch, sample, image.data(), out);
   }
 
   Batch& slot(std::int64_t index) {
@@ -45,7 +59,7 @@ struct Loader::State {
       const std::int64_t sample =
           real ? order[static_cast<std::size_t>(batch.position.first + i)] : 0;
       for (std::size_t f = 0; f < fields.size(); ++f)
-        dataset.read(sample, f, batch.fields[f].data() + place * fields[f].bytes());
+        read(sample, f, batch.fields[f].data() + place * fields[f].bytes());
       batch.weights[static_cast<std::size_t>(place)] = real ? 1.0f : 0.0f;
     }
   }
@@ -73,6 +87,7 @@ struct Loader::State {
   const Options options;
   std::vector<Batch> ring;
   std::vector<std::int64_t> order;
+  std::vector<std::byte> image;  // as it is in the data set
   std::int64_t epoch = -1;
   std::mutex mutex;
   std::condition_variable changed;

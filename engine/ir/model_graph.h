@@ -27,6 +27,8 @@ struct ModelGraph {
   std::int64_t batch = 0;
   DType compute = DType::kF32;
   std::vector<Parameter> parameters; // in the order of the layers
+  // Running statistics: states that the training graph replaces and the evaluation graph reads.
+  std::vector<Parameter> statistics;
   ValueId loss = -1;                 // f[1]: Σ w·loss
   ValueId weight = -1;               // f[1]: Σ w
   ValueId correct = -1;              // f[1]: Σ w·[correct]; -1 for losses without classes

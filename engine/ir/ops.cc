@@ -19,6 +19,7 @@ struct Table {
     families.push_back(rules::elementwiseOps());
     families.push_back(rules::denseOps());
     families.push_back(rules::imageOps());
+    families.push_back(rules::batchNormOps());
     families.push_back(rules::sequenceOps());
     families.push_back(rules::lossOps());
     families.push_back(rules::optimizerOps());

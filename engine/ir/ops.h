@@ -61,6 +61,25 @@ enum class Op : std::uint8_t {
   kConv2dWeightGrad,  // (x, dy) {stride, pad, shape of dw} -> dw
   kMaxPool2d,         // (x) {size, stride} -> y; no padding, H' = ⌊(H − size) / stride⌋ + 1
   kMaxPool2dGrad,     // (x, y, dy) {size, stride} -> dx; the first maximum in row-major order takes all
+  kMeanPool2d,        // (x[B×H×W×C]) -> f[B×C]: the mean of each channel's pixels
+  kMeanPool2dGrad,    // (dy[B×C]) {shape of dx} -> dx
+  // Batch norm (Ioffe and Szegedy 2015) of x[B×…×C]. The B samples are G groups of B/G in a row, each
+  // with statistics of its own over its samples and their pixels, weighted by w[B]; padding, w = 0,
+  // counts nothing. G is the first extent of moments, means and variances. A group's moments are a
+  // row of n = Σw·pixels, Σw(x − shift), Σw(x − shift)²: sums, so that those of ranks add up; they
+  // lose no digits where `shift`, the same on all ranks, is near the mean.
+  kBatchMoments,      // (x, w[B], shift[C]) {shape [G×(1+2C)]} -> moments
+  kBatchStatistics,   // (moments, shift) -> mean f[G×C], variance f[G×C] (biased), sums f[1+2C]: over groups
+                      // Σn, Σn·mean, Σn·variance (unbiased). Of a group without samples: shift, 1, 0
+  kBatchNorm,         // (x, gain[C], bias[C], mean, variance [, w, moments]) {eps number} ->
+                      // y = x̂·gain + bias, x̂ = (x − mean)/√(variance + eps). With w and moments the
+                      // statistics are x's own, and gradients go through them; without there are none
+  kBatchNormWeightGrad,  // (dy, x, mean, variance) {eps number} -> dgain[C], dbias[C], sums f[G×2C]: of each
+                         // group Σdy·x̂, Σdy
+  kBatchNormGrad,     // (dy, x, w, gain, moments, mean, variance, sums) {eps number} ->
+                      // dx = gain/√(variance + eps)·(dy − w/n·(Σdy + x̂·Σdy·x̂))
+  kRunningStatistics, // (mean[C], variance[C], sums[1+2C]) {momentum number} -> mean', variance':
+                      // momentum·old + (1 − momentum)·sums/Σn; unchanged where Σn is 0
   // Sequences: N = B·T rows of C channels, the T tokens of a sample one after another.
   kEmbedding,      // (table f[V×C], ids i32[N]) {first? 0, axis?, stride?} -> f[N×C]: row id − first, zeros
                    // where there is none. Ids are in [0, V) of the whole table.

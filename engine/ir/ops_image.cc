@@ -100,6 +100,21 @@ Inferred inferMaxPool2dGrad(Types inputs, const Attrs& attrs) {
   return std::vector<TensorType>{inputs[0]};
 }
 
+Inferred inferMeanPool2d(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 4, kImage));
+  const Shape& x = inputs[0].shape;
+  return std::vector<TensorType>{{inputs[0].dtype, {x[0], x[3]}}};
+}
+
+Inferred inferMeanPool2dGrad(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  Shape dx = shapeAttr(attrs);
+  if (dx.size() != 4 || inputs[0].shape != Shape{dx[0], dx[3]})
+    return wrongInput(inputs, 0, fmt::format("samples and channels of [{}]", shapeText(dx)));
+  return std::vector<TensorType>{{inputs[0].dtype, std::move(dx)}};
+}
+
 Grads gradConv2d(GradBuilder& build, const Node& node, std::span<const ValueId> outputGrads) {
   LOCKSTEP_ASSIGN(const ValueId dy, throughActivation(build, node, outputGrads[0]));
   const ValueId x = node.inputs[0], w = node.inputs[1];
@@ -123,6 +138,13 @@ Grads gradConv2d(GradBuilder& build, const Node& node, std::span<const ValueId> 
 Grads gradMaxPool2d(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
   LOCKSTEP_ASSIGN(ValueId dx, build.emit(Op::kMaxPool2dGrad, "x",
                                          {node.inputs[0], node.outputs[0], dy[0]}, node.attrs));
+  return std::vector<ValueId>{dx};
+}
+
+Grads gradMeanPool2d(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  LOCKSTEP_ASSIGN(const ValueId dx,
+                  build.emit(Op::kMeanPool2dGrad, "x", {dy[0]},
+                             {{"shape", build.type(node.inputs[0]).shape}}));
   return std::vector<ValueId>{dx};
 }
 
@@ -169,6 +191,16 @@ Placing placePool(const Node& node, Places inputs, Types inputTypes, Types outpu
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (isSplit(inputs[i], 1) || isSplit(inputs[i], 2)) return mustReplicate(i);
   return placeElementwise(node, inputs, inputTypes, outputs);
+}
+
+// Linear in images of which whole samples or channels are elsewhere.
+Placing placeMeanPool(const Node& node, Places inputs, Types, Types) {
+  const bool forward = node.op == Op::kMeanPool2d;
+  const int channels = forward ? 3 : 1;
+  if (isReplicated(inputs[0]) || isSum(inputs[0]) || isSplit(inputs[0], 0))
+    return placedAt({inputs[0]});
+  if (isSplit(inputs[0], channels)) return placedAt({splitAt(forward ? 1 : 3, inputs[0])});
+  return mustReplicate(0);
 }
 
 // y and w decide: each element of y is a product over kh·kw·C.
@@ -218,6 +250,14 @@ std::vector<OpInfo> imageOps() {
       {.op = Op::kMaxPool2dGrad, .name = "max-pool2d-grad", .minInputs = 3, .maxInputs = 3,
        .outputs = 1, .isView = false, .isCollective = false, .attrs = {kSize, kStride},
        .inPlace = {-1}, .infer = inferMaxPool2dGrad, .gradient = nullptr, .place = placePool,
+       .cost = costElementwise},
+      {.op = Op::kMeanPool2d, .name = "mean-pool2d", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1},
+       .infer = inferMeanPool2d, .gradient = gradMeanPool2d, .place = placeMeanPool,
+       .cost = costElementwise},
+      {.op = Op::kMeanPool2dGrad, .name = "mean-pool2d-grad", .minInputs = 1, .maxInputs = 1,
+       .outputs = 1, .isView = false, .isCollective = false, .attrs = {kShape}, .inPlace = {-1},
+       .infer = inferMeanPool2dGrad, .gradient = nullptr, .place = placeMeanPool,
        .cost = costElementwise},
   };
 }

@@ -18,6 +18,7 @@ std::vector<OpInfo> sourceOps();  // sources, sinks, initial values, shapes
 std::vector<OpInfo> elementwiseOps();
 std::vector<OpInfo> denseOps();
 std::vector<OpInfo> imageOps();
+std::vector<OpInfo> batchNormOps();
 std::vector<OpInfo> sequenceOps();
 std::vector<OpInfo> lossOps();
 std::vector<OpInfo> optimizerOps();

@@ -36,6 +36,10 @@ std::string_view kindName(Layer::Kind kind) {
       return "layer_norm";
     case Layer::Kind::kTransformer:
       return "transformer";
+    case Layer::Kind::kBatchNorm:
+      return "batch_norm";
+    case Layer::Kind::kGlobalAveragePool:
+      return "global_average_pool";
   }
   return "";
 }
@@ -46,7 +50,8 @@ std::string sampleText(const Shape& batched) {
 
 class Builder {
  public:
-  Builder(const Model& model, std::int64_t batch, DType compute) : model_(model) {
+  Builder(const Model& model, std::int64_t batch, DType compute, Use use)
+      : model_(model), use_(use) {
     out_.graph = ir::Graph(model.name.empty() ? "model" : model.name);
     out_.batch = batch;
     out_.compute = compute;
@@ -105,6 +110,15 @@ class Builder {
     return value;
   }
 
+  // A running statistic of the layer under construction.
+  Result<ValueId> addStatistic(std::string_view suffix, std::int64_t channels,
+                               std::string initializer) {
+    const std::string name = fmt::format("{}.{}", layer().name, suffix);
+    const Shape shape{channels};
+    out_.statistics.push_back({name, shape, std::move(initializer), 0, 0});
+    return add(Op::kState, name, {}, {{"state", name}, {"dtype", dtype()}, {"shape", shape}});
+  }
+
   LayerInfo& info() { return layers_.back(); }
 
   Status addInput() {
@@ -134,6 +148,16 @@ class Builder {
     values_["input"] = x;
     last_ = x;
     return {};
+  }
+
+  // w of each sample.
+  Result<ValueId> sampleWeights() {
+    if (weight_ < 0) {
+      LOCKSTEP_ASSIGN(weight_, add(Op::kInput, "weight", {},
+                                   {{"name", "weight"}, {"dtype", dtype()}, {"shape", Shape{out_.batch}}},
+                                   Phase::kData));
+    }
+    return weight_;
   }
 
   // Token ids, the tokens of a sample one after another in rows.
@@ -230,8 +254,10 @@ class Builder {
         if (layer().activation.empty())
           return failKind("function", "there is no function; expected relu, gelu or tanh");
         return addActivation(in[0], "function");
-      case Layer::Kind::kAdd:
-        return addAdd(in[0], in[1]);
+      case Layer::Kind::kAdd: {
+        LOCKSTEP_ASSIGN(const ValueId sum, addAdd(in[0], in[1]));
+        return addActivation(sum, "activation");
+      }
       case Layer::Kind::kEmbedding:
         return addEmbedding(in[0]);
       case Layer::Kind::kLayerNorm:
@@ -239,6 +265,13 @@ class Builder {
         return addNorm("", in[0]);
       case Layer::Kind::kTransformer:
         return addTransformer(in[0]);
+      case Layer::Kind::kBatchNorm: {
+        LOCKSTEP_ASSIGN(const ValueId y, addBatchNorm(in[0]));
+        return addActivation(y, "activation");
+      }
+      case Layer::Kind::kGlobalAveragePool:
+        LOCKSTEP_TRY(wantImage(shape(in[0])));
+        return add(Op::kMeanPool2d, layer().name + ".mean-pool2d", {in[0]});
     }
     return invalidArgument("unknown kind");
   }
@@ -468,6 +501,56 @@ class Builder {
                {{"shape", Shape{in[0], elementCount(in) / in[0]}}});
   }
 
+  Result<ValueId> addBatchNorm(ValueId x) {
+    const Layer& l = layer();
+    const std::int64_t batch = out_.batch, channels = shape(x).back();
+    if (tokens_ > 0)
+      return failKind("", "its input is text; expected a layer_norm instead, whose statistics are a "
+                          "token's own");
+    if (!(l.momentum > 0 && l.momentum < 1))
+      return failKind("momentum",
+                      fmt::format("momentum is {}; expected more than 0 and less than 1", l.momentum));
+    if (!(l.epsilon > 0))
+      return failKind("epsilon", fmt::format("epsilon is {}; expected more than 0", l.epsilon));
+    if (l.groups < 1)
+      return failKind("groups", fmt::format("groups is {}; expected at least 1", l.groups));
+    LOCKSTEP_ASSIGN(const ValueId gain, addParameter("gain", {channels}, 1, 1, "ones"));
+    LOCKSTEP_ASSIGN(const ValueId bias, addParameter("bias", {channels}, 1, 1, "zeros"));
+    LOCKSTEP_ASSIGN(const ValueId mean, addStatistic("mean", channels, "zeros"));
+    LOCKSTEP_ASSIGN(const ValueId variance, addStatistic("variance", channels, "ones"));
+    const std::string& name = l.name;
+    const Attrs epsilon{{"eps", l.epsilon}};
+    if (use_ == Use::kEvaluation) {
+      const Attrs row{{"shape", Shape{1, channels}}};
+      LOCKSTEP_ASSIGN(const ValueId means, add(Op::kReshape, name + ".means", {mean}, row));
+      LOCKSTEP_ASSIGN(const ValueId variances,
+                      add(Op::kReshape, name + ".variances", {variance}, row));
+      return add(Op::kBatchNorm, name + ".batch-norm", {x, gain, bias, means, variances}, epsilon);
+    }
+    if (batch % l.groups != 0)
+      return failKind("groups", fmt::format("groups is {}; expected a divisor of the batch, {}",
+                                            l.groups, batch));
+    LOCKSTEP_ASSIGN(const ValueId w, sampleWeights());
+    LOCKSTEP_ASSIGN(const ValueId moments,
+                    add(Op::kBatchMoments, name + ".moments", {x, w, mean},
+                        {{"shape", Shape{l.groups, 1 + 2 * channels}}}));
+    LOCKSTEP_ASSIGN(const ir::NodeId statistics,
+                    out_.graph.add(Op::kBatchStatistics, name + ".statistics", {moments, mean}));
+    const auto statistic = [&](int i) { return out_.graph.output(statistics, i); };
+    LOCKSTEP_ASSIGN(const ValueId y, add(Op::kBatchNorm, name + ".batch-norm",
+                                         {x, gain, bias, statistic(0), statistic(1), w, moments},
+                                         epsilon));
+    LOCKSTEP_ASSIGN(const ir::NodeId running,
+                    out_.graph.add(Op::kRunningStatistics, name + ".running",
+                                   {mean, variance, statistic(2)}, {{"momentum", l.momentum}}));
+    for (int i = 0; i < 2; ++i) {
+      const std::string& state = out_.statistics[out_.statistics.size() - 2 + static_cast<std::size_t>(i)].name;
+      LOCKSTEP_TRY(out_.graph.add(Op::kStore, state + ".store", {out_.graph.output(running, i)},
+                                  {{"state", state}}).status());
+    }
+    return y;
+  }
+
   Result<ValueId> addAdd(ValueId a, ValueId b) {
     if (shape(a) != shape(b))
       return failLayer("inputs", fmt::format("its inputs are {} and {}; expected equal shapes",
@@ -487,11 +570,7 @@ class Builder {
 
   Status addLoss() {
     const Shape y = shape(last_);
-    const std::int64_t batch = out_.batch;
-    LOCKSTEP_ASSIGN(
-        ValueId weight,
-        add(Op::kInput, "weight", {},
-            {{"name", "weight"}, {"dtype", dtype()}, {"shape", Shape{batch}}}, Phase::kData));
+    LOCKSTEP_ASSIGN(ValueId weight, sampleWeights());
     if (y.size() != 2)
       return failKind("",
                       fmt::format("the last layer gives {}, not flat; expected a flatten or dense "
@@ -546,6 +625,8 @@ class Builder {
   static constexpr const char* kGpt2 = "normal:0.02";
 
   const Model& model_;
+  const Use use_;
+  ValueId weight_ = -1;
   std::int64_t tokens_ = 0;  // of a sample of text; 0: no text
   ir::ModelGraph out_;
   std::size_t index_ = 0;  // of the layer under construction
@@ -557,14 +638,14 @@ class Builder {
 
 }  // namespace
 
-Result<ir::ModelGraph> build(const Model& model, std::int64_t batch, DType compute) {
+Result<ir::ModelGraph> build(const Model& model, std::int64_t batch, DType compute, Use use) {
   if (compute != DType::kF32 && compute != DType::kF64)
     return invalidArgument("models compute in f32 or f64, not {}", dtypeName(compute));
-  return Builder(model, batch, compute).build();
+  return Builder(model, batch, compute, use).build();
 }
 
 Result<std::vector<LayerInfo>> describe(const Model& model) {
-  Builder builder(model, 1, DType::kF32);
+  Builder builder(model, 1, DType::kF32, Use::kEvaluation);
   LOCKSTEP_TRY(builder.build().status());
   return builder.takeLayers();
 }

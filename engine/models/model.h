@@ -16,6 +16,8 @@ struct Layer {
     kEmbedding,    // of tokens, and of their positions
     kLayerNorm,
     kTransformer,  // pre-LN block as in GPT-2: x + attention(norm(x)), then that + feed-forward(norm)
+    kBatchNorm,    // parameters gain and bias, running statistics mean and variance
+    kGlobalAveragePool,  // of an image: the mean of each channel
   };
   Kind kind = Kind::kDense;
   std::string name;                  // unique; parameters are "<name>.weight", "<name>.bias"
@@ -24,11 +26,16 @@ struct Layer {
   std::int64_t kernel = 0, stride = 1;  // conv; pool: kernel is the window
   bool same = false;                 // conv padding: same, else valid
   bool bias = true;
-  std::string activation;            // "", "relu", "gelu", "tanh"
+  std::string activation;            // "", "relu", "gelu", "tanh": dense, conv, add, batch norm
   std::string tied;                  // dense: the embedding whose table is the weight, transposed
   std::int64_t heads = 1;            // transformer
   std::int64_t feedForward = 0;      // transformer: units between; 0: four times the channels
   bool causal = true;                // transformer: a token sees none after it
+  double momentum = 0.9;             // batch norm: how much of a running statistic a step keeps
+  double epsilon = 1e-5;             // batch norm
+  // Batch norm: equal parts of the batch, one after another, each normalised by statistics of its own;
+  // 1: by the whole batch's, whatever ranks share it.
+  std::int64_t groups = 1;
 };
 
 struct Model {
@@ -50,9 +57,13 @@ struct LayerInfo {                   // for people: shapes, parameters and cost 
   std::int64_t activationBytes = 0;
 };
 
+// In training, batch norm takes the statistics of the batch and updates the running ones; evaluation
+// takes the running ones.
+enum class Use : std::uint8_t { kTraining, kEvaluation };
+
 // Errors name the layer and what was expected (kInvalidArgument; `why` has "layers[i].field").
 // `batch` samples in `compute` precision.
-Result<ir::ModelGraph> build(const Model& model, std::int64_t batch, DType compute);
+Result<ir::ModelGraph> build(const Model& model, std::int64_t batch, DType compute, Use use);
 Result<std::vector<LayerInfo>> describe(const Model& model);
 
 }  // namespace lockstep::models

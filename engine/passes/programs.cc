@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "engine/base/hash.h"
@@ -104,29 +105,35 @@ Result<std::vector<ValueId>> metricMembers(Builder& build, const Sinks& sinks,
   return std::vector<ValueId>{values(sinks.at("loss")), values(sinks.at("weight")), correct, asked};
 }
 
-// Copies `from` without its sinks, its parameters becoming slices of the groups' states; `copied` is
-// called after each node.
+// Copies `from` without its sinks and what updates statistics, its states becoming slices of the
+// groups' states; `copied` is called after each node. The states of parameters.
 template <typename Copied>
 Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
-                                            const std::vector<Group>& groups, Rewrite& rewrite,
+                                            const StepProgram& program, Rewrite& rewrite,
                                             Copied copied) {
   Builder build{rewrite.to(), dtype, Phase::kForward};
   struct Place {
-    std::size_t group;
+    ValueId group;
     const Group::Member* member;
   };
   std::map<std::string, Place, std::less<>> places;
-  std::vector<ValueId> states;
-  for (std::size_t k = 0; k < groups.size(); ++k) {
-    LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed("params", k), groups[k].count));
-    states.push_back(state);
-    for (const Group::Member& member : groups[k].members) {
-      places.emplace(member.name, Place{k, &member});
+  const auto addStates = [&](std::string_view kind, const std::vector<Group>& groups)
+      -> Result<std::vector<ValueId>> {
+    std::vector<ValueId> states;
+    for (std::size_t k = 0; k < groups.size(); ++k) {
+      LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(kind, k), groups[k].count));
+      states.push_back(state);
+      for (const Group::Member& member : groups[k].members) {
+        places.emplace(member.name, Place{state, &member});
+      }
     }
-  }
+    return states;
+  };
+  LOCKSTEP_ASSIGN(std::vector<ValueId> states, addStates("params", program.groups));
+  LOCKSTEP_TRY(addStates("stats", program.statistics).status());
   for (std::size_t id = 0; id < from.nodes().size(); ++id) {
     const ir::Node& node = from.nodes()[id];
-    if (isSink(node)) continue;
+    if (isSink(node) || node.op == Op::kRunningStatistics) continue;
     if (node.op != Op::kState) {
       LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id)).status());
       LOCKSTEP_TRY(copied(static_cast<ir::NodeId>(id)));
@@ -139,10 +146,65 @@ Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
     }
     const auto& [group, member] = place->second;
     LOCKSTEP_ASSIGN(const ValueId view,
-                    build.slice(node.name, states[group], member->element, member->shape));
+                    build.slice(node.name, group, member->element, member->shape));
     rewrite.replace(node.outputs[0], view);
   }
   return states;
+}
+
+// A group's values laid out, zeros between them.
+template <typename Value>
+Result<ValueId> packGroup(Builder& build, const std::string& name, const Group& group,
+                          Value valueOf) {
+  std::vector<ValueId> members;
+  for (const Group::Member& member : group.members) {
+    LOCKSTEP_ASSIGN(const ValueId value, valueOf(member));
+    members.push_back(value);
+    if (member.padding == 0) continue;
+    LOCKSTEP_ASSIGN(const ValueId zeros,
+                    build.fill(member.name + ".padding", {member.padding}, 0.0));
+    members.push_back(zeros);
+  }
+  return build.add(Op::kPack, name, std::move(members), {});
+}
+
+// The running statistics of after the step. What ranks have to add up for it is one group, so that it
+// costs one collective at most.
+Status emitStatistics(Builder& build, const ir::Graph& train, const StepProgram& program,
+                      const Rewrite& values) {
+  if (program.statistics.empty()) return {};
+  build.phase = Phase::kOptimizer;
+  std::vector<const ir::Node*> updates;
+  std::vector<ValueId> sums;
+  for (const ir::Node& node : train.nodes()) {
+    if (node.op != Op::kRunningStatistics) continue;
+    updates.push_back(&node);
+    sums.push_back(values(node.inputs[2]));
+  }
+  LOCKSTEP_ASSIGN(const ValueId all, build.add(Op::kPack, "statistics", sums, {}));
+  std::map<ValueId, ValueId> updated;  // of the training graph
+  std::int64_t element = 0;
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    const ir::Node& node = *updates[i];
+    const Shape shape = build.graph.value(sums[i]).type.shape;
+    LOCKSTEP_ASSIGN(const ValueId mine, build.slice(node.name + ".sums", all, element, shape));
+    element += elementCount(shape);
+    LOCKSTEP_ASSIGN(const ir::NodeId copy,
+                    build.graph.add(node.op, node.name,
+                                    {values(node.inputs[0]), values(node.inputs[1]), mine},
+                                    node.attrs, build.phase));
+    for (int output = 0; output < 2; ++output) {
+      updated.emplace(node.outputs[static_cast<std::size_t>(output)],
+                      build.graph.output(copy, output));
+    }
+  }
+  const Sinks sinks = sinksOf(train);
+  LOCKSTEP_ASSIGN(const ValueId pack,
+                  packGroup(build, "stats.0.next", program.statistics[0],
+                            [&](const Group::Member& member) -> Result<ValueId> {
+                              return updated.at(sinks.find(member.name)->second);
+                            }));
+  return build.store("stats.0", pack);
 }
 
 Status emitUpdate(Builder& build, const Optimizer& optimizer, std::size_t k, std::int64_t count,
@@ -333,9 +395,11 @@ Result<ir::Graph> evaluateGraph(const ir::ModelGraph& model) {
 Result<ir::Graph> initGraph(const ir::ModelGraph& model, std::uint64_t seed) {
   ir::Graph graph("init");
   Builder build{graph, model.compute, Phase::kInit};
-  for (const ir::Parameter& parameter : model.parameters) {
-    LOCKSTEP_ASSIGN(const ValueId value, initialValue(build, parameter, seed));
-    LOCKSTEP_TRY(build.store(parameter.name, value));
+  for (const auto* states : {&model.parameters, &model.statistics}) {
+    for (const ir::Parameter& parameter : *states) {
+      LOCKSTEP_ASSIGN(const ValueId value, initialValue(build, parameter, seed));
+      LOCKSTEP_TRY(build.store(parameter.name, value));
+    }
   }
   return graph;
 }
@@ -345,11 +409,14 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   // Parameters in the order in which their gradients are there.
   const Sinks sinks = sinksOf(train);
   const DType dtype = dtypeOf(train, sinks);
-  std::vector<ir::Parameter> order;
+  std::vector<ir::Parameter> order, statistics;
   for (const ir::Node& node : train.nodes()) {
     if (node.op != Op::kStore) continue;
-    const std::string name(ir::textAttr(node.attrs, "state").substr(kGradient.size()));
-    order.push_back({name, train.value(node.inputs[0]).type.shape, "", 0, 0});
+    std::string_view name = ir::textAttr(node.attrs, "state");
+    const bool isGradient = name.starts_with(kGradient);
+    if (isGradient) name.remove_prefix(kGradient.size());
+    (isGradient ? order : statistics)
+        .push_back({std::string(name), train.value(node.inputs[0]).type.shape, "", 0, 0});
   }
   const auto gradientOf = [&](const std::string& parameter) {
     return sinks.find(std::string(kGradient) + parameter)->second;
@@ -366,6 +433,9 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   }
   StepProgram program;
   program.groups = formGroups(order, dtype, grouping.bucketBytes, grouping.parts, kinds);
+  program.statistics = formGroups(statistics, dtype, std::numeric_limits<std::int64_t>::max());
+  if (grouping.accumulate && !statistics.empty())
+    return makeError(Code::kInternal, "running statistics of several micro-batches");
 
   // A group is packed right after the node that fills its last gradient; the metrics are the tail
   // of the first group, or a group of their own.
@@ -411,8 +481,9 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   };
   LOCKSTEP_ASSIGN(
       const std::vector<ValueId> states,
-      copyWithGroups(train, dtype, program.groups, rewrite, packComplete));
+      copyWithGroups(train, dtype, program, rewrite, packComplete));
   if (!grouping.accumulate) {
+    LOCKSTEP_TRY(emitStatistics(build, train, program, rewrite));
     LOCKSTEP_TRY(emitUpdates(build, program.groups, states, packs, options.optimizer, grouping));
     program.graph = rewrite.take();
     return program;
@@ -431,11 +502,11 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   return program;
 }
 
-Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const std::vector<Group>& groups) {
+Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const StepProgram& step) {
   const Sinks sinks = sinksOf(evaluate);
   const DType dtype = dtypeOf(evaluate, sinks);
   Rewrite rewrite(evaluate);
-  LOCKSTEP_TRY(copyWithGroups(evaluate, dtype, groups, rewrite, [](ir::NodeId) {
+  LOCKSTEP_TRY(copyWithGroups(evaluate, dtype, step, rewrite, [](ir::NodeId) {
                  return Status();
                }).status());
   Builder build{rewrite.to(), dtype, Phase::kForward};
@@ -453,23 +524,24 @@ Result<ir::Graph> initProgram(const ir::Graph& init, const StepProgram& step,
   LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(options.optimizer));
   Rewrite rewrite(init);
   Builder build{rewrite.to(), dtypeOf(init, sinks), Phase::kInit};
+  const auto storeGroup = [&](const std::string& name, const Group& group) -> Status {
+    LOCKSTEP_ASSIGN(
+        const ValueId pack,
+        packGroup(build, name, group, [&](const Group::Member& member) -> Result<ValueId> {
+          const auto value = sinks.find(member.name);
+          if (value == sinks.end()) {
+            return invalidArgument("group member {} is no state of the model", member.name);
+          }
+          LOCKSTEP_TRY(rewrite.copy(init.value(value->second).producer).status());
+          return rewrite(value->second);
+        }));
+    return build.store(name, pack);
+  };
+  for (std::size_t k = 0; k < step.statistics.size(); ++k) {
+    LOCKSTEP_TRY(storeGroup(indexed("stats", k), step.statistics[k]));
+  }
   for (std::size_t k = 0; k < groups.size(); ++k) {
-    std::vector<ValueId> members;
-    for (const Group::Member& member : groups[k].members) {
-      const auto parameter = sinks.find(member.name);
-      if (parameter == sinks.end()) {
-        return invalidArgument("group member {} is no parameter of the model", member.name);
-      }
-      LOCKSTEP_TRY(rewrite.copy(init.value(parameter->second).producer).status());
-      members.push_back(rewrite(parameter->second));
-      if (member.padding == 0) continue;
-      LOCKSTEP_ASSIGN(const ValueId zeros,
-                      build.fill(member.name + ".padding", {member.padding}, 0.0));
-      members.push_back(zeros);
-    }
-    LOCKSTEP_ASSIGN(const ValueId pack,
-                    build.add(Op::kPack, indexed("params", k), std::move(members), {}));
-    LOCKSTEP_TRY(build.store(indexed("params", k), pack));
+    LOCKSTEP_TRY(storeGroup(indexed("params", k), groups[k]));
     for (const std::string& prefix : prefixes) {
       LOCKSTEP_ASSIGN(const ValueId zeros,
                       build.fill(indexed(prefix, k), {groups[k].count}, 0.0));

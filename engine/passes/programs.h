@@ -1,6 +1,7 @@
 // The programs of a run as graphs of the whole batch, before placement over the data axis.
 //
-// State "params.K" is the flat group K; optimizer state has one flat group beside each. Every
+// State "params.K" is the flat group K; optimizer state has one flat group beside each; "stats.0" holds
+// the running statistics, which a step replaces and no gradient reaches. Every
 // program that computes a loss has the result "metrics" f[4]: Σ w·loss, Σ w, Σ w·[correct] and the
 // number of ranks asked to stop.
 #pragma once
@@ -26,7 +27,8 @@ Result<std::vector<std::string>> optimizerStates(const Optimizer& optimizer);
 // What a model's programs are before grouping: values by the names of their sinks, so that passes in
 // between need to know nothing of them. Gradients are stored as the states "grad/<parameter>", Σ
 // w·loss, Σ w and Σ w·[correct] are the results "loss", "weight" and, where there are classes,
-// "correct"; the initial values of parameters are stored as states of their names.
+// "correct"; running statistics, and the initial values of these and of parameters, are stored as
+// states of their names.
 inline constexpr std::string_view kGradient = "grad/";
 Result<ir::Graph> trainGraph(const ir::ModelGraph& model);
 Result<ir::Graph> evaluateGraph(const ir::ModelGraph& model);
@@ -52,11 +54,12 @@ struct StepProgram {
   ir::Graph graph;                  // inputs of the model, "stop"; "lr", "t" where it updates
   std::optional<ir::Graph> update;  // inputs "lr", "t"; where gradients are added up
   std::vector<Group> groups;        // in the order their gradients are filled
+  std::vector<Group> statistics;    // one, or none where the model has no running statistics
   std::vector<std::pair<std::string, std::int64_t>> sums;  // states and their elements
 };
 Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& options,
                                 const Grouping& grouping);
-Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const std::vector<Group>& groups);
+Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const StepProgram& step);
 Result<ir::Graph> initProgram(const ir::Graph& init, const StepProgram& step,
                               const TrainOptions& options);
 

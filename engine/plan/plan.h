@@ -90,8 +90,9 @@ struct Play {
 };
 
 struct StateSlot {
-  // A flat group, "KIND.K": "params.0" holds model parameters, "sums.0" gradients of the step so far,
-  // any other kind is optimizer state, "adam.m.0". Members have the parameters' names in all of them, unique within a kind.
+  // A flat group, "KIND.K": "params.0" holds model parameters, "stats.0" running statistics, "sums.0"
+  // gradients of the step so far, any other kind is optimizer state, "adam.m.0". Members have the
+  // parameters' names in all of them, statistics their own, unique within a kind.
   std::string name;
   ir::TensorType type;              // local
   std::int64_t offset = 0;          // in the state arena

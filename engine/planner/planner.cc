@@ -68,8 +68,45 @@ Status checkModels(const ir::ModelGraph& step, const ir::ModelGraph& evaluate) {
   };
   if (step.compute != evaluate.compute ||
       !std::equal(step.parameters.begin(), step.parameters.end(), evaluate.parameters.begin(),
-                  evaluate.parameters.end(), same)) {
+                  evaluate.parameters.end(), same) ||
+      !std::equal(step.statistics.begin(), step.statistics.end(), evaluate.statistics.begin(),
+                  evaluate.statistics.end(), same)) {
     return makeError(Code::kInternal, "step and evaluation are not of one model");
+  }
+  for (const ir::Node& node : evaluate.graph.nodes()) {
+    if (node.op == ir::Op::kStore) {
+      return makeError(Code::kInternal, "the evaluation of {} replaces state", evaluate.graph.name());
+    }
+  }
+  return {};
+}
+
+// Statistics of a group of samples are made where all of them are, or of all ranks' samples together.
+Status checkStatistics(const ir::ModelGraph& model, int microBatches,
+                       const std::vector<std::int64_t>& cuts) {
+  for (const ir::Node& node : model.graph.nodes()) {
+    if (node.op != ir::Op::kBatchMoments) continue;
+    const std::string layer = node.name.substr(0, node.name.rfind('.'));
+    if (microBatches > 1) {
+      return numberToChange(
+          fmt::format("batch norm {} cannot be trained in {} micro-batches", layer, microBatches),
+          "its statistics are those of the whole batch, and would become those of its parts",
+          "set strategy.micro_batches to 1, or use layer_norm instead of batch norm");
+    }
+    const std::int64_t groups = model.graph.value(node.outputs[0]).type.shape[0];
+    const std::int64_t samples = model.batch / groups;
+    for (std::size_t i = 0; groups > 1 && i < cuts.size(); ++i) {
+      if (cuts[i] % samples == 0) continue;
+      const std::size_t ranks = cuts.size() - 1;
+      return numberToChange(
+          fmt::format("batch norm {} has {} statistics groups of {} samples, and {} ranks cut the "
+                      "batch of {} within one, at {}",
+                      layer, groups, samples, ranks, model.batch, cuts[i]),
+          "the statistics of a group are made where all of its samples are",
+          fmt::format("use a number of ranks that divides {}, or set the layer's groups to 1 for "
+                      "statistics over all ranks, or to a multiple of {} that divides the batch",
+                      groups, ranks));
+    }
   }
   return {};
 }
@@ -148,6 +185,17 @@ std::vector<plan::StateSlot> stateOf(const passes::StepProgram& step,
       slots.push_back(std::move(slot));
     }
   }
+  for (std::size_t k = 0; k < step.statistics.size(); ++k) {
+    plan::StateSlot slot;
+    slot.name = fmt::format("stats.{}", k);
+    slot.type = {dtype, {step.statistics[k].count}};
+    slot.offset = bytes;
+    bytes += (slot.type.bytes() + 63) / 64 * 64;
+    for (const passes::Group::Member& member : step.statistics[k].members) {
+      slot.members.push_back({member.name, member.shape, member.element, "", 0});
+    }
+    slots.push_back(std::move(slot));
+  }
   // Sums of micro-batches: each rank's own, or its part of all ranks'. They have no members: between
   // steps they are zero, and no checkpoint holds them.
   for (std::size_t k = 0; k < step.sums.size(); ++k) {
@@ -186,6 +234,7 @@ class Maker {
     plan_.microBatches = request_.microBatches;
     plan_.batchCuts = passes::evenCuts(request_.step.batch, ranks_);
     plan_.evaluateCuts = passes::evenCuts(request_.evaluate.batch, ranks_);
+    LOCKSTEP_TRY(checkStatistics(request_.step, request_.microBatches, plan_.batchCuts));
 
     const std::int64_t bucketBytes =
         request_.bucketBytes > 0
@@ -206,7 +255,7 @@ class Maker {
     LOCKSTEP_ASSIGN(const passes::StepProgram step,
                     passes::stepProgram(train, request_.training, grouping));
     LOCKSTEP_ASSIGN(ir::Graph evaluate, divided(passes::evaluateGraph(request_.evaluate)));
-    LOCKSTEP_ASSIGN(evaluate, passes::evaluateProgram(evaluate, step.groups));
+    LOCKSTEP_ASSIGN(evaluate, passes::evaluateProgram(evaluate, step));
     LOCKSTEP_ASSIGN(ir::Graph init,
                     divided(passes::initGraph(request_.step, request_.training.seed)));
     LOCKSTEP_ASSIGN(init, passes::initProgram(init, step, request_.training));

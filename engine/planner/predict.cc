@@ -103,7 +103,7 @@ void predict(plan::Plan& plan, const cluster::Cluster& cluster, const CostModel&
 RankMemory memory(const plan::Plan& plan, int rank) {
   RankMemory result;
   for (const plan::StateSlot& slot : plan.state) {
-    (slot.name.starts_with("params.") ? result.parameters
+    (slot.name.starts_with("params.") || slot.name.starts_with("stats.") ? result.parameters
      : slot.name.starts_with("sums.") ? result.gradients
                                       : result.optimizer) += slot.type.bytes();
   }

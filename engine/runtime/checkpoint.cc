@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kStateFile = "state.safetensors";
-constexpr std::string_view kParameters = "params";
+constexpr std::string_view kParameters = "params", kStatistics = "stats";
 
 // "adam.m.3" → "adam.m": the group's number is a matter of the plan, not of the state.
 std::string_view slotKind(std::string_view slot) { return slot.substr(0, slot.rfind('.')); }
@@ -325,7 +325,8 @@ Result<std::string> exportModel(const std::string& path, const RankState& state)
   std::vector<std::pair<const plan::StateSlot*, const Member*>> places;
   for (const plan::StateSlot& slot : state.plan.state)
     for (const Member& member : slot.members)
-      if (slotKind(slot.name) == kParameters) places.emplace_back(&slot, &member);
+      if (const auto kind = slotKind(slot.name); kind == kParameters || kind == kStatistics)
+        places.emplace_back(&slot, &member);
   std::sort(places.begin(), places.end(),
             [](const auto& a, const auto& b) { return a.second->name < b.second->name; });
   std::vector<TensorInfo> tensors;

@@ -43,7 +43,7 @@ Result<Progress> readCheckpoint(const std::string& checkpoint, std::uint64_t see
 // The newest checkpoint in a folder of checkpoints, or the folder itself if it is one. kNotFound.
 Result<std::string> newestCheckpoint(const std::string& folder);
 
-// The parameters alone, by their names in the model: their SHA-256 over name, shape, type and bytes
+// The parameters and running statistics alone, by their names in the model: their SHA-256 over name, shape, type and bytes
 // of each, in the order of names ("" off rank 0). Rank 0 writes them to `path` where that is not "".
 // All ranks call it together.
 Result<std::string> exportModel(const std::string& path, const RankState& state);

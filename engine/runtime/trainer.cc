@@ -246,6 +246,7 @@ Result<bool> Training::trainEpoch() {
   load.end = stepFeed_->end();
   load.seed = options_.seed;
   load.shuffle = options_.shuffle;
+  load.augment = options_.augment;
   load.firstStep = progress_.step;
   load.lastStep = std::min(lastStep(), (epoch + 1) * epochSteps());
   data::Loader loader(trainData_, load);

@@ -23,6 +23,7 @@ struct TrainerOptions {
   std::int64_t maxSteps = 0;          // 0: no limit besides epochs
   std::uint64_t seed = 1;
   bool shuffle = true;
+  data::Augment augment;              // of the training images
   Schedule schedule;
   std::string checkpointFolder;       // "": none. Rank 0 writes one after each epoch and at the end
   int keepCheckpoints = 2;

@@ -36,6 +36,10 @@ std::string_view stem(const LayerSpec& layer) {
       return "norm";
     case LayerSpec::kTransformer:
       return "block";
+    case LayerSpec::kBatchNorm:
+      return "bn";
+    case LayerSpec::kGlobalAveragePool:
+      return "average";
     case LayerSpec::KIND_NOT_SET:
       break;
   }
@@ -68,10 +72,18 @@ Status fillLayer(LayerSpec& layer, const std::string& path) {
       if (layer.max_pool2d().stride() == 0)
         layer.mutable_max_pool2d()->set_stride(layer.max_pool2d().size());
       return {};
+    case LayerSpec::kBatchNorm: {
+      auto& norm = *layer.mutable_batch_norm();
+      if (norm.momentum() == 0) norm.set_momentum(0.9);
+      if (norm.epsilon() == 0) norm.set_epsilon(1e-5);
+      if (norm.groups() == 0) norm.set_groups(1);
+      return {};
+    }
     case LayerSpec::KIND_NOT_SET:
       return wrongField(path,
                         "the layer has no kind; expected dense, conv2d, max_pool2d, flatten, "
-                        "activation, add, embedding, layer_norm or transformer");
+                        "activation, add, embedding, layer_norm, transformer, batch_norm or "
+                        "global_average_pool");
     default:
       return {};
   }
@@ -113,6 +125,7 @@ models::Layer toLayer(const LayerSpec& spec) {
       break;
     case LayerSpec::kAdd:
       layer.kind = Kind::kAdd;
+      layer.activation = spec.add().activation();
       break;
     case LayerSpec::kEmbedding:
       layer.kind = Kind::kEmbedding;
@@ -126,6 +139,16 @@ models::Layer toLayer(const LayerSpec& spec) {
       layer.heads = spec.transformer().heads();
       layer.feedForward = spec.transformer().feed_forward();
       layer.causal = !spec.transformer().not_causal();
+      break;
+    case LayerSpec::kBatchNorm:
+      layer.kind = Kind::kBatchNorm;
+      layer.momentum = spec.batch_norm().momentum();
+      layer.epsilon = spec.batch_norm().epsilon();
+      layer.groups = spec.batch_norm().groups();
+      layer.activation = spec.batch_norm().activation();
+      break;
+    case LayerSpec::kGlobalAveragePool:
+      layer.kind = Kind::kGlobalAveragePool;
       break;
     case LayerSpec::KIND_NOT_SET:
       break;

@@ -54,6 +54,9 @@ Status fillData(DataSpec& data, bool isText) {
     return wrongField("data.format", isText ? "the model takes text; expected format text"
                                             : "the model takes no text; expected format idx, or "
                                               "model.input.vocabulary");
+  if (isText && (data.augment().crop() != 0 || data.augment().flip()))
+    return wrongField("data.augment", "only images are augmented; expected it left out");
+  LOCKSTEP_TRY(checkRange("data.augment.crop", data.augment().crop(), 0, 1024));
   if (isText) {
     LOCKSTEP_TRY(checkText("data.train", *data.mutable_train()));
     return checkText("data.evaluate", *data.mutable_evaluate());
@@ -156,6 +159,27 @@ std::vector<DataFile> dataFiles(const DataSpec& data) {
   return out;
 }
 
+namespace {
+
+Status checkStatisticsGroups(const RunSpec& spec) {
+  const std::int64_t batch = spec.training().batch();
+  for (int i = 0; i < spec.model().layers_size(); ++i) {
+    const auto& layer = spec.model().layers(i);
+    if (!layer.has_batch_norm()) continue;
+    if (const std::int64_t groups = layer.batch_norm().groups(); batch % groups != 0)
+      return wrongField(fmt::format("model.layers[{}].batch_norm.groups", i),
+                        fmt::format("groups is {}; expected a divisor of the batch, {}", groups, batch));
+    if (spec.strategy().micro_batches() > 1)
+      return wrongField("strategy.micro_batches",
+                        fmt::format("micro_batches is {}, but batch norm {} takes the statistics of "
+                                    "the whole batch; expected 1, or another norm",
+                                    spec.strategy().micro_batches(), layer.name()));
+  }
+  return {};
+}
+
+}  // namespace
+
 Status checkAndFill(RunSpec& spec) {
   if (spec.version() == 0) spec.set_version(1);
   LOCKSTEP_TRY(checkRange("version", spec.version(), 1, 1));
@@ -177,6 +201,7 @@ Status checkAndFill(RunSpec& spec) {
     return wrongField("strategy.micro_batches",
                       fmt::format("micro_batches is {}; expected a divisor of the batch, {}",
                                   strategy.micro_batches(), batch));
+  LOCKSTEP_TRY(checkStatisticsGroups(spec));
   return checkRange("strategy.bucket_bytes", strategy.bucket_bytes(), 0, std::int64_t{1} << 40);
 }
 

@@ -276,8 +276,8 @@ node::v1::PrepareRequest prepareRequest(const RunOptions& options, int node) {
 
   const auto model = must(specs::toModel(spec.model()));
   planner::PlanRequest plan;
-  plan.step = must(models::build(model, options.batch, DType::kF32));
-  plan.evaluate = must(models::build(model, 1000, DType::kF32));
+  plan.step = must(models::build(model, options.batch, DType::kF32, models::Use::kTraining));
+  plan.evaluate = must(models::build(model, 1000, DType::kF32, models::Use::kEvaluation));
   plan.training.optimizer.kind = "sgd";
   plan.training.seed = 7;
   plan.strategy = "multi-worker-mirrored";

@@ -59,6 +59,56 @@ inline models::Model fashionCnn() {
   return model;
 }
 
+// Two residual blocks, the second of half the side; batch norm with statistics over the whole batch, or
+// over so many groups of it.
+inline models::Model smallResnet(std::int64_t groups = 1) {
+  using Kind = models::Layer::Kind;
+  models::Model model;
+  model.name = "small-resnet";
+  model.input = {28, 28, 1};
+  const auto conv = [&](const char* name, const char* from, std::int64_t filters,
+                        std::int64_t kernel, std::int64_t stride) {
+    models::Layer out;
+    out.kind = Kind::kConv2d;
+    out.name = name;
+    out.inputs = {from};
+    out.units = filters;
+    out.kernel = kernel;
+    out.stride = stride;
+    out.same = true;
+    out.bias = false;
+    model.layers.push_back(out);
+    models::Layer norm;
+    norm.kind = Kind::kBatchNorm;
+    norm.name = std::string(name) + "-norm";
+    norm.groups = groups;
+    norm.activation = kernel == 3 ? "relu" : "";
+    model.layers.push_back(norm);
+  };
+  const auto add = [&](const char* name, const char* a, const char* b) {
+    models::Layer out;
+    out.kind = Kind::kAdd;
+    out.name = name;
+    out.inputs = {a, b};
+    out.activation = "relu";
+    model.layers.push_back(out);
+  };
+  conv("stem", "input", 3, 3, 4);
+  conv("one", "stem-norm", 3, 3, 1);
+  add("sum1", "stem-norm", "one-norm");
+  conv("two", "sum1", 5, 3, 2);
+  conv("short", "sum1", 5, 1, 2);
+  add("sum2", "two-norm", "short-norm");
+  models::Layer pool, out;
+  pool.kind = Kind::kGlobalAveragePool;
+  pool.name = "pool";
+  out.kind = Kind::kDense;
+  out.name = "head";
+  out.units = 10;
+  model.layers.insert(model.layers.end(), {pool, out});
+  return model;
+}
+
 // A GPT of two blocks over 11 tokens.
 inline models::Model smallGpt() {
   using Kind = models::Layer::Kind;
@@ -209,8 +259,9 @@ inline Result<plan::Plan> planOf(const RunSettings& settings) {
   planner::PlanRequest request;
   request.microBatches = settings.microBatches;
   LOCKSTEP_ASSIGN(request.step, models::build(settings.model, settings.batch / settings.microBatches,
-                                              settings.compute));
-  LOCKSTEP_ASSIGN(request.evaluate, models::build(settings.model, 200, settings.compute));
+                                              settings.compute, models::Use::kTraining));
+  LOCKSTEP_ASSIGN(request.evaluate, models::build(settings.model, 200, settings.compute,
+                                                  models::Use::kEvaluation));
   request.training.optimizer = settings.optimizer;
   request.training.seed = settings.trainer.seed;
   request.strategy = settings.strategy;

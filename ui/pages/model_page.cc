@@ -28,6 +28,8 @@ const Preset kPresets[] = {
     {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Flatten"), "flatten: {}"},
     {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Activation"), "activation: {function: relu}"},
     {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Add (residual)"), "add: {}"},
+    {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Batch norm"), "batch_norm: {activation: relu}"},
+    {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Global average pooling"), "global_average_pool: {}"},
 };
 enum Section { kLayer, kModel, kTraining, kStrategy, kData };
 
@@ -181,7 +183,8 @@ void ModelPage::showSection() {
     case kData:
       fields_->setSections({{"data", {}},
                             {"data.train", tr("Training data")},
-                            {"data.evaluate", tr("Evaluation data")}});
+                            {"data.evaluate", tr("Evaluation data")},
+                            {"data.augment", tr("Augmentation")}});
       break;
     default: break;
   }

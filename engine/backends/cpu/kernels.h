@@ -54,6 +54,16 @@ struct LayerNorm {
   float *y, *mean, *rstd, *dx, *dgain, *dbias;
 };
 
+// One group of batch norm: `samples` of `pixels` × channels. Coefficients are a channel's, and a
+// sample's weight where given.
+struct BatchNorm {
+  std::int64_t samples, pixels, channels;
+  const float *x, *dy, *w;
+  const float *mean;
+  const float *scale, *offset, *slope;
+  float *y, *first, *second;
+};
+
 struct Kernels {
   const char* isa;
   void (*gemm)(const Gemm&);
@@ -77,6 +87,14 @@ struct Kernels {
   void (*layerNorm)(const LayerNorm&);        // y, mean, rstd
   void (*layerNormGrad)(const LayerNorm&);    // dx of dy, x, gain, mean, rstd
   void (*layerNormWeights)(const LayerNorm&); // dgain, dbias of dy, x, mean, rstd
+  void (*batchMoments)(const BatchNorm&);     // first = Σw(x − mean), second = Σw(x − mean)²
+  void (*batchNorm)(const BatchNorm&);        // y = (x − mean)·scale + offset
+  void (*batchNormSums)(const BatchNorm&);    // first = Σdy·(x − mean), second = Σdy
+  // y = dy·scale + w·(offset + (x − mean)·slope)
+  void (*batchNormGrad)(const BatchNorm&);
+  void (*meanPool)(std::int64_t samples, std::int64_t pixels, std::int64_t c, const float* x, float* y);
+  void (*meanPoolGrad)(std::int64_t samples, std::int64_t pixels, std::int64_t c, const float* dy,
+                       float* dx);
   void (*castU8)(std::int64_t n, const std::uint8_t* x, float factor, float* y);
   void (*adam)(const Adam&);
   void (*sgd)(const Sgd&);

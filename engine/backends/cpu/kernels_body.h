@@ -501,6 +501,96 @@ void layerNormWeights(const LayerNorm& o) {
   });
 }
 
+// ---- batch norm ----------------------------------------------------------------------------
+
+// Adds f(row, first, second) up over the rows of each sample, one vector of channels at a time. A
+// sample's rows are summed first, then the samples' sums; odd and even rows apart, so that additions
+// do not wait for each other.
+template <typename F>
+[[gnu::always_inline]] inline void sumSamples(const BatchNorm& a, F f) {
+  forVectors(a.channels, [&](std::int64_t c, std::int64_t n) {
+    Vec first{}, second{};
+    for (std::int64_t s = 0; s < a.samples; ++s) {
+      const std::int64_t begin = s * a.pixels;
+      Vec first0{}, first1{}, second0{}, second1{};
+      std::int64_t p = 0;
+      for (; p + 1 < a.pixels; p += 2) {
+        f((begin + p) * a.channels + c, c, n, first0, second0);
+        f((begin + p + 1) * a.channels + c, c, n, first1, second1);
+      }
+      if (p < a.pixels) f((begin + p) * a.channels + c, c, n, first0, second0);
+      const float w = a.w ? a.w[s] : 1.0f;
+      first += w * (first0 + first1);
+      second += w * (second0 + second1);
+    }
+    storePart(a.first + c, first, n);
+    storePart(a.second + c, second, n);
+  });
+}
+
+void batchMoments(const BatchNorm& o) {
+  const BatchNorm a = o;
+  sumSamples(a, [&](std::int64_t i, std::int64_t c, std::int64_t n, Vec& first, Vec& second) {
+    const Vec d = loadPart(a.x + i, n) - loadPart(a.mean + c, n);
+    first += d;
+    second += d * d;
+  });
+}
+void batchNormSums(const BatchNorm& o) {
+  const BatchNorm a = o;
+  sumSamples(a, [&](std::int64_t i, std::int64_t c, std::int64_t n, Vec& first, Vec& second) {
+    const Vec dy = loadPart(a.dy + i, n);
+    first += dy * (loadPart(a.x + i, n) - loadPart(a.mean + c, n));
+    second += dy;
+  });
+}
+void batchNorm(const BatchNorm& o) {
+  const BatchNorm a = o;
+  for (std::int64_t row = 0; row < a.samples * a.pixels; ++row) {
+    const float* x = a.x + row * a.channels;
+    float* y = a.y + row * a.channels;
+    forVectors(a.channels, [&](std::int64_t c, std::int64_t n) {
+      const Vec d = loadPart(x + c, n) - loadPart(a.mean + c, n);
+      storePart(y + c, d * loadPart(a.scale + c, n) + loadPart(a.offset + c, n), n);
+    });
+  }
+}
+void batchNormGrad(const BatchNorm& o) {
+  const BatchNorm a = o;
+  for (std::int64_t s = 0; s < a.samples; ++s) {
+    const float w = a.w[s];
+    for (std::int64_t row = s * a.pixels; row < (s + 1) * a.pixels; ++row) {
+      const float *x = a.x + row * a.channels, *dy = a.dy + row * a.channels;
+      float* y = a.y + row * a.channels;
+      forVectors(a.channels, [&](std::int64_t c, std::int64_t n) {
+        const Vec d = loadPart(x + c, n) - loadPart(a.mean + c, n);
+        const Vec through = loadPart(a.offset + c, n) + d * loadPart(a.slope + c, n);
+        storePart(y + c, loadPart(dy + c, n) * loadPart(a.scale + c, n) + w * through, n);
+      });
+    }
+  }
+}
+
+void meanPool(std::int64_t samples, std::int64_t pixels, std::int64_t channels, const float* x,
+              float* y) {
+  const float scale = 1.0f / static_cast<float>(pixels);
+  for (std::int64_t s = 0; s < samples; ++s, x += pixels * channels, y += channels)
+    forVectors(channels, [=](std::int64_t c, std::int64_t n) {
+      Vec sum{};
+      for (std::int64_t p = 0; p < pixels; ++p) sum += loadPart(x + p * channels + c, n);
+      storePart(y + c, sum * scale, n);
+    });
+}
+void meanPoolGrad(std::int64_t samples, std::int64_t pixels, std::int64_t channels, const float* dy,
+                  float* dx) {
+  const float scale = 1.0f / static_cast<float>(pixels);
+  for (std::int64_t s = 0; s < samples; ++s, dx += pixels * channels, dy += channels)
+    for (std::int64_t p = 0; p < pixels; ++p)
+      forVectors(channels, [=](std::int64_t c, std::int64_t n) {
+        storePart(dx + p * channels + c, loadPart(dy + c, n) * scale, n);
+      });
+}
+
 // ---- optimizers ----------------------------------------------------------------------------
 
 void adam(const Adam& o) {
@@ -531,6 +621,7 @@ constexpr Kernels kernels(const char* isa) {
   return {isa,  gemm,     maxPool,  maxPoolGrad, reduceRows, biasAdd, relu,
           reluGrad, tanhGrad, add,  scale,       gelu,       geluGrad, largest,
           expRow,   softmaxGradRow, layerNorm, layerNormGrad, layerNormWeights,
+          batchMoments, batchNorm, batchNormSums, batchNormGrad, meanPool, meanPoolGrad,
           castU8,   adam,     sgd};
 }
 

@@ -92,10 +92,10 @@ class SpecsTest : public QObject {
         "f.yaml:8:7: unknown field 'maxpool2d' in model.layers[1], did you mean 'max_pool2d'?");
     row("layer without kind", "- flatten", "- name: x",
         "f.yaml:9:7: a layer without a kind, expected one of dense, conv2d, max_pool2d, flatten, "
-        "activation, add, embedding, layer_norm, transformer");
+        "activation, add, embedding, layer_norm, transformer, batch_norm, global_average_pool");
     row("layer of two kinds", "max_pool2d: {size: 2}", "max_pool2d: {size: 2}\n      add: {}",
         "f.yaml:9:7: a layer of two kinds, expected one of dense, conv2d, max_pool2d, flatten, "
-        "activation, add, embedding, layer_norm, transformer");
+        "activation, add, embedding, layer_norm, transformer, batch_norm, global_average_pool");
     row("group for list", "[28, 28, 1]", "28",
         "f.yaml:4:18: 'shape' is '28', expected a list: [a, b]");
     row("twice", "batch: 64", "batch: 64\n  batch: 32",
@@ -266,7 +266,8 @@ class SpecsTest : public QObject {
     QCOMPARE(conv.size(), std::size_t{6});
     QVERIFY(SpecText::fields(SpecKind::kCluster, "nodes[0].data").empty());
     // Every field has a line of help.
-    for (const char* path : {"training", "training.optimizer", "model.layers[].dense"}) {
+    for (const char* path : {"training", "training.optimizer", "model.layers[].dense",
+                             "model.layers[].batch_norm", "data.augment"}) {
       for (const auto& field : SpecText::fields(SpecKind::kRun, path)) {
         if (field.type == FieldType::kMessage) continue;
         QVERIFY2(!field.help.empty(), field.name.c_str());
@@ -275,7 +276,8 @@ class SpecsTest : public QObject {
   }
 
   void yamlRoundTrip() {
-    for (const char* name : {"fashion-mlp.yaml", "fashion-cnn.yaml", "gpt-tiny.yaml"}) {
+    for (const char* name : {"fashion-mlp.yaml", "fashion-cnn.yaml", "fashion-resnet.yaml",
+                             "gpt-tiny.yaml"}) {
       const auto loaded =
           loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR "/resources/examples/") + name);
       QVERIFY2(loaded.ok(), loaded.ok() ? "" : loaded.error().text().c_str());

@@ -209,6 +209,25 @@ void addPool(std::vector<Case>& cases, const std::string& name, Shape x, std::in
     cases.push_back({name, Op::kMaxPool2d, attrs, {{x, fill}}});
 }
 
+void addBatchNorm(std::vector<Case>& cases, const Shape& x, std::int64_t groups) {
+  const std::string name = fmt::format("{} in {} groups", shapeText(x), groups);
+  const std::int64_t c = x.back();
+  const ir::Attrs eps{{"eps", 1e-3}};
+  const Input samples{x}, w{{x[0]}, Fill::kPositive}, channels{{c}}, positive{{c}, Fill::kPositive};
+  const Input mean{{groups, c}}, variance{{groups, c}, Fill::kPositive}, sums{{groups, 2 * c}};
+  const Input moments{{groups, 1 + 2 * c}, Fill::kPositive};
+  const Input total{{1 + 2 * c}, Fill::kPositive};
+  cases.push_back({name, Op::kBatchMoments, {{"shape", moments.shape}}, {samples, w, channels}});
+  cases.push_back({name, Op::kBatchStatistics, {}, {moments, channels}});
+  cases.push_back({name, Op::kBatchNorm, eps, {samples, channels, channels, mean, variance}});
+  cases.push_back(
+      {name, Op::kBatchNorm, eps, {samples, channels, channels, mean, variance, w, moments}});
+  cases.push_back({name, Op::kBatchNormWeightGrad, eps, {samples, samples, mean, variance}});
+  cases.push_back({name, Op::kBatchNormGrad, eps,
+                   {samples, samples, w, channels, moments, mean, variance, sums}});
+  cases.push_back({name, Op::kRunningStatistics, {{"momentum", 0.9}}, {channels, positive, total}});
+}
+
 void addMatmul(std::vector<Case>& cases, std::int64_t n, std::int64_t k, std::int64_t o) {
   for (int form = 0; form < 6; ++form) {
     ir::Attrs attrs;
@@ -317,11 +336,24 @@ std::vector<Case> allCases() {
   addConv(cases, "stride and pad", {2, 10, 12, 4}, {5, 5, 4, 16}, 3, 2);
   addConv(cases, "one tap", {2, 6, 6, 3}, {1, 1, 3, 40}, 1, 0);
   addConv(cases, "deep", {2, 8, 9, 16}, {3, 3, 16, 32}, 1, 1);
+  addConv(cases, "deep without padding", {2, 7, 9, 16}, {3, 3, 16, 20}, 1, 0);
+  addConv(cases, "one deep tap", {2, 5, 5, 24}, {1, 1, 24, 16}, 1, 0);
+  addConv(cases, "one deep tap in a stride", {2, 6, 7, 16}, {1, 1, 16, 32}, 2, 0);
   addConv(cases, "deep stride", {2, 9, 9, 32}, {3, 3, 32, 17}, 2, 1);
   addPool(cases, "fashion", {3, 26, 26, 32}, 2, 2);
   addPool(cases, "uneven", {2, 7, 9, 5}, 2, 2);
   addPool(cases, "overlapping", {2, 9, 8, 20}, 3, 2);
   addPool(cases, "gaps", {1, 9, 9, 33}, 2, 3);
+  for (const Shape& x : {Shape{1, 1, 1, 1}, Shape{3, 5, 4, 33}, Shape{32, 7, 7, 16}}) {
+    const Shape pooled{x[0], x[3]};
+    cases.push_back({shapeText(x), Op::kMeanPool2d, {}, {{x}}});
+    cases.push_back({shapeText(x), Op::kMeanPool2dGrad, {{"shape", x}}, {{pooled}}});
+  }
+  addBatchNorm(cases, {1, 1}, 1);
+  addBatchNorm(cases, {6, 5, 3, 33}, 1);
+  addBatchNorm(cases, {6, 5, 3, 33}, 3);
+  addBatchNorm(cases, {64, 14, 14, 16}, 1);
+  addBatchNorm(cases, {8, 7}, 2);
   for (const auto& [batch, classes] :
        {std::pair<std::int64_t, std::int64_t>{1, 10}, {21, 10}, {22, 3}, {64, 257}}) {
     const Shape s{batch, classes}, column{batch};

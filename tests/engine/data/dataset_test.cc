@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include "engine/base/hash.h"
@@ -69,6 +70,21 @@ class Numbers final : public data::Dataset {
  private:
   std::int64_t size_;
   std::vector<data::Field> fields_{{"n", DType::kI64, {}}};
+};
+
+// Images of 4×5 pixels of two bytes, all different.
+class Pictures final : public data::Dataset {
+ public:
+  explicit Pictures(std::int64_t size) : size_(size) {}
+  std::int64_t size() const override { return size_; }
+  const std::vector<data::Field>& fields() const override { return fields_; }
+  [[gnu::noinline]] void read(std::int64_t index, std::size_t, std::byte* out) const override {
+    for (std::int64_t i = 0; i < 40; ++i) out[i] = static_cast<std::byte>(1 + i + index);
+  }
+
+ private:
+  std::int64_t size_;
+  std::vector<data::Field> fields_{{"x", DType::kU8, {4, 5, 2}}};
 };
 
 std::int64_t numberAt(const Batch& batch, std::size_t place) {
@@ -330,6 +346,66 @@ class DatasetTest : public QObject {
       QVERIFY(other->fields == batch->fields && other->weights == batch->weights);
     }
     QVERIFY(resumed.next() == nullptr);
+  }
+
+  // What a sample looks like in an epoch depends on neither the ranks nor who loads it.
+  void augmentedImagesAreTheSameWhateverTheWorldSize() {
+    const Pictures pictures(30);
+    const std::size_t bytes = static_cast<std::size_t>(pictures.fields()[0].bytes());
+    const auto loaded = [&](std::int64_t world) {
+      std::vector<std::vector<std::byte>> out;
+      std::vector<std::unique_ptr<Loader>> loaders;
+      for (std::int64_t rank = 0; rank < world; ++rank) {
+        Loader::Options options{12, 12 * rank / world, 12 * (rank + 1) / world, 5, true, 0, 6};
+        options.augment = {2, true};
+        loaders.push_back(std::make_unique<Loader>(pictures, options));
+      }
+      for (int step = 0; step < 6; ++step)
+        for (auto& loader : loaders) {
+          const Batch* batch = loader->next();
+          for (std::size_t i = 0; i < batch->weights.size(); ++i)
+            out.emplace_back(batch->fields[0].begin() + static_cast<std::ptrdiff_t>(i * bytes),
+                             batch->fields[0].begin() + static_cast<std::ptrdiff_t>((i + 1) * bytes));
+        }
+      return out;
+    };
+    const auto one = loaded(1);
+    QCOMPARE(one.size(), std::size_t{72});
+    QVERIFY(loaded(2) == one);
+    QVERIFY(loaded(3) == one);
+  }
+
+  // Every shift within the limit and both sides come up alike often; pixels stay what they are.
+  void augmentedImagesAreShiftedAndMirrored() {
+    const Pictures pictures(1);
+    std::vector<std::byte> image(4 * 5 * 2), out(image.size());
+    pictures.read(0, 0, image.data());
+    const data::ImageSize size{4, 5, 2};
+    const auto expected = [&](std::int64_t down, std::int64_t right, bool mirrored) {
+      std::vector<std::byte> moved(image.size(), std::byte{0});
+      for (std::int64_t y = 0; y < 4; ++y)
+        for (std::int64_t x = 0; x < 5; ++x) {
+          const std::int64_t fromY = y - down, left = x - right, fromX = mirrored ? 4 - left : left;
+          if (fromY < 0 || fromY >= 4 || fromX < 0 || fromX >= 5) continue;
+          std::copy_n(image.begin() + (fromY * 5 + fromX) * 2, 2, moved.begin() + (y * 5 + x) * 2);
+        }
+      return moved;
+    };
+    std::map<std::tuple<int, int, bool>, int> counts;
+    for (int epoch = 0; epoch < 9000; ++epoch) {
+      data::augmentImage({1, true}, size, 3, epoch, 0, image.data(), out.data());
+      int found = 0;
+      for (int down = -1; down <= 1; ++down)
+        for (int right = -1; right <= 1; ++right)
+          for (const bool mirrored : {false, true})
+            if (out == expected(down, right, mirrored)) ++found, ++counts[{down, right, mirrored}];
+      QCOMPARE(found, 1);
+    }
+    QCOMPARE(counts.size(), std::size_t{18});
+    for (const auto& [place, count] : counts) QVERIFY(std::abs(count - 500) < 120);
+    data::augmentImage({}, size, 3, 0, 0, image.data(), out.data());
+    QVERIFY(out == image);
+    data::augmentImage({40, false}, size, 3, 1, 0, image.data(), out.data());
   }
 
   void batchesStayUntilTheNextCall() {

@@ -126,6 +126,44 @@ class PlacementTest : public QObject {
     rows("max-pool2d", graphOf({"f32[4x4x4x4]"}, "max-pool2d", " {size=2, stride=2}",
                                {"f32[4x2x2x4]"}),
          {{"s0", "s0"}, {"s3", "s3"}, {"s1", "input 0"}, {"p", "input 0"}});
+    rows("mean-pool2d", graphOf({"f32[4x2x2x4]"}, "mean-pool2d", "", {"f32[4x4]"}),
+         {{"s0", "s0"}, {"s3", "s1"}, {"p", "p"}, {"s1", "input 0"}});
+    rows("mean-pool2d-grad", graphOf({"f32[4x4]"}, "mean-pool2d-grad", " {shape=[4 2 2 4]}",
+                                     {"f32[4x2x2x4]"}),
+         {{"s0", "s0"}, {"s1", "s3"}, {"m", "input 0"}});
+    const auto moments = [](int groups) {
+      return graphOf({"f32[8x2x3]", "f32[8]", "f32[3]"}, "batch-moments",
+                     fmt::format(" {{shape=[{} 7]}}", groups), {fmt::format("f32[{}x7]", groups)});
+    };
+    rows("batch-moments of all", moments(1),
+         {{"s0x2 s0x2 r", "p"}, {"r r r", "r"}, {"s0x2 r r", "input 1 s0x2"}, {"p r r", "input 0"}});
+    rows("batch-moments of whole groups", moments(4), {{"s0x2 s0x2 r", "s0"}, {"r r p", "input 2"}});
+    rows("batch-moments of cut groups", moments(2), {{"s0x2 s0x2 r", "input 0"}});
+    rows("batch-statistics", graphOf({"f32[4x7]", "f32[3]"}, "batch-statistics", "",
+                                     {"f32[4x3]", "f32[4x3]", "f32[7]"}),
+         {{"s0 r", "s0 s0 p"}, {"p r", "input 0"}, {"r r", "r r r"}});
+    const auto norm = [](int groups) {
+      const std::string statistics = fmt::format("f32[{}x3]", groups);
+      return graphOf({"f32[8x2x3]", "f32[3]", "f32[3]", statistics, statistics, "f32[8]",
+                      fmt::format("f32[{}x7]", groups)},
+                     "batch-norm", " {eps=1e-05}", {"f32[8x2x3]"});
+    };
+    rows("batch-norm of all", norm(1),
+         {{"s0x2 r r r r s0x2 r", "s0x2"}, {"s0x2 r r p r s0x2 r", "input 3"}});
+    rows("batch-norm of groups", norm(4),
+         {{"s0x2 r r s0 s0 s0x2 s0", "s0x2"}, {"s0x2 r r r s0 s0x2 s0", "input 3 s0"}});
+    rows("batch-norm-weight-grad",
+         graphOf({"f32[8x2x3]", "f32[8x2x3]", "f32[1x3]", "f32[1x3]"}, "batch-norm-weight-grad",
+                 " {eps=1e-05}", {"f32[3]", "f32[3]", "f32[1x6]"}),
+         {{"s0x2 s0x2 r r", "p p p"}, {"r s0x2 r r", "input 0 s0x2"}});
+    rows("batch-norm-grad",
+         graphOf({"f32[8x2x3]", "f32[8x2x3]", "f32[8]", "f32[3]", "f32[4x7]", "f32[4x3]",
+                  "f32[4x3]", "f32[4x6]"},
+                 "batch-norm-grad", " {eps=1e-05}", {"f32[8x2x3]"}),
+         {{"s0x2 s0x2 s0x2 r s0 s0 s0 s0", "s0x2"}, {"r r r r r r r r", "r"}});
+    rows("running-statistics", graphOf({"f32[3]", "f32[3]", "f32[7]"}, "running-statistics",
+                                       " {momentum=0.9}", {"f32[3]", "f32[3]"}),
+         {{"r r p", "input 2"}, {"r r r", "r r"}});
     rows("relu", graphOf({"f32[4]"}, "relu", "", {"f32[4]"}),
          {{"s0", "s0"}, {"r", "r"}, {"p", "input 0"}});
     rows("relu-grad", graphOf({"f32[4]", "f32[4]"}, "relu-grad", "", {"f32[4]"}),
@@ -206,7 +244,11 @@ class PlacementTest : public QObject {
         {graphOf({"f32[4x4]", "i32[4]", "f32[4]"}, "softmax-xent", "", {"f32[1]", "f32[4x4]"}), 3},
         {graphOf({"f32[4]", "f32[4]", "f32[4]"}, "pack", "", {"f32[12]"}), 3},
         {graphOf({"f32[4x4x4x4]", "f32[3x3x4x4]", "f32[4]"}, "conv2d", " {pad=0, stride=1}",
-                 {"f32[4x2x2x4]"}), 3}};
+                 {"f32[4x2x2x4]"}), 3},
+        {graphOf({"f32[4x4]", "f32[4]", "f32[4]"}, "batch-moments", " {shape=[4 9]}", {"f32[4x9]"}),
+         3},
+        {graphOf({"f32[4x4]", "f32[4x4]", "f32[2x4]", "f32[2x4]"}, "batch-norm-weight-grad",
+                 " {eps=1e-05}", {"f32[4]", "f32[4]", "f32[2x8]"}), 4}};
     const char* words[] = {"r", "s0", "s1", "s2", "s3", "p", "m"};
     for (const auto& [graph, count] : ops) {
       int combinations = 1;

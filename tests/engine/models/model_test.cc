@@ -14,7 +14,7 @@ using namespace lockstep::testing;
 namespace {
 
 QString messageOf(const Model& model) {
-  const Result<ir::ModelGraph> built = build(model, 4, DType::kF32);
+  const Result<ir::ModelGraph> built = build(model, 4, DType::kF32, Use::kTraining);
   return built.ok() ? QString("no error")
                     : QString::fromStdString(built.error().why + " | " + built.error().what);
 }
@@ -41,7 +41,7 @@ class ModelTest : public QObject {
   void forwardGraphs() {
     for (const auto& [name, model] : {std::pair("fashion-mlp.forward.txt", fashionMlp()),
                                       std::pair("fashion-cnn.forward.txt", fashionCnn())}) {
-      const Result<ir::ModelGraph> built = build(model, 64, DType::kF32);
+      const Result<ir::ModelGraph> built = build(model, 64, DType::kF32, Use::kTraining);
       QVERIFY2(built.ok(), built.ok() ? "" : built.error().text().c_str());
       QVERIFY(ir::verify(built->graph).ok());
       const std::string text = ir::text(built->graph);
@@ -53,7 +53,7 @@ class ModelTest : public QObject {
   }
 
   void rolesOfValues() {
-    const Result<ir::ModelGraph> built = build(fashionMlp(), 64, DType::kF64);
+    const Result<ir::ModelGraph> built = build(fashionMlp(), 64, DType::kF64, Use::kTraining);
     QVERIFY(built.ok());
     QCOMPARE(built->batch, std::int64_t{64});
     QCOMPARE(built->parameters.size(), std::size_t{4});
@@ -64,6 +64,39 @@ class ModelTest : public QObject {
     QCOMPARE(built->parameters[3].shape, (Shape{10}));
     for (ir::ValueId value : {built->loss, built->weight, built->correct})
       QCOMPARE(built->graph.value(value).type.text(), std::string("f64[1]"));
+  }
+
+  // Statistics are state: replaced in training, read in evaluation; the graphs share all names.
+  void batchNorm() {
+    Model model = residual();
+    Layer norm = layer(Layer::Kind::kBatchNorm, "norm");
+    norm.groups = 2;
+    norm.activation = "relu";
+    model.layers.insert(model.layers.begin() + 1, norm);
+    model.layers.insert(model.layers.end() - 2, layer(Layer::Kind::kGlobalAveragePool, "mean"));
+    const auto training = build(model, 4, DType::kF32, Use::kTraining);
+    const auto evaluation = build(model, 3, DType::kF32, Use::kEvaluation);
+    QVERIFY2(training.ok(), training.ok() ? "" : training.error().text().c_str());
+    QVERIFY2(evaluation.ok(), evaluation.ok() ? "" : evaluation.error().text().c_str());
+    for (const auto* built : {&*training, &*evaluation}) {
+      QVERIFY(ir::verify(built->graph).ok());
+      QCOMPARE(built->statistics.size(), std::size_t{2});
+      QCOMPARE(built->statistics[0].name, std::string("norm.mean"));
+      QCOMPARE(built->statistics[1].initializer, std::string("ones"));
+      QCOMPARE(built->graph.value(built->graph.find("mean.mean-pool2d")->outputs[0]).type.shape[1],
+               std::int64_t{4});
+    }
+    QCOMPARE(training->graph.value(training->graph.find("norm.moments")->outputs[0]).type.text(),
+             std::string("f32[2x9]"));
+    QVERIFY(training->graph.find("norm.variance.store") != nullptr);
+    QVERIFY(evaluation->graph.find("norm.variance.store") == nullptr);
+    QVERIFY(evaluation->graph.find("norm.moments") == nullptr);
+    const auto layers = describe(model);
+    QVERIFY(layers.ok());
+    QCOMPARE((*layers)[1].kind, std::string("batch_norm"));
+    QCOMPARE((*layers)[1].parameters, std::int64_t{8});
+    QCOMPARE(QString::fromStdString(build(model, 5, DType::kF32, Use::kTraining).error().what),
+             QString("layer norm: groups is 2; expected a divisor of the batch, 5"));
   }
 
   void describesLayers() {
@@ -84,7 +117,7 @@ class ModelTest : public QObject {
   }
 
   void residualsAreExpressible() {
-    const Result<ir::ModelGraph> built = build(residual(), 2, DType::kF32);
+    const Result<ir::ModelGraph> built = build(residual(), 2, DType::kF32, Use::kTraining);
     QVERIFY2(built.ok(), built.ok() ? "" : built.error().text().c_str());
     QVERIFY(built->graph.find("conv2.bias") == nullptr);
     const ir::Node* sum = built->graph.find("sum.add");
@@ -95,7 +128,7 @@ class ModelTest : public QObject {
   void meanSquaredError() {
     Model model = fashionMlp();
     model.loss = "mse";
-    const Result<ir::ModelGraph> built = build(model, 4, DType::kF32);
+    const Result<ir::ModelGraph> built = build(model, 4, DType::kF32, Use::kTraining);
     QVERIFY(built.ok());
     QCOMPARE(built->correct, -1);
   }
@@ -215,8 +248,8 @@ class ModelTest : public QObject {
         std::int64_t* fields[] = {&m.layers[0].units, &m.layers[0].kernel, &m.layers[0].stride,
                                   &m.layers[5].units, &m.input[0],         &m.classes};
         *fields[field] = value;
-        (void)build(m, 1, DType::kF32).ok();
-        (void)build(m, value, DType::kF32).ok();
+        (void)build(m, 1, DType::kF32, Use::kTraining).ok();
+        (void)build(m, value, DType::kF32, Use::kTraining).ok();
       }
   }
 };

@@ -22,7 +22,7 @@ namespace {
 const std::vector<std::int64_t> kCuts{0, 22, 43, 64};
 
 ir::Graph stepGraph(const models::Model& model, std::int64_t bucketBytes) {
-  const auto built = models::build(model, 64, DType::kF32);
+  const auto built = models::build(model, 64, DType::kF32, models::Use::kTraining);
   if (!built.ok()) qFatal("%s", built.error().text().c_str());
   const auto program = passes::stepProgram(*passes::trainGraph(*built), {}, {.bucketBytes = bucketBytes});
   if (!program.ok()) qFatal("%s", program.error().text().c_str());
@@ -139,7 +139,7 @@ class DistributeTest : public QObject {
   }
 
   void unknownInitializersAreNamed() {
-    auto model = *models::build(fashionMlp(), 8, DType::kF32);
+    auto model = *models::build(fashionMlp(), 8, DType::kF32, models::Use::kTraining);
     model.parameters[0].initializer = "gloriot";
     const auto init = passes::initGraph(model, 1);
     QVERIFY(!init.ok());

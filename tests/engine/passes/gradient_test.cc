@@ -123,6 +123,7 @@ std::vector<OpCase> opCases() {
        Op::kMaxPool2d,
        {image},
        {{"size", std::int64_t{3}}, {"stride", one}}},
+      {"mean-pool2d", Op::kMeanPool2d, {image}, {}},
       {"sum-all", Op::kSumAll, {{3, 4}}, {}},
       {"bias-add periodic", Op::kBiasAdd, {{6, 4}, {3, 4}}, {}},
       {"reduce-rows periodic", Op::kReduceRows, {{6, 4}}, {{"period", two}}},
@@ -158,6 +159,23 @@ Problem partOfEmbeddingProblem() {
   p.measure(p.add(Op::kEmbedding, "embedding", {table, ids}, {{"first", std::int64_t{3}}}));
   return p;
 }
+// The gradient goes through the statistics; a sample of weight 0 is in none of them.
+Problem batchNormProblem(std::int64_t groups) {
+  Problem p;
+  const ValueId x = p.state("x", {6, 2, 3});
+  const ValueId gain = p.state("gain", {3}), bias = p.state("bias", {3});
+  const ValueId shift = p.input("shift", "f64", {3}, {0.2, -0.1, 0.0});
+  const ValueId w = p.input("w", "f64", {6}, {1, 1, 0, 1, 0.5, 2});
+  const ir::NodeId moments = *p.graph.add(Op::kBatchMoments, "moments", {x, w, shift},
+                                          {{"shape", Shape{groups, 7}}});
+  const ir::NodeId statistics = *p.graph.add(
+      Op::kBatchStatistics, "statistics", {p.graph.output(moments), shift});
+  p.measure(p.add(Op::kBatchNorm, "norm",
+                  {x, gain, bias, p.graph.output(statistics), p.graph.output(statistics, 1), w,
+                   p.graph.output(moments)},
+                  {{"eps", 1e-3}}));
+  return p;
+}
 Problem mseProblem() {
   Problem p;
   const ValueId y = p.state("y", {3, 2});
@@ -168,7 +186,7 @@ Problem mseProblem() {
 }
 
 Problem modelProblem(const models::Model& model, std::int64_t batch) {
-  const ir::ModelGraph built = *models::build(model, batch, DType::kF64);
+  const ir::ModelGraph built = *models::build(model, batch, DType::kF64, models::Use::kTraining);
   Problem p;
   p.graph = built.graph;
   p.loss = built.loss;
@@ -248,14 +266,15 @@ class GradientTest : public QObject {
 
   void losses() {
     for (const Problem& problem :
-         {softmaxProblem(), mseProblem(), embeddingProblem(), partOfEmbeddingProblem()}) {
+         {softmaxProblem(), mseProblem(), embeddingProblem(), partOfEmbeddingProblem(),
+          batchNormProblem(1), batchNormProblem(3)}) {
       const auto [error, where] = worstError(problem);
       QVERIFY2(error < kTolerance, where.c_str());
     }
   }
 
   void everyDifferentiableOpHasACase() {
-    std::set<Op> covered = {Op::kSoftmaxXent, Op::kMseLoss, Op::kEmbedding};
+    std::set<Op> covered = {Op::kSoftmaxXent, Op::kMseLoss, Op::kEmbedding, Op::kBatchNorm};
     for (const OpCase& one : opCases()) covered.insert(one.op);
     for (std::size_t i = 0; i < ir::kOpCount; ++i) {
       const ir::OpInfo& row = ir::info(static_cast<Op>(i));

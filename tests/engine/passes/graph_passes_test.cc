@@ -15,7 +15,7 @@ namespace {
 
 // Backward graph of a model with every gradient as a result, without what leads nowhere.
 ir::Graph backward(const models::Model& model) {
-  const ir::ModelGraph forward = *models::build(model, 64, DType::kF32);
+  const ir::ModelGraph forward = *models::build(model, 64, DType::kF32, models::Use::kTraining);
   std::vector<std::string> states;
   for (const ir::Parameter& parameter : forward.parameters) states.push_back(parameter.name);
   passes::Differentiated out = *passes::autodiff(forward.graph, forward.loss, states);

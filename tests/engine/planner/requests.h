@@ -9,8 +9,9 @@
 namespace lockstep::testing {
 
 inline ir::ModelGraph modelGraph(const models::Model& model, std::int64_t batch,
-                                 DType dtype = DType::kF32) {
-  auto built = models::build(model, batch, dtype);
+                                 DType dtype = DType::kF32,
+                                 models::Use use = models::Use::kTraining) {
+  auto built = models::build(model, batch, dtype, use);
   if (!built.ok()) qFatal("%s", built.error().text().c_str());
   return std::move(built).value();
 }
@@ -19,7 +20,7 @@ inline planner::PlanRequest request(const models::Model& model, std::int64_t bat
                                     std::int64_t evaluateBatch, DType dtype = DType::kF32) {
   planner::PlanRequest request;
   request.step = modelGraph(model, batch, dtype);
-  request.evaluate = modelGraph(model, evaluateBatch, dtype);
+  request.evaluate = modelGraph(model, evaluateBatch, dtype, models::Use::kEvaluation);
   request.strategy = "multi-worker-mirrored";
   return request;
 }
