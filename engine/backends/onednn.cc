@@ -23,28 +23,62 @@ float* out(const KernelSpec& spec, std::size_t i = 0) {
   return static_cast<float*>(spec.outputs[i].data);
 }
 
+// On several threads each computes some of the columns, or of the rows where columns are few. The sum
+// of an element is made in one order whatever the number of threads.
 class MatmulKernel final : public Kernel {
  public:
-  MatmulKernel(const cpu::Kernels& cpu, const KernelSpec& spec)
-      : cpu_(cpu), pack_(cpu::kPackFloats) {
-    const MatmulShape s = matmulShape(spec);
+  MatmulKernel(const cpu::Kernels& cpu, const KernelSpec& spec, int threads)
+      : cpu_(cpu), shape_(matmulShape(spec)), threads_(worthwhile(threads)),
+        pack_(threads_ * cpu::kPackFloats) {
+    const MatmulShape& s = shape_;
     rows_ = multiples(s.n, s.ta ? 1 : s.k);
     ks_ = multiples(s.k, s.ta ? s.n : 1);
-    gemm_ = {s.n,          s.k,        s.o,         in(spec, 0),
-             rows_.data(), ks_.data(), in(spec, 1), s.tb ? s.k : s.o,
-             s.tb,         out(spec),  s.o,         spec.inputs.size() > 2 ? in(spec, 2) : nullptr,
-             s.relu,       false,      pack_.data};
+    whole_ = {s.n,          s.k,        s.o,         in(spec, 0),
+              rows_.data(), ks_.data(), in(spec, 1), s.tb ? s.k : s.o,
+              s.tb,         out(spec),  s.o,         spec.inputs.size() > 2 ? in(spec, 2) : nullptr,
+              s.relu,       false,      pack_.data};
   }
-  void run() override { cpu_.gemm(gemm_); }
+  void run() override {
+    if (threads_ == 1) return cpu_.gemm(whole_);
+#pragma omp parallel for num_threads(threads_) schedule(static, 1)
+    for (int i = 0; i < threads_; ++i) cpu_.gemm(part(i));
+  }
   std::int64_t workspaceBytes() const override {
     return pack_.bytes + bytesOf(rows_) + bytesOf(ks_);
   }
 
  private:
+  static constexpr std::int64_t kColumns = 64;     // a cut at a multiple leaves no panel in two parts
+  static constexpr std::int64_t kLeast = 1 << 20;  // products below are done before a thread wakes
+
+  int worthwhile(int threads) const {
+    return shape_.n * shape_.k * shape_.o < kLeast ? 1 : threads;
+  }
+  cpu::Gemm part(int i) const {
+    cpu::Gemm g = whole_;
+    g.pack += i * cpu::kPackFloats;
+    if (shape_.o >= threads_ * kColumns) {
+      const std::int64_t blocks = (shape_.o + kColumns - 1) / kColumns;
+      const std::int64_t from = blocks * i / threads_ * kColumns;
+      g.cols = std::min(shape_.o, blocks * (i + 1) / threads_ * kColumns) - from;
+      g.b += shape_.tb ? from * g.ldb : from;
+      g.c += from;
+      if (g.bias != nullptr) g.bias += from;
+    } else {
+      const std::int64_t from = shape_.n * i / threads_;
+      g.rows = shape_.n * (i + 1) / threads_ - from;
+      g.rowOffset += from;
+      g.c += from * g.ldc;
+    }
+    return g;
+  }
+
   const cpu::Kernels& cpu_;
+  const MatmulShape shape_;
+  const int threads_;
   AlignedFloats pack_;
   Offsets rows_, ks_;
-  cpu::Gemm gemm_;
+  cpu::Gemm whole_;
 };
 
 // All three convolutions, an image at a time, as products with the image's patches, which are read
@@ -420,7 +454,8 @@ std::unique_ptr<Kernel> bindSoftmaxXent(const KernelSpec& spec) {
 
 class OneDnn final : public Backend {
  public:
-  OneDnn(int threads, const cpu::Kernels& kernels) : cpu_(kernels), engine_(threads) {}
+  OneDnn(int threads, const cpu::Kernels& kernels)
+      : cpu_(kernels), threads_(std::max(1, threads)), engine_(threads) {}
   std::string_view name() const override { return "onednn"; }
   bool supports(Op op, DType dtype) const override { return dtype == DType::kF32 && hasKernel(op); }
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
@@ -431,7 +466,7 @@ class OneDnn final : public Backend {
           LOCKSTEP_ASSIGN(auto primitive, engine_.bindMatmul(spec));
           if (primitive) return primitive;
         }
-        return std::unique_ptr<Kernel>(std::make_unique<MatmulKernel>(cpu_, spec));
+        return std::unique_ptr<Kernel>(std::make_unique<MatmulKernel>(cpu_, spec, threads_));
       case Op::kConv2d:
       case Op::kConv2dInputGrad:
       case Op::kConv2dWeightGrad:
@@ -490,6 +525,7 @@ class OneDnn final : public Backend {
 
  private:
   const cpu::Kernels& cpu_;
+  const int threads_;
   OneDnnEngine engine_;
 };
 
