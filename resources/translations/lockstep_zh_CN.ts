@@ -611,6 +611,18 @@ It uses:
             <source>Workdir</source>
             <translation>工作目录</translation>
         </message>
+        <message>
+            <source>Crop</source>
+            <translation>裁剪</translation>
+        </message>
+        <message>
+            <source>Flip</source>
+            <translation>翻转</translation>
+        </message>
+        <message>
+            <source>Groups</source>
+            <translation>分组数</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::FieldDelegate</name>
@@ -872,6 +884,30 @@ It uses:
         <message>
             <source>Bytes of gradients sent together; 0: chosen</source>
             <translation>一起发送的梯度字节数；0：自动选择</translation>
+        </message>
+        <message>
+            <source>How much of the running statistics a step keeps; 0: 0.9</source>
+            <translation>每步保留多少滑动统计量；0：0.9</translation>
+        </message>
+        <message>
+            <source>Added to the variance; 0: 1e-5</source>
+            <translation>加到方差上的数；0：1e-5</translation>
+        </message>
+        <message>
+            <source>Equal parts of the batch with statistics of their own; 0: 1, the whole batch</source>
+            <translation>批次等分的份数，每份有各自的统计量；0：1，即整个批次</translation>
+        </message>
+        <message>
+            <source>How training images are varied from epoch to epoch</source>
+            <translation>训练图像在各轮之间如何变化</translation>
+        </message>
+        <message>
+            <source>Images are moved by up to so many pixels each way</source>
+            <translation>图像向各方向最多移动的像素数</translation>
+        </message>
+        <message>
+            <source>One image in two is mirrored left to right</source>
+            <translation>一半的图像左右翻转</translation>
         </message>
     </context>
     <context>
@@ -2186,7 +2222,7 @@ It uses:
             <translation>在该节点上改正，然后重新连接</translation>
         </message>
         <message>
-            <source>see that the node&apos;s work folder can be written, then resume</source>
+            <source>see that the node's work folder can be written, then resume</source>
             <translation>确认节点的工作目录可写，然后恢复运行</translation>
         </message>
         <message>
@@ -2461,22 +2497,38 @@ It uses:
             <source>unknown strategy %1</source>
             <translation>未知策略 %1</translation>
         </message>
-    <message>
-        <source>tensor is %1; expected a divisor of the %2 ranks</source>
-        <translation>tensor 为 %1；应为 %2 个 rank 的约数</translation>
-    </message>
-    <message>
-        <source>this model has no layers that tensor parallelism divides</source>
-        <translation>此模型没有可由张量并行拆分的层</translation>
-    </message>
-    <message>
-        <source>it divides transformer blocks and pairs of dense layers</source>
-        <translation>它拆分 transformer 块和成对的全连接层</translation>
-    </message>
-    <message>
-        <source>put all ranks on axis data</source>
-        <translation>请把所有 rank 放在 data 轴上</translation>
-    </message>
+        <message>
+            <source>tensor is %1; expected a divisor of the %2 ranks</source>
+            <translation>tensor 为 %1；应为 %2 个 rank 的约数</translation>
+        </message>
+        <message>
+            <source>this model has no layers that tensor parallelism divides</source>
+            <translation>此模型没有可由张量并行拆分的层</translation>
+        </message>
+        <message>
+            <source>it divides transformer blocks and pairs of dense layers</source>
+            <translation>它拆分 transformer 块和成对的全连接层</translation>
+        </message>
+        <message>
+            <source>put all ranks on axis data</source>
+            <translation>请把所有 rank 放在 data 轴上</translation>
+        </message>
+        <message>
+            <source>batch norm %1 has %2 statistics groups of %3 samples, and %4 ranks cut the batch of %5 within one, at %6</source>
+            <translation>批归一化 %1 有 %2 个统计组，每组 %3 个样本；%4 个 rank 把大小为 %5 的批次在一组之内（%6 处）切开</translation>
+        </message>
+        <message>
+            <source>the statistics of a group are made where all of its samples are</source>
+            <translation>一组的统计量在拥有其全部样本的地方计算</translation>
+        </message>
+        <message>
+            <source>use a number of ranks that divides %1, or set the layer's groups to 1 for statistics over all ranks, or to a multiple of %2 that divides the batch</source>
+            <translation>请使用能整除 %1 的 rank 数，或把该层的 groups 设为 1（统计所有 rank 的样本），或设为 %2 的倍数且能整除批量</translation>
+        </message>
+        <message>
+            <source>micro_batches is %1, but batch norm %2 takes the statistics of the whole batch; expected 1, or another norm</source>
+            <translation>micro_batches 为 %1，但批归一化 %2 取整个批次的统计量；应为 1，或改用其他归一化</translation>
+        </message>
         <message>
             <source>check the path and its permissions</source>
             <translation>检查路径及其权限</translation>
@@ -2798,6 +2850,18 @@ It uses:
         <message>
             <source>Model %1</source>
             <translation>模型 %1</translation>
+        </message>
+        <message>
+            <source>Batch norm</source>
+            <translation>批归一化</translation>
+        </message>
+        <message>
+            <source>Global average pooling</source>
+            <translation>全局平均池化</translation>
+        </message>
+        <message>
+            <source>Augmentation</source>
+            <translation>数据增强</translation>
         </message>
     </context>
     <context>

@@ -449,6 +449,51 @@ class ConformanceTest : public QObject {
     }
   }
 
+  // A mean far from zero costs no digits where the shift, the running mean, is near it.
+  void varianceBesideALargeMean() {
+    constexpr std::int64_t kSamples = 64, kPixels = 196, kChannels = 16;
+    constexpr float kMean = 300, kDeviation = 0.5f;
+    std::vector<float> x(kSamples * kPixels * kChannels), w(kSamples, 1.0f), shift(kChannels);
+    std::vector<double> expected(kChannels);
+    for (std::int64_t c = 0; c < kChannels; ++c) {
+      double sum = 0, squares = 0;
+      for (std::int64_t i = 0; i < kSamples * kPixels; ++i) {
+        float& value = x[static_cast<std::size_t>(i * kChannels + c)];
+        value = kMean + kDeviation * static_cast<float>(randomNormal(static_cast<std::uint64_t>(c),
+                                                                    static_cast<std::uint64_t>(i)));
+        sum += static_cast<double>(value);
+        squares += static_cast<double>(value) * static_cast<double>(value);
+      }
+      const double n = kSamples * kPixels, mean = sum / n;
+      expected[static_cast<std::size_t>(c)] = squares / n - mean * mean;
+      shift[static_cast<std::size_t>(c)] = kMean - 1;
+    }
+    for (const Named& other : computing()) {
+      std::vector<float> moments(1 + 2 * kChannels), mean(kChannels), variance(kChannels),
+          sums(1 + 2 * kChannels);
+      const auto operand = [](std::vector<float>& data, Shape shape) {
+        return backends::Operand{data.data(), {DType::kF32, std::move(shape)}};
+      };
+      const backends::Operand all = operand(moments, {1, 1 + 2 * kChannels});
+      const ir::Attrs shape{{"shape", all.type.shape}}, none;
+      auto gather = other.backend->bind({Op::kBatchMoments, "moments", &shape,
+                                         {operand(x, {kSamples, kPixels, kChannels}),
+                                          operand(w, {kSamples}), operand(shift, {kChannels})},
+                                         {all}});
+      auto finish = other.backend->bind({Op::kBatchStatistics, "statistics", &none,
+                                         {all, operand(shift, {kChannels})},
+                                         {operand(mean, {1, kChannels}), operand(variance, {1, kChannels}),
+                                          operand(sums, {1 + 2 * kChannels})}});
+      QVERIFY2(gather.ok() && finish.ok(), other.name.c_str());
+      (*gather)->run();
+      (*finish)->run();
+      for (std::size_t c = 0; c < kChannels; ++c) {
+        const double error = std::abs(static_cast<double>(variance[c]) - expected[c]) / expected[c];
+        QVERIFY2(error < 1e-4, fmt::format("{}: {}", other.name, error).c_str());
+      }
+    }
+  }
+
   // The gradient of max-pool reads y, which must be the maximum of x; ties go to the first.
   void maxPoolGradient() {
     auto reference = backends::makeBackend("reference", {}).value();

@@ -75,6 +75,34 @@ class CheckpointTest : public QObject {
     }
   }
 
+  // They are state beside the parameters: resumed, exported, and part of what the hash is of.
+  void runningStatisticsAreKept() {
+    QTemporaryDir dir;
+    RunSettings settings = small();
+    settings.model = smallResnet();
+    settings.trainer.augment = {2, true};
+    settings.trainer.modelFile = dir.filePath("model.safetensors").toStdString();
+    const RunOutcome whole = trained(settings);
+    QVERIFY2(whole.ok(), whole.error().c_str());
+    RunSettings first = settings;
+    first.trainer.maxSteps = 21;
+    first.trainer.checkpointFolder = dir.filePath("checkpoints").toStdString();
+    const RunOutcome half = trained(first);
+    QVERIFY2(half.ok(), half.error().c_str());
+    RunSettings second = settings;
+    second.trainer.resumeFrom = first.trainer.checkpointFolder;
+    const RunOutcome rest = trained(second);
+    QVERIFY2(rest.ok(), rest.error().c_str());
+    QCOMPARE(rest.ranks[0]->weightsSha256, whole.ranks[0]->weightsSha256);
+    QCOMPARE(rest.epochs.back().evalLoss, whole.epochs.back().evalLoss);
+    auto model = runtime::readTensors(settings.trainer.modelFile);
+    QVERIFY(model.ok());
+    QCOMPARE(model->entries.at("stem-norm.mean").shape, (Shape{3}));
+    const std::span<const std::byte> bytes = model->bytes(model->entries.at("stem-norm.variance"));
+    const auto* variance = reinterpret_cast<const float*>(bytes.data());
+    for (int c = 0; c < 3; ++c) QVERIFY(variance[c] > 0 && std::abs(variance[c] - 1) > 1e-3f);
+  }
+
   void onlyTheNewestAreKept() {
     QTemporaryDir dir;
     RunSettings settings = small();
