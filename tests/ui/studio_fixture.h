@@ -32,12 +32,12 @@ class StudioHome {
   }
 
   // What the run of an example would be, planned for three local nodes.
-  static app::Preview preview(const char* example, int nodes) {
+  app::Preview preview(const char* example, int nodes) const {
     auto spec = app::loadRunSpec(examplePath(example));
     LOCKSTEP_CHECK(spec.ok(), "{}", spec.error().text());
     app::LaunchRequest request;
     request.spec = spec->spec;
-    request.cluster = app::localCluster(nodes, "/tmp/lockstep-fixture", "").spec;
+    request.cluster = app::localCluster(nodes, home_.root + "/local", "").spec;
     auto preview = app::makePreview(request, {});
     LOCKSTEP_CHECK(preview.ok(), "{}", preview.error().text());
     return std::move(*preview);
