@@ -199,49 +199,88 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     return out;
   }
 
+  // Whoever asks again for what is being prepared waits for the one answer.
   Status prepare(const node::v1::PrepareRequest& request, node::v1::PrepareReply& reply) {
-    std::map<std::string, std::string> hashes;
-    if (Status status = checkPrepare(request, workdir_, data_, hashes); !status.ok()) {
-      if (status.error().node.empty()) status.error().node = request.node();
+    std::unique_lock lock(preparingMutex_);
+    auto& shared =
+        preparing_[fmt::format("{}/{}/{}", request.run(), request.node(), request.generation())];
+    if (const auto other = shared) {
+      prepared_.wait(lock, [&] { return other->over; });
+      reply = other->reply;
+      return other->status;
+    }
+    const auto own = shared = std::make_shared<Preparing>();
+    lock.unlock();
+    Status status = prepareOnce(request, own->reply);
+    lock.lock();
+    own->status = status;
+    own->over = true;
+    std::erase_if(preparing_, [&](const auto& one) { return one.second == own; });
+    prepared_.notify_all();
+    reply = own->reply;
+    return status;
+  }
+
+  Status prepareOnce(const node::v1::PrepareRequest& request, node::v1::PrepareReply& reply) {
+    auto named = [&](Status status) {
+      if (!status.ok() && status.error().node.empty()) status.error().node = request.node();
       return status;
-    }
-    std::lock_guard lock(prepareMutex_);
+    };
+    LOCKSTEP_TRY(named(checkNames(request)));
     const RunFolder folder = runFolder(workdir_, request.run(), request.node());
-    auto info = findSupervisor(folder);
-    if (auto before = folder.readRequest(); before.ok()) {
-      if (before->generation() > request.generation())
-        return makeError(Code::kAlreadyExists, "run {} is at generation {} already", request.run(),
-                         before->generation());
-      const bool ended = isFinal(folder.readState()) || !isLocked(folder.lock());
-      if (before->generation() == request.generation() && ended) {
-        Error error = makeError(Code::kAlreadyExists, "run {} has ended on this node", request.run());
-        error.next = "launch it under a new id";
-        return error;
-      }
-      if (before->generation() < request.generation()) {
-        if (!ended)
-          return makeError(Code::kAlreadyExists, "generation {} of run {} is still there",
-                           before->generation(), request.run());
-        LOCKSTEP_TRY(remove(folder));
-        info.reset();
-      }
+    {
+      std::lock_guard lock(prepareMutex_);
+      LOCKSTEP_ASSIGN(const bool before, preparedBefore(folder, request, reply));
+      if (before) return {};
     }
-    if (!info) {
-      auto started = begin(folder, request);
-      if (!started.ok()) {
-        removeFolder(folder);
-        started.error().node = request.node();
-        return started.status();
-      }
-      info = *started;
-    }
-    reply.set_socket(info->socket);
-    reply.set_peer_address(info->peerAddress);
+    std::map<std::string, std::string> hashes;
+    LOCKSTEP_TRY(named(checkPrepare(request, workdir_, data_, hashes)));
+    std::lock_guard lock(prepareMutex_);
+    LOCKSTEP_ASSIGN(const bool before, preparedBefore(folder, request, reply));
+    if (before) return {};
     for (const auto& [name, hash] : hashes) (*reply.mutable_data_hashes())[name] = hash;
+    if (Status status = begin(folder, request, reply); !status.ok()) {
+      removeFolder(folder);
+      return named(status);
+    }
     return {};
   }
 
-  Result<SupervisorInfo> begin(const RunFolder& folder, const node::v1::PrepareRequest& request) {
+  // Whether the same run and generation was prepared already; its `reply` then. prepareMutex_ held.
+  Result<bool> preparedBefore(const RunFolder& folder, const node::v1::PrepareRequest& request,
+                              node::v1::PrepareReply& reply) {
+    const auto before = folder.readRequest();
+    if (!before.ok()) return false;
+    if (before->generation() > request.generation())
+      return makeError(Code::kAlreadyExists, "run {} is at generation {} already", request.run(),
+                       before->generation());
+    const bool ended = isFinal(folder.readState()) || !isLocked(folder.lock());
+    if (before->generation() < request.generation()) {
+      if (!ended)
+        return makeError(Code::kAlreadyExists, "generation {} of run {} is still there",
+                         before->generation(), request.run());
+      LOCKSTEP_TRY(remove(folder));
+      return false;
+    }
+    if (ended) {
+      Error error = makeError(Code::kAlreadyExists, "run {} has ended on this node", request.run());
+      error.next = "launch it under a new id";
+      return error;
+    }
+    const auto info = findSupervisor(folder);
+    if (!info)
+      return makeError(Code::kUnavailable, "the supervisor of run {} does not answer", request.run());
+    LOCKSTEP_ASSIGN(const std::string hashes, readFile(folder.hashes()));
+    if (!reply.ParseFromString(hashes))
+      return makeError(Code::kDataLoss, "{} is not what was prepared", folder.hashes());
+    reply.set_socket(info->socket);
+    reply.set_peer_address(info->peerAddress);
+    return true;
+  }
+
+  // With the hashes in `reply`; the rest of it is filled.
+  Status begin(const RunFolder& folder, const node::v1::PrepareRequest& request,
+               node::v1::PrepareReply& reply) {
     LOCKSTEP_TRY(makeFolders(folder.logs()));
     node::v1::PrepareRequest kept = request;
     for (const auto& [name, path] : dataPaths(request.spec(), request.data_paths()))
@@ -249,8 +288,13 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     kept.clear_plan();  // in its own file
     LOCKSTEP_TRY(writeFileAtomically(folder.plan(), request.plan(), 0600));
     LOCKSTEP_TRY(writeFileAtomically(folder.request(), kept.SerializeAsString(), 0600));
+    LOCKSTEP_TRY(writeFileAtomically(folder.hashes(), reply.SerializeAsString(), 0600));
     LOCKSTEP_TRY(folder.writeState(run::v1::PREPARED));
-    return startFor(folder, {"--prepare-seconds", fmt::format("{}", prepareSeconds_)});
+    LOCKSTEP_ASSIGN(const SupervisorInfo info,
+                    startFor(folder, {"--prepare-seconds", fmt::format("{}", prepareSeconds_)}));
+    reply.set_socket(info.socket);
+    reply.set_peer_address(info.peerAddress);
+    return {};
   }
 
   Status remove(const RunFolder& folder) {
@@ -262,9 +306,12 @@ class AgentService::Impl final : public node::v1::Agent::Service {
         error.next = "stop or kill the run first";
         return error;
       }
-      kill(supervisor->pid, SIGTERM);
-      for (int tries = 0; tries < 300 && isLocked(folder.lock()); ++tries)
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      // Its records are not wanted: it may wait for a full disk to take them, but not here.
+      for (const int number : {SIGTERM, SIGKILL}) {
+        if (isLocked(folder.lock())) kill(supervisor->pid, number);
+        for (int tries = 0; tries < 300 && isLocked(folder.lock()); ++tries)
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
     }
     removeFolder(folder);
     return {};
@@ -277,6 +324,14 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   DataCache data_;
   std::mutex prepareMutex_, measuring_, startedMutex_;
   std::set<int> started_;  // startedMutex_
+  struct Preparing {
+    bool over = false;
+    Status status;
+    node::v1::PrepareReply reply;
+  };
+  std::mutex preparingMutex_;
+  std::condition_variable prepared_;
+  std::map<std::string, std::shared_ptr<Preparing>> preparing_;  // preparingMutex_; by run/node/generation
   std::mutex leaveMutex_;
   std::condition_variable leaveChanged_;
   bool leaving_ = false;   // leaveMutex_

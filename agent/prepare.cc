@@ -173,10 +173,14 @@ std::map<std::string, std::string> dataPaths(
   return out;
 }
 
-Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir,
-                    DataCache& cache, std::map<std::string, std::string>& hashes) {
+Status checkNames(const node::v1::PrepareRequest& request) {
   if (!isPlainName(request.run())) return invalidArgument("\"{}\" is no run id", request.run());
   if (!isPlainName(request.node())) return invalidArgument("\"{}\" is no node name", request.node());
+  return {};
+}
+
+Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir,
+                    DataCache& cache, std::map<std::string, std::string>& hashes) {
   auto parsed = plan::parse(request.plan());
   if (!parsed.ok()) return parsed.status();
   if (request.plan_hash() != sha256Hex(request.plan()) && request.plan_hash() != plan::hash(*parsed)) {

@@ -30,7 +30,10 @@ class DataCache {
 std::map<std::string, std::string> dataPaths(
     const spec::v1::RunSpec& spec, const google::protobuf::Map<std::string, std::string>& given);
 
-// Names, the plan and its hash, ranks, data files that are whole, belong together and fit the plan,
+// That run and node can be names of folders.
+Status checkNames(const node::v1::PrepareRequest& request);
+
+// The plan and its hash, ranks, data files that are whole, belong together and fit the plan,
 // the checkpoint to go on from, space. Fills `hashes` ("train.images" → SHA-256). Errors name the
 // file, what was found and what to do.
 Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir,

@@ -19,6 +19,7 @@ struct RunFolder {
 
   std::string request() const { return path + "/request.pb"; }     // 0600: has the run's key
   std::string plan() const { return path + "/plan.txt"; }
+  std::string hashes() const { return path + "/hashes.pb"; }       // of the data, when it was prepared
   std::string spool() const { return path + "/spool.db"; }
   std::string state() const { return path + "/state"; }
   std::string supervisor() const { return path + "/supervisor"; }  // while one serves

@@ -131,24 +131,33 @@ int fail(const Error& error) {
   return 3;
 }
 
-// A supervisor that was killed has written no end: it is written here.
+// A supervisor that was killed, or that ended on a full disk, has kept no end: it is written here.
 void repair(const RunFolder& folder, const node::v1::PrepareRequest& request, Spool& spool) {
+  const run::v1::RunState state = folder.readState();
   if (!spool.finished()) {
-    Error error = makeError(Code::kAborted, "the run's supervisor ended unexpectedly");
-    error.why = "it was killed, or the node was restarted";
-    error.next = "launch the run again with --resume to go on from its last checkpoint";
-    error.node = request.node();
     constexpr std::uint64_t kUncommitted = 1 << 20;
-    spool.skip(kUncommitted, "not yet written when the supervisor was killed, or never made");
+    spool.skip(kUncommitted, "not yet written when the supervisor ended, or never made");
     run::v1::Record record;
-    *record.mutable_error() = toInfo(error);
-    spool.append(record);
-    record.Clear();
-    record.mutable_finished()->set_state(run::v1::FAILED);
+    if (!isFinal(state) || state == run::v1::FAILED) {
+      Error error;
+      if (isFinal(state)) {
+        error = makeError(Code::kDataLoss, "the run failed, and why was not kept");
+        error.why = "its supervisor was killed, or the disk of the node's workdir took no more";
+      } else {
+        error = makeError(Code::kAborted, "the run's supervisor ended unexpectedly");
+        error.why = "it was killed, or the node was restarted";
+      }
+      error.next = "launch the run again with --resume to go on from its last checkpoint";
+      error.node = request.node();
+      *record.mutable_error() = toInfo(error);
+      spool.append(record);
+      record.Clear();
+    }
+    record.mutable_finished()->set_state(isFinal(state) ? state : run::v1::FAILED);
     spool.append(record);
     (void)spool.flush();
   }
-  if (!isFinal(folder.readState())) (void)folder.writeState(run::v1::FAILED);
+  if (!isFinal(state)) (void)folder.writeState(run::v1::FAILED);
 }
 
 class Lingering {
@@ -163,17 +172,26 @@ class Lingering {
       if (monotonicNow() - lastSeen_ > limit_) loop_.quit();
     });
   }
-  // Now, but for the moment in which what was said last goes out.
-  void cutShort() {
-    loop_.after(std::max<Nanoseconds>(0, begun_ + kLastWords - monotonicNow()),
-                [this] { loop_.quit(); });
+  // Now, but for the moment in which what was said last goes out, and a while for the disk to take
+  // what it has not `kept`.
+  void cutShort(std::function<bool()> kept) {
+    if (asked_ != 0) return;
+    asked_ = monotonicNow();
+    loop_.every(50'000'000, [this, kept = std::move(kept)] {
+      const Nanoseconds now = monotonicNow();
+      if (now < begun_ + kLastWords) return;
+      const bool all = kept();
+      if (!all && now < asked_ + kForTheDisk) return;
+      if (!all) logWarning("leaves, asked to, although the disk has not taken all records");
+      loop_.quit();
+    });
   }
 
  private:
-  static constexpr Nanoseconds kLastWords = 1'000'000'000;
+  static constexpr Nanoseconds kLastWords = 1'000'000'000, kForTheDisk = 10'000'000'000;
   EventLoop& loop_;
   const UnixServer& server_;
-  Nanoseconds limit_, begun_ = 0, lastSeen_ = 0;
+  Nanoseconds limit_, begun_ = 0, lastSeen_ = 0, asked_ = 0;
 };
 
 }  // namespace
@@ -255,8 +273,7 @@ int superviseCommand(Arguments& arguments) {
     while (read(signalFd, &got, sizeof got) == sizeof got) {
     }
     if (!control || isFinal(control->state())) {
-      // The spool speaks for the run, unless the disk took not all of it.
-      if ((*spool)->flush().ok()) lingering->cutShort();
+      lingering->cutShort([&] { return (*spool)->flush().ok(); });
       return;
     }
     (void)control->kill(request->run(), request->generation(), "its supervisor was asked to end");

@@ -369,11 +369,70 @@ class AgentRunTest : public QObject {
     QCOMPARE(run.records->state(), run::v1::FAILED);
     QVERIFY2(run.records->error().find("No space left") != std::string::npos,
              run.records->error().c_str());
+    for (const auto& record : run.records->records())
+      if (record.has_error()) QCOMPARE(record.error().node(), std::string("n1"));
     const std::filesystem::path checkpoints =
         node.workdir() + "/runs/" + run.request.run() + "/n1/checkpoints";
     if (std::filesystem::exists(checkpoints))
       for (const auto& entry : std::filesystem::directory_iterator(checkpoints))
         QVERIFY2(!entry.path().filename().string().starts_with("step-"), entry.path().c_str());
+    // Its supervisor gives the disk a while to take the last records, but leaves.
+    const int supervisor = supervisorOf(run.request.run());
+    kill(supervisor, SIGTERM);
+    QVERIFY(eventually([&] { return !alive(supervisor); }, 30));
+    // What was kept has an end that says so, once there is space again.
+    QVERIFY(filler.remove());
+    node::v1::FindRunRequest find;
+    find.set_run(run.request.run());
+    node::v1::RunOnNode found;
+    const grpc::Status status = node.agent().FindRun(deadline().get(), find, &found);
+    QVERIFY2(status.ok(), status.error_message().c_str());
+    QCOMPARE(found.state(), run::v1::FAILED);
+    Follower kept(found.socket());
+    QVERIFY2(kept.waitFinished(), kept.ended().c_str());
+    QCOMPARE(kept.state(), run::v1::FAILED);
+    QVERIFY(!kept.error().empty());
+  }
+
+  // The checkpoint at the end of an epoch finds no space: the run ends with it.
+  void aDiskThatFillsUpFailsTheRun() {
+    if (geteuid() != 0) QSKIP("mounting a small disk needs root");
+    Node node("n1");
+    const QString workdir = QString::fromStdString(node.workdir());
+    if (QProcess::execute("mount", {"-t", "tmpfs", "-o", "size=64m", "tmpfs", workdir}) != 0)
+      QSKIP("a tmpfs cannot be mounted here");
+    const auto unmount = qScopeGuard([&] { QProcess::execute("umount", {"-l", workdir}); });
+    node.start();
+    Run run(node, {.run = newRunId(), .maxSteps = kEndless, .batch = 960, .backend = "", .hidden = 16});
+    QVERIFY(run.commit().ok());
+    QVERIFY(run.underWay());
+    QFile filler(workdir + "/filler");
+    QVERIFY(filler.open(QIODevice::WriteOnly | QIODevice::Unbuffered));
+    const QByteArray block(4096, 'x');
+    while (filler.write(block) == block.size()) {
+    }
+    QVERIFY(run.records->waitFinished());
+    QCOMPARE(run.records->state(), run::v1::FAILED);
+    int errors = 0;
+    for (const auto& record : run.records->records()) {
+      if (!record.has_error()) continue;
+      ++errors;
+      QCOMPARE(record.error().node(), std::string("n1"));
+      QCOMPARE(record.error().rank(), 0);
+      QVERIFY2((record.error().what() + record.error().why()).find("No space left") != std::string::npos,
+               run.records->error().c_str());
+      QVERIFY(!record.error().next().empty());
+    }
+    QCOMPARE(errors, 1);
+    QVERIFY(run.noneLeft());
+    // Given up, the run takes its supervisor with it, and the space it held is free.
+    node::v1::RemoveRunRequest remove;
+    remove.set_run(run.request.run());
+    node::v1::RemoveRunReply removed;
+    const grpc::Status status = node.agent().RemoveRun(deadline().get(), remove, &removed);
+    QVERIFY2(status.ok(), status.error_message().c_str());
+    QVERIFY(eventually([&] { return processesOfRun(run.request.run()).empty(); }));
+    QVERIFY(!std::filesystem::exists(node.workdir() + "/runs/" + run.request.run()));
   }
 
   void watchingCostsLittleAndIsQuick() {

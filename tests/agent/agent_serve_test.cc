@@ -1,14 +1,18 @@
 // The front door: starting, finding, replacing and leaving; handshake and samples; what Prepare
 // refuses; the bridge.
+#include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <QFile>
 #include <QtTest>
 #include <filesystem>
+#include <thread>
 
 #include "engine/base/file.h"
+#include "engine/base/hash.h"
 #include "tests/agent/agent_node.h"
 
 using namespace lockstep;
@@ -214,6 +218,52 @@ class AgentServeTest : public QObject {
     QCOMPARE(reply.data_hashes_size(), 4);
     QVERIFY(eventually([&] { return nothingKept(node); }));
     QVERIFY(eventually([&] { return processesOfRun(request.run()).empty(); }));
+  }
+
+  // The same Prepare again, while its checks go on and after them, has one answer: checks are made
+  // once, by one, of what is there then.
+  void aPrepareIsMadeOnce() {
+    Node node("n1");
+    node.start();
+    auto request = prepareRequest({.run = newRunId()});
+    const auto packed = readFile(request.spec().data().train().images());
+    QVERIFY(packed.ok());
+    // Two that read it at once would each get a part.
+    const std::string pipe = node.workdir() + "/images";
+    QCOMPARE(mkfifo(pipe.c_str(), 0600), 0);
+    (*request.mutable_data_paths())["train.images"] = pipe;
+    constexpr std::size_t kAsking = 4;
+    std::vector<grpc::Status> statuses(kAsking);
+    std::vector<node::v1::PrepareReply> replies(kAsking);
+    int writer = -1;
+    {
+      std::vector<std::jthread> asking;
+      for (std::size_t i = 0; i < kAsking; ++i)
+        asking.emplace_back([&, i] {
+          statuses[i] = node.agent().Prepare(deadline(60).get(), request, &replies[i]);
+        });
+      QVERIFY(eventually([&] { return (writer = open(pipe.c_str(), O_WRONLY | O_NONBLOCK)) >= 0; }));
+      fcntl(writer, F_SETFL, 0);
+      for (std::size_t at = 0; at < packed->size();) {
+        const ssize_t count = write(writer, packed->data() + at, packed->size() - at);
+        if (count <= 0) break;
+        at += static_cast<std::size_t>(count);
+      }
+      close(writer);
+    }
+    for (std::size_t i = 0; i < kAsking; ++i) {
+      QVERIFY2(statuses[i].ok(), statuses[i].error_message().c_str());
+      QCOMPARE(replies[i].socket(), replies[0].socket());
+      QCOMPARE(replies[i].data_hashes_size(), 4);
+      QCOMPARE(replies[i].data_hashes().at("train.images"), sha256Hex(*packed));
+    }
+    // After the checks too, whatever became of the data.
+    QCOMPARE(unlink(pipe.c_str()), 0);
+    node::v1::PrepareReply again;
+    const grpc::Status status = node.agent().Prepare(deadline().get(), request, &again);
+    QVERIFY2(status.ok(), status.error_message().c_str());
+    QCOMPARE(again.socket(), replies[0].socket());
+    QCOMPARE(again.data_hashes_size(), 4);
   }
 
   void theBridgeCarriesBytesBothWays() {
