@@ -152,6 +152,8 @@ void RecordBook::addSteps(Node& node, const run::v1::StepChunk& chunk) {
   for (auto& [other, load] : loads_) load.stoppedInRow = 0;
   std::int64_t begin = 0;
   auto& seconds = points(fmt::format("rank/{}/step", rank));
+  std::vector<Point>*loss = nullptr, *accuracy = nullptr, *rate = nullptr;
+  if (rank == 0) loss = &points("loss"), accuracy = &points("accuracy"), rate = &points("samples_per_second");
   for (int i = 0; i < chunk.begin_ns_size(); ++i) {
     begin += chunk.begin_ns(i);
     analysis::StepSample sample;
@@ -174,9 +176,9 @@ void RecordBook::addSteps(Node& node, const run::v1::StepChunk& chunk) {
     const double length = static_cast<double>(duration) * 1e-9;
     seconds.push_back({x, length});
     if (rank != 0) continue;
-    points("loss").push_back({x, at(chunk.loss(), i)});
-    points("accuracy").push_back({x, at(chunk.correct(), i)});
-    if (length > 0) points("samples_per_second").push_back({x, at(chunk.samples(), i) / length});
+    loss->push_back({x, at(chunk.loss(), i)});
+    accuracy->push_back({x, at(chunk.correct(), i)});
+    if (length > 0) rate->push_back({x, at(chunk.samples(), i) / length});
     row_.figures.steps = std::max(row_.figures.steps, sample.step);
     if (++durationSkip_ >= durationStride_) {
       durationSkip_ = 0;
@@ -300,17 +302,18 @@ std::optional<SlowRank> RecordBook::slowest() const {
 }
 
 void RecordBook::analyse() {
-  for (const analysis::StepBreakdown& step : analyzer_.take()) {
-    const auto x = static_cast<double>(step.step);
-    for (std::size_t r = 0; r < step.ranks.size(); ++r) {
-      const analysis::Breakdown& spent = step.ranks[r];
-      const std::pair<const char*, double> values[] = {
-          {"data", spent.data},       {"forward", spent.forward},   {"backward", spent.backward},
-          {"waiting", spent.waiting}, {"transfer", spent.transfer}, {"optimizer", spent.optimizer}};
-      for (const auto& [key, value] : values)
-        points(fmt::format("rank/{}/{}", r, key)).push_back({x, value});
+  using analysis::Breakdown;
+  constexpr std::pair<const char*, double Breakdown::*> kParts[] = {
+      {"data", &Breakdown::data},       {"forward", &Breakdown::forward},
+      {"backward", &Breakdown::backward}, {"waiting", &Breakdown::waiting},
+      {"transfer", &Breakdown::transfer}, {"optimizer", &Breakdown::optimizer}};
+  const std::vector<analysis::StepBreakdown> steps = analyzer_.take();
+  for (std::size_t r = 0; !steps.empty() && r < steps.front().ranks.size(); ++r)
+    for (const auto& [key, part] : kParts) {
+      std::vector<Point>& line = points(fmt::format("rank/{}/{}", r, key));
+      for (const analysis::StepBreakdown& step : steps)
+        line.push_back({static_cast<double>(step.step), step.ranks[r].*part});
     }
-  }
   const analysis::StepBreakdown recent = analyzer_.recent();
   for (std::size_t r = 0; r < recent.ranks.size(); ++r) {
     const analysis::Breakdown& spent = recent.ranks[r];

@@ -108,6 +108,7 @@ class StragglerFinder {
   std::vector<double> lastOptimizer_;  // of that step, by rank
   double unseenSeconds_ = 0;     // of steps since the last look
   std::deque<Step> steps_;
+  double covered_ = 0;           // seconds of them all
   std::vector<Straggler> current_;
 };
 

@@ -214,10 +214,13 @@ void StragglerFinder::add(const std::vector<StepSample>& samples) {
                           data[r], forward[r], backward[r], optimizer[r]});
   }
   steps_.push_back(std::move(step));
-  const std::size_t longBegin = windowBegin(kLongSeconds);
-  const std::size_t keep = std::min(longBegin, steps_.size() - 1);
-  steps_.erase(steps_.begin(), steps_.begin() + static_cast<std::ptrdiff_t>(keep));
-  if (steps_.size() > kMaxSteps) steps_.pop_front();
+  covered_ += steps_.back().seconds;
+  // What the long window does not need goes.
+  while (steps_.size() > kMaxSteps ||
+         (steps_.size() > kWindowSteps && covered_ - steps_.front().seconds >= kLongSeconds)) {
+    covered_ -= steps_.front().seconds;
+    steps_.pop_front();
+  }
   unseenSeconds_ += steps_.back().seconds;
   if (unseenSeconds_ < kEverySeconds) return;
   unseenSeconds_ = 0;
