@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -12,10 +13,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "agent/paths.h"
 #include "engine/base/file.h"
@@ -57,24 +60,35 @@ std::string trimmed(std::string text) {
   return text;
 }
 
+// Calls f(line) until it says false.
+template <typename F>
+void forLines(std::string_view text, F f) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    if (end > 0 && !f(text.substr(0, end))) return;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
 // "key : value" lines, as in cpuinfo, meminfo and os-release.
 std::string valueOf(std::string_view text, std::string_view key, char separator) {
-  for (std::string_view line : split(text, "\n")) {
-    if (!line.starts_with(key)) continue;
-    const std::size_t at = line.find(separator);
-    if (at == std::string_view::npos) continue;
+  std::string out;
+  forLines(text, [&](std::string_view line) {
+    const std::size_t at = line.starts_with(key) ? line.find(separator) : std::string_view::npos;
+    if (at == std::string_view::npos) return true;
     std::string_view value = line.substr(at + 1);
     while (!value.empty() && (value.front() == ' ' || value.front() == '"')) value.remove_prefix(1);
     while (!value.empty() && (value.back() == ' ' || value.back() == '"')) value.remove_suffix(1);
-    return std::string(value);
-  }
-  return {};
+    out = value;
+    return false;
+  });
+  return out;
 }
 
-// Calls f(folder, whether it is of version 2) for the control group of /proc/<process> of a controller
-// and for those above it.
+// Calls f(folder, whether it is of version 2) for the control group of a controller, as
+// /proc/<process>/cgroup says it, and for those above it.
 template <typename F>
-void forControlGroups(const std::string& process, const std::string& controller, F f) {
+void forControlGroups(std::string_view groups, const std::string& controller, F f) {
   const auto upwards = [&f](const std::string& mount, std::string path, bool version2) {
     for (;;) {
       f(mount + (path == "/" ? "" : path), version2);
@@ -82,7 +96,6 @@ void forControlGroups(const std::string& process, const std::string& controller,
       path.erase(path.rfind('/'));
     }
   };
-  const std::string groups = slurp("/proc/" + process + "/cgroup");
   for (std::string_view line : split(groups, "\n")) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
@@ -114,21 +127,9 @@ double quotaOf(const std::string& group) {
   return quota > 0 && period > 0 ? quota / period : 1e9;
 }
 
-// Seconds, ever, that a quota has held the process back.
-double throttledSeconds(int pid) {
-  double most = 0;
-  forControlGroups(std::to_string(pid), "cpu", [&](const std::string& folder, bool) {
-    const std::string text = slurp(folder + "/cpu.stat");
-    most = std::max({most, decimal(valueOf(text, "throttled_usec", ' ')) * 1e-6,
-                     decimal(valueOf(text, "throttled_time", ' ')) * 1e-9});
-  });
-  return most;
-}
-
-// Seconds, ever, that the main thread was ready and had no core.
-double waitingSeconds(int pid) {
-  const std::string text = slurp(fmt::format("/proc/{}/schedstat", pid));
-  const auto fields = split(text, " \n");
+// Of /proc/<pid>/schedstat: seconds, ever, that the main thread was ready and had no core.
+double waitingSeconds(std::string_view schedstat) {
+  const auto fields = split(schedstat, " \n");
   return fields.size() < 2 ? 0 : static_cast<double>(number(fields[1])) * 1e-9;
 }
 
@@ -136,13 +137,17 @@ struct ProcessStat {
   char state = '?';
   std::uint64_t ticks = 0;
 };
-ProcessStat processStat(int pid) {
-  const std::string text = slurp(fmt::format("/proc/{}/stat", pid));
+ProcessStat processStat(std::string_view text) {
   const std::size_t close = text.rfind(')');
-  if (close == std::string::npos) return {};
-  const auto fields = split(std::string_view(text).substr(close + 1), " ");
+  if (close == std::string_view::npos) return {};
+  const auto fields = split(text.substr(close + 1), " ");
   if (fields.size() < 13) return {};
   return {fields[0].front(), number(fields[11]) + number(fields[12])};
+}
+
+std::int64_t residentBytes(std::string_view statm) {
+  const auto fields = split(statm, " ");
+  return fields.size() < 2 ? 0 : static_cast<std::int64_t>(number(fields[1])) * sysconf(_SC_PAGESIZE);
 }
 
 bool isWholeDisk(std::string_view name) {
@@ -155,7 +160,7 @@ int usableCores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   double cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  forControlGroups("self", "cpu", [&](const std::string& folder, bool) {
+  forControlGroups(slurp("/proc/self/cgroup"), "cpu", [&](const std::string& folder, bool) {
     cores = std::min(cores, quotaOf(folder));
   });
   return std::max(1, static_cast<int>(std::ceil(cores - 0.01)));
@@ -166,7 +171,7 @@ std::int64_t memoryAvailable() {
   const std::string available = valueOf(memory, "MemAvailable:", ':');
   if (available.empty()) return -1;
   auto out = static_cast<std::int64_t>(number(available)) * 1024;
-  forControlGroups("self", "memory", [&](const std::string& folder, bool version2) {
+  forControlGroups(slurp("/proc/self/cgroup"), "memory", [&](const std::string& folder, bool version2) {
     const auto read = [&](const char* name) {
       return static_cast<std::int64_t>(number(slurp(folder + "/" + name)));
     };
@@ -189,9 +194,7 @@ std::int64_t diskFree(const std::string& folder) {
 }
 
 std::int64_t processMemory(int pid) {
-  const std::string text = slurp(fmt::format("/proc/{}/statm", pid));
-  const auto fields = split(text, " ");
-  return fields.size() < 2 ? 0 : static_cast<std::int64_t>(number(fields[1])) * sysconf(_SC_PAGESIZE);
+  return residentBytes(slurp(fmt::format("/proc/{}/statm", pid)));
 }
 
 node::v1::Inventory inventory(const std::string& workdir) {
@@ -239,6 +242,48 @@ node::v1::Inventory inventory(const std::string& workdir) {
   return out;
 }
 
+KeptFile::~KeptFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+KeptFile::KeptFile(KeptFile&& other) noexcept
+    : path_(std::move(other.path_)), text_(std::move(other.text_)), fd_(std::exchange(other.fd_, -1)) {}
+
+std::string_view KeptFile::read() {
+  constexpr std::size_t kPart = 16 << 10, kLimit = 4 << 20;
+  if (fd_ < 0) fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  std::size_t size = 0;
+  while (fd_ >= 0 && size < kLimit) {
+    if (text_.size() < size + kPart) text_.resize(size + kPart);
+    const ssize_t count = pread(fd_, text_.data() + size, kPart, static_cast<off_t>(size));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    size += static_cast<std::size_t>(count);
+  }
+  return std::string_view(text_).substr(0, size);
+}
+
+NodeSampler::Process::Process(int pid)
+    : stat(fmt::format("/proc/{}/stat", pid)), memory(fmt::format("/proc/{}/statm", pid)),
+      schedule(fmt::format("/proc/{}/schedstat", pid)), groups(fmt::format("/proc/{}/cgroup", pid)) {}
+
+double NodeSampler::Process::throttledSeconds() {
+  if (const std::string_view now = groups.read(); now != groupsText) {
+    groupsText = now;
+    throttles.clear();
+    forControlGroups(groupsText, "cpu", [this](const std::string& folder, bool) {
+      if (KeptFile file(folder + "/cpu.stat"); !file.read().empty()) throttles.push_back(std::move(file));
+    });
+  }
+  double most = 0;
+  for (KeptFile& file : throttles) {
+    const std::string_view text = file.read();
+    most = std::max({most, decimal(valueOf(text, "throttled_usec", ' ')) * 1e-6,
+                     decimal(valueOf(text, "throttled_time", ' ')) * 1e-9});
+  }
+  return most;
+}
+
 run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
   run::v1::NodeSample out;
   const Nanoseconds now = monotonicNow();
@@ -251,9 +296,8 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
   };
 
   std::size_t core = 0;
-  const std::string stat = slurp("/proc/stat");
-  for (std::string_view line : split(stat, "\n")) {
-    if (!line.starts_with("cpu")) break;
+  forLines(stat_.read(), [&](std::string_view line) {
+    if (!line.starts_with("cpu")) return false;
     const auto fields = split(line, " ");
     Busy busy;
     for (std::size_t i = 1; i < fields.size() && i <= 8; ++i) {
@@ -270,73 +314,75 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
     if (core == 0) out.set_cpu(std::min(1.0, share));
     else out.add_core(std::min(1.0, share));
     ++core;
-  }
+    return true;
+  });
 
-  const std::string memory = slurp("/proc/meminfo");
+  const std::string_view memory = memory_.read();
   const double total = static_cast<double>(number(valueOf(memory, "MemTotal:", ':'))) * 1024;
   const double available = static_cast<double>(number(valueOf(memory, "MemAvailable:", ':'))) * 1024;
   out.set_memory_total(total);
   out.set_memory_used(total - available);
 
   std::uint64_t in = 0, sent = 0, loopback = 0;
-  const std::string network = slurp("/proc/net/dev");
-  for (std::string_view line : split(network, "\n")) {
+  forLines(network_.read(), [&](std::string_view line) {
     const std::size_t colon = line.find(':');
-    if (colon == std::string_view::npos) continue;
+    if (colon == std::string_view::npos) return true;
     const auto name = split(line.substr(0, colon), " ");
     const auto fields = split(line.substr(colon + 1), " ");
-    if (name.empty() || fields.size() < 9) continue;
+    if (name.empty() || fields.size() < 9) return true;
     if (name[0] == "lo") {
       loopback = number(fields[8]);
     } else {
       in += number(fields[0]);
       sent += number(fields[8]);
     }
-  }
+    return true;
+  });
   out.set_network_in(rate(in, netIn_));
   out.set_network_out(rate(sent, netOut_));
   out.set_loopback(rate(loopback, loopback_));
 
   std::uint64_t read = 0, written = 0;
-  const std::string disks = slurp("/proc/diskstats");
-  for (std::string_view line : split(disks, "\n")) {
+  forLines(disks_.read(), [&](std::string_view line) {
     const auto fields = split(line, " ");
-    if (fields.size() < 10) continue;
+    if (fields.size() < 10) return true;
     auto disk = wholeDisks_.find(fields[2]);
     if (disk == wholeDisks_.end())
       disk = wholeDisks_.emplace(fields[2], isWholeDisk(fields[2])).first;
-    if (!disk->second) continue;
+    if (!disk->second) return true;
     read += number(fields[5]) * 512;
     written += number(fields[9]) * 512;
-  }
+    return true;
+  });
   out.set_disk_read(rate(read, read_));
   out.set_disk_write(rate(written, written_));
-  const std::string load = slurp("/proc/loadavg");
-  if (const auto fields = split(load, " "); !fields.empty()) out.set_load1(decimal(fields[0]));
+  if (const auto fields = split(load_.read(), " "); !fields.empty()) out.set_load1(decimal(fields[0]));
   out.set_disk_free(static_cast<double>(diskFree(workdir_)));
 
-  std::map<int, ProcessTimes> times;
+  std::erase_if(processes_, [&](const auto& kept) {
+    return std::none_of(ranks.begin(), ranks.end(),
+                        [&](const auto& rank) { return rank.second == kept.first; });
+  });
   const double tick = static_cast<double>(sysconf(_SC_CLK_TCK));
   for (const auto& [rank, pid] : ranks) {
-    const ProcessStat process = processStat(pid);
-    if (process.state == '?') continue;
+    Process& process = processes_.try_emplace(pid, pid).first->second;
+    const ProcessStat stat = processStat(process.stat.read());
+    if (stat.state == '?') continue;
     run::v1::RankSample* one = out.add_rank();
     one->set_rank(rank);
-    one->set_memory(static_cast<double>(processMemory(pid)));
-    one->set_stopped(process.state == 'T' || process.state == 't');
-    const ProcessTimes now{static_cast<double>(process.ticks) / tick, waitingSeconds(pid),
-                           throttledSeconds(pid)};
-    times[pid] = now;
-    const auto before = times_.find(pid);
-    if (before == times_.end() || seconds <= 0) continue;
+    one->set_memory(static_cast<double>(residentBytes(process.memory.read())));
+    one->set_stopped(stat.state == 'T' || stat.state == 't');
+    const ProcessTimes times{static_cast<double>(stat.ticks) / tick,
+                             waitingSeconds(process.schedule.read()), process.throttledSeconds()};
+    const ProcessTimes old = std::exchange(process.times, times);
+    if (!std::exchange(process.known, true) || seconds <= 0) continue;
     const auto share = [&](double ProcessTimes::*time) {
-      return std::max(now.*time - before->second.*time, 0.0) / seconds;
+      return std::max(times.*time - old.*time, 0.0) / seconds;
     };
     one->set_cpu(share(&ProcessTimes::cpu));
     one->set_waiting(share(&ProcessTimes::waiting));
     one->set_throttled(share(&ProcessTimes::throttled));
   }
-  times_ = std::move(times);
   return out;
 }
 

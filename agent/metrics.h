@@ -20,6 +20,21 @@ std::int64_t diskFree(const std::string& folder);        // bytes; -1 unknown
 std::int64_t processMemory(int pid);                     // resident bytes; 0 unknown
 node::v1::Inventory inventory(const std::string& workdir);
 
+// A file of /proc or /sys read again and again: it stays open, as opening costs more than reading.
+class KeptFile {
+ public:
+  explicit KeptFile(std::string path) : path_(std::move(path)) {}
+  ~KeptFile();
+  KeptFile(KeptFile&& other) noexcept;
+  KeptFile& operator=(KeptFile&&) = delete;
+  // What it says now, until the next call; empty where it cannot be read.
+  std::string_view read();
+
+ private:
+  std::string path_, text_;
+  int fd_ = -1;
+};
+
 // Rates are over the time since the sample before; the first has none. Threads: one at a time.
 class NodeSampler {
  public:
@@ -30,11 +45,25 @@ class NodeSampler {
  private:
   struct Busy { std::uint64_t busy = 0, total = 0; };
   struct ProcessTimes { double cpu = 0, waiting = 0, throttled = 0; };  // seconds, ever
+  // What is kept of a rank's process from one sample to the next.
+  struct Process {
+    explicit Process(int pid);
+    KeptFile stat, memory, schedule, groups;
+    std::string groupsText;           // of which `throttles` are
+    std::vector<KeptFile> throttles;
+    ProcessTimes times;
+    bool known = false;               // its times
+    // Seconds, ever, that a quota has held it back.
+    double throttledSeconds();
+  };
+
   std::string workdir_;
+  KeptFile stat_{"/proc/stat"}, memory_{"/proc/meminfo"}, network_{"/proc/net/dev"},
+      disks_{"/proc/diskstats"}, load_{"/proc/loadavg"};
   Nanoseconds before_ = 0;
   std::vector<Busy> cores_;  // [0]: all
   std::uint64_t netIn_ = 0, netOut_ = 0, loopback_ = 0, read_ = 0, written_ = 0;
-  std::map<int, ProcessTimes> times_;                      // by pid
+  std::map<int, Process> processes_;                       // by pid
   std::map<std::string, bool, std::less<>> wholeDisks_;    // by name
 };
 
