@@ -14,6 +14,8 @@ constexpr std::size_t kTailRecords = 4096;
 constexpr std::int64_t kTailBytes = std::int64_t{8} << 20;
 constexpr std::size_t kBatch = 256;
 constexpr auto kCommitDelay = std::chrono::milliseconds(250);
+// A worker tells of its steps and a moment later of other things: one waking of the reader for all.
+constexpr auto kGather = std::chrono::milliseconds(20);
 
 class Statement {
  public:
@@ -65,6 +67,16 @@ Status execute(sqlite3* db, const std::string& sql) {
 
 }  // namespace
 
+struct Spool::Statements {
+  explicit Statements(sqlite3* db)
+      : begin(db, "BEGIN IMMEDIATE"), commit(db, "COMMIT"),
+        insert(db, "INSERT OR REPLACE INTO records VALUES(?,?,?)"),
+        lose(db, "INSERT OR REPLACE INTO lost VALUES(?,?,?)") {}
+  Statement begin, commit, insert, lose;
+};
+
+Spool::Spool(SpoolOptions options) : options_(std::move(options)) {}
+
 Result<std::unique_ptr<Spool>> Spool::open(const std::string& path, SpoolOptions options) {
   std::unique_ptr<Spool> spool(new Spool(std::move(options)));
   LOCKSTEP_TRY(spool->openFile(path));
@@ -104,6 +116,7 @@ Status Spool::openFile(const std::string& path) {
       finished_ = record.ParseFromString(newest.bytes(0)) && record.has_finished();
     }
   }
+  statements_ = std::make_unique<Statements>(writer_);
   if (sqlite3_open_v2(path.c_str(), &reader_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
                       nullptr) != SQLITE_OK)
     return sqliteError(reader_, "cannot open the spool " + path);
@@ -121,6 +134,7 @@ Spool::~Spool() {
     thread_.join();
     (void)flush();
   }
+  statements_.reset();
   sqlite3_close_v2(reader_);
   sqlite3_close_v2(writer_);
 }
@@ -195,6 +209,7 @@ std::vector<Spool::Kept> Spool::read(std::uint64_t after, std::size_t count, Nan
     const std::uint64_t wakes = wakes_;
     appended_.wait_for(lock, std::chrono::nanoseconds(wait),
                        [&] { return last_ > after || wakes_ != wakes; });
+    if (last_ > after && !finished_) woken_.wait_for(lock, kGather, [&] { return wakes_ != wakes; });
   }
   if (last_ <= after) return {};
   std::vector<Kept> found;
@@ -238,33 +253,39 @@ void Spool::wakeReaders() {
   std::lock_guard lock(mutex_);
   ++wakes_;
   appended_.notify_all();
+  woken_.notify_all();
 }
 
 Status Spool::commit(const std::vector<Kept>& batch, const std::vector<Lost>& lost) {
   std::lock_guard lock(writeMutex_);
-  LOCKSTEP_TRY(execute(writer_, "BEGIN IMMEDIATE"));
-  auto fail = [this]() -> Status {
-    Error error = sqliteError(writer_, "cannot write the spool");
-    sqlite3_exec(writer_, "ROLLBACK", nullptr, nullptr, nullptr);
-    return error;
+  Statements& sql = *statements_;
+  // A statement under way would keep the transaction open.
+  const auto play = [this](Statement& statement) -> Status {
+    Status status;
+    if (statement.step() != SQLITE_DONE) status = sqliteError(writer_, "cannot write the spool");
+    statement.reset();
+    return status;
   };
-  Statement insert(writer_, "INSERT OR REPLACE INTO records VALUES(?,?,?)");
-  const Nanoseconds now = wallNow();
+  LOCKSTEP_TRY(play(sql.begin));
   std::int64_t bytes = 0;
-  for (const Kept& kept : batch) {
-    insert.bind(1, static_cast<std::int64_t>(kept.sequence)).bind(2, now).bind(3, kept.bytes, true);
-    if (insert.step() != SQLITE_DONE) return fail();
-    insert.reset();
-    bytes += static_cast<std::int64_t>(kept.bytes.size());
+  const auto fill = [&]() -> Status {
+    const Nanoseconds now = wallNow();
+    for (const Kept& kept : batch) {
+      sql.insert.bind(1, static_cast<std::int64_t>(kept.sequence)).bind(2, now).bind(3, kept.bytes, true);
+      LOCKSTEP_TRY(play(sql.insert));
+      bytes += static_cast<std::int64_t>(kept.bytes.size());
+    }
+    for (const Lost& one : lost) {
+      sql.lose.bind(1, static_cast<std::int64_t>(one.from)).bind(2, static_cast<std::int64_t>(one.to));
+      sql.lose.bind(3, one.why, false);
+      LOCKSTEP_TRY(play(sql.lose));
+    }
+    return play(sql.commit);
+  };
+  if (Status status = fill(); !status.ok()) {
+    sqlite3_exec(writer_, "ROLLBACK", nullptr, nullptr, nullptr);
+    return status;
   }
-  Statement note(writer_, "INSERT OR REPLACE INTO lost VALUES(?,?,?)");
-  for (const Lost& one : lost) {
-    note.bind(1, static_cast<std::int64_t>(one.from)).bind(2, static_cast<std::int64_t>(one.to));
-    note.bind(3, one.why, false);
-    if (note.step() != SQLITE_DONE) return fail();
-    note.reset();
-  }
-  if (sqlite3_exec(writer_, "COMMIT", nullptr, nullptr, nullptr) != SQLITE_OK) return fail();
   fileBytes_ += bytes;
   return {};
 }

@@ -43,7 +43,7 @@ class Spool {
   // Sets sequence and times.
   std::uint64_t append(run::v1::Record record);
   // Up to `count` serialised records numbered after `after`, in order, with gaps told; waits at
-  // most `wait` for the first.
+  // most `wait` for the first, and where it had to wait, a little for those that come with it.
   struct Kept {
     std::uint64_t sequence = 0;
     std::string bytes;
@@ -62,7 +62,7 @@ class Spool {
     std::uint64_t from, to;
     std::string why;
   };
-  explicit Spool(SpoolOptions options) : options_(std::move(options)) {}
+  explicit Spool(SpoolOptions options);
   Status openFile(const std::string& path);
   void work();
   Status commit(const std::vector<Kept>& batch, const std::vector<Lost>& lost);
@@ -72,13 +72,15 @@ class Spool {
   Kept lostRecord(std::uint64_t from, std::uint64_t to) const;           // mutex_ held
 
   SpoolOptions options_;
+  struct Statements;            // of the writer, prepared once
   sqlite3* writer_ = nullptr;   // writeMutex_
+  std::unique_ptr<Statements> statements_;  // writeMutex_
   sqlite3* reader_ = nullptr;   // readMutex_
   std::mutex writeMutex_, readMutex_;
   std::mutex flushMutex_;       // one commits at a time, so that nothing is counted twice
 
   mutable std::mutex mutex_;
-  std::condition_variable appended_, pendingChanged_;
+  std::condition_variable appended_, woken_, pendingChanged_;
   std::deque<Kept> tail_;               // newest records; holds all that are pending
   std::int64_t tailBytes_ = 0;
   std::deque<std::uint64_t> pending_;   // sequences not yet committed, all in tail_

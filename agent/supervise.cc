@@ -65,12 +65,15 @@ class SupervisorService : public node::v1::Supervisor::Service {
                        grpc::ServerWriter<run::v1::Record>* writer) override {
     std::uint64_t after = request->after();
     run::v1::Record record;
+    writer->SendInitialMetadata();  // held back for ever if it came with a record that waits for the next
     while (!context->IsCancelled()) {
       const auto batch = spool_.read(after, 512, request->follow() ? 250'000'000 : 0);
       for (const Spool::Kept& kept : batch) {
-        if (!record.ParseFromString(kept.bytes)) continue;
-        if (!writer->Write(record)) return grpc::Status::OK;
         after = kept.sequence;
+        if (!record.ParseFromString(kept.bytes)) continue;
+        grpc::WriteOptions options;
+        if (&kept != &batch.back()) options.set_buffer_hint();  // goes with the next
+        if (!writer->Write(record, options)) return grpc::Status::OK;
       }
       if (after >= spool_.last() && (!request->follow() || spool_.finished())) break;
     }
