@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
@@ -171,6 +172,14 @@ node::v1::MeasureReply meanCosts(const std::vector<FromWorker>& answers) {
   return reply;
 }
 
+// How ranks fall on cores differs from one group of processes to the next, and stays for its life.
+constexpr int kRounds = 3;
+
+double middle(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
 std::string questionId(std::string_view kind) {
   return fmt::format("{}-{}-{}", kind, getpid(), monotonicNow());
 }
@@ -229,8 +238,9 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
   start.set_world(1);
   start.set_backend(request.backend());
   start.set_threads(std::max(1, request.threads()));
+  start.set_events_every(request.events_every());
   start.set_mode("measure");
-  start.set_seconds(collectives ? seconds * 0.5 : seconds);
+  start.set_seconds(collectives ? seconds / 3 : seconds);
   const auto limit = static_cast<Nanoseconds>((seconds + 30) * 1e9);
   // As many at once as will be at work at once: they share caches and memory bandwidth.
   const int atWork = std::clamp(usableCores() / start.threads(), 1, ranks);
@@ -241,27 +251,34 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
   if (!collectives) return reply;
 
   start.set_mode("collectives");
-  start.set_seconds(seconds * 0.5);
+  start.set_seconds(seconds * 2 / 3 / kRounds);
   start.set_world(ranks);
   start.set_comm(request.comm());
   start.set_oversubscribed(ranks * start.threads() > usableCores());
-  start.set_run(questionId("collectives"));
-  std::vector<WorkerStart> starts;
-  for (int rank = 0; rank < ranks; ++rank) {
-    start.set_rank(rank);
-    starts.push_back(start);
+  std::vector<double> steps;
+  std::vector<std::vector<double>> costs;
+  for (int round = 0; round < kRounds; ++round) {
+    start.set_run(questionId("collectives"));
+    std::vector<WorkerStart> starts;
+    for (int rank = 0; rank < ranks; ++rank) {
+      start.set_rank(rank);
+      starts.push_back(start);
+    }
+    LOCKSTEP_ASSIGN(auto together, playWorkers(loop, std::move(starts), limit, cancelled));
+    const auto& first = together.front().measured();
+    steps.push_back(first.step_seconds());
+    // Equal sizes in equal order on all ranks and in all rounds; the mean of the ranks' medians.
+    costs.resize(static_cast<std::size_t>(first.collectives_size()));
+    for (int i = 0; i < first.collectives_size(); ++i) {
+      if (round == 0) *reply.add_collectives() = first.collectives(i);
+      double sum = 0;
+      for (const FromWorker& one : together) sum += one.measured().collectives(i).seconds();
+      costs[static_cast<std::size_t>(i)].push_back(sum / ranks);
+    }
   }
-  LOCKSTEP_ASSIGN(auto together, playWorkers(loop, std::move(starts), limit, cancelled));
-  // Equal sizes in equal order on all ranks; the mean of their medians.
-  const auto& first = together.front().measured();
-  for (int i = 0; i < first.collectives_size(); ++i) {
-    auto* cost = reply.add_collectives();
-    *cost = first.collectives(i);
-    double sum = 0;
-    for (const FromWorker& one : together) sum += one.measured().collectives(i).seconds();
-    cost->set_seconds(sum / ranks);
-  }
-  reply.set_step_seconds(first.step_seconds());
+  for (int i = 0; i < reply.collectives_size(); ++i)
+    reply.mutable_collectives(i)->set_seconds(middle(costs[static_cast<std::size_t>(i)]));
+  reply.set_step_seconds(middle(steps));
   return reply;
 }
 

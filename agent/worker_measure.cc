@@ -3,8 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
 #include <cstring>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -71,24 +75,24 @@ class AloneGroups {
 };
 
 // Samples that fit the inputs of the plan's step program, made up: bytes that look like images,
-// labels within the classes.
+// labels within the classes. Images lie in `bytes` of noise.
 class MadeUp final : public data::Dataset {
  public:
-  static constexpr std::int64_t kDistinct = 4096;
-  MadeUp(std::vector<data::Field> fields, std::int64_t size, std::int32_t classes)
+  MadeUp(std::vector<data::Field> fields, std::int64_t size, std::int32_t classes, std::int64_t bytes)
       : fields_(std::move(fields)), size_(size), classes_(classes) {
-    std::int64_t bytes = 64;
-    for (const data::Field& field : fields_) bytes = std::max(bytes, field.bytes());
-    noise_.resize(static_cast<std::size_t>(bytes + kDistinct));
-    for (std::size_t i = 0; i < noise_.size(); ++i)
-      noise_[i] = static_cast<std::byte>(randomBits(7, i) & 0xff);
+    std::int64_t image = 64;
+    for (const data::Field& field : fields_) image = std::max(image, field.bytes());
+    places_ = std::max<std::int64_t>(1, bytes / image);
+    noise_.resize(static_cast<std::size_t>(places_ * image / 8 + 1));
+    for (std::size_t i = 0; i < noise_.size(); ++i) noise_[i] = randomBits(7, i);
   }
   std::int64_t size() const override { return size_; }
   const std::vector<data::Field>& fields() const override { return fields_; }
   void read(std::int64_t index, std::size_t field, std::byte* out) const override {
     const data::Field& one = fields_[field];
     if (one.dtype == DType::kU8) {
-      std::memcpy(out, noise_.data() + index % kDistinct, static_cast<std::size_t>(one.bytes()));
+      std::memcpy(out, reinterpret_cast<const std::byte*>(noise_.data()) + index % places_ * one.bytes(),
+                  static_cast<std::size_t>(one.bytes()));
     } else if (one.dtype == DType::kI32) {
       const auto label = static_cast<std::int32_t>(randomBits(9, static_cast<std::uint64_t>(index)) %
                                                    static_cast<std::uint64_t>(classes_));
@@ -102,7 +106,8 @@ class MadeUp final : public data::Dataset {
   std::vector<data::Field> fields_;
   std::int64_t size_;
   std::int32_t classes_;
-  std::vector<std::byte> noise_;
+  std::int64_t places_ = 1;
+  std::vector<std::uint64_t> noise_;
 };
 
 const plan::Buffer* inputOf(const plan::Body& body, std::string_view name) {
@@ -127,7 +132,11 @@ std::int32_t classesOf(const plan::Body& body) {
   return 2;
 }
 
-Result<MadeUp> madeUpData(const plan::Plan& plan, int rank, std::int64_t size) {
+constexpr std::int64_t kFewBytes = 64 << 10;
+constexpr std::int64_t kManyBytes = 48 << 20;  // as data sets usually are: more than caches hold
+
+Result<MadeUp> madeUpData(const plan::Plan& plan, int rank, std::int64_t size,
+                          std::int64_t bytes = kFewBytes) {
   const plan::Body* body = bodyOf(plan, "step", rank);
   if (body == nullptr) return invalidArgument("the plan has no program \"step\"");
   std::vector<data::Field> fields;
@@ -140,7 +149,7 @@ Result<MadeUp> madeUpData(const plan::Plan& plan, int rank, std::int64_t size) {
     field.shape.assign(buffer->type.shape.begin() + 1, buffer->type.shape.end());
     fields.push_back(std::move(field));
   }
-  return MadeUp(std::move(fields), size, classesOf(*body));
+  return MadeUp(std::move(fields), size, classesOf(*body), bytes);
 }
 
 void fill(runtime::Executor& executor, const MadeUp& data) {
@@ -201,44 +210,63 @@ Status playBody(const plan::Plan& plan, std::string_view program, int rank,
   }
 }
 
-// Keeps what a trainer says of its steps.
+// Keeps what a trainer says of its steps, and tells it as a run does.
 class Recorder final : public runtime::TrainerObserver {
  public:
-  Recorder() { steps.reserve(1 << 20); }
+  Recorder(int rank, BlockingChannel& channel) : telemetry_(rank, channel, [](std::int64_t) {}) {
+    steps.reserve(1 << 20);
+  }
   void onReady(std::int64_t) override {}
   void onStep(const runtime::StepRecord& record) override {
     if (steps.size() < steps.capacity()) steps.push_back(record);
+    telemetry_.onStep(record);
   }
-  void onEvents(const std::vector<plan::Event>&) override {}
+  void onEvents(const std::vector<plan::Event>& events) override { telemetry_.onEvents(events); }
   void onEpoch(const runtime::EpochRecord&) override {}
   void onCheckpoint(std::int64_t, const std::string&) override {}
+  void finish() { telemetry_.finish(); }
   std::vector<runtime::StepRecord> steps;
+
+ private:
+  Telemetry telemetry_;
 };
 
-// Trains on made-up data with the real trainer and its loader until rank 0's clock says that it is
-// enough. The records of the steps, the first of them left out.
-Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, int rank,
-                                                  backends::Backend& backend,
-                                                  const runtime::Groups& groups,
-                                                  double seconds) {
+// Sets `stop` when the time is over.
+class Deadline {
+ public:
+  Deadline(double seconds, std::atomic<bool>& stop)
+      : thread_([seconds, &stop](const std::stop_token& ended) {
+          std::mutex mutex;
+          std::unique_lock lock(mutex);
+          std::condition_variable_any().wait_for(lock, ended, std::chrono::duration<double>(seconds),
+                                                 [] { return false; });
+          stop = true;
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+// Trains on made-up data with the real trainer, its loader and its telemetry until rank 0's clock says
+// that it is enough. The records of the steps, the first of them left out.
+Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, const node::v1::WorkerStart& start,
+                                                  WorkerLink& link, backends::Backend& backend,
+                                                  const runtime::Groups& groups, double seconds) {
   constexpr std::int64_t kMostSamples = 1 << 18;  // an epoch, which a rehearsal seldom reaches
+  const int rank = start.rank();
   LOCKSTEP_ASSIGN(const MadeUp data,
-                  madeUpData(plan, rank, std::max(plan.globalBatch * 8, kMostSamples)));
+                  madeUpData(plan, rank, std::max(plan.globalBatch * 8, kMostSamples), kManyBytes));
   LOCKSTEP_ASSIGN(const MadeUp tiny, madeUpData(plan, rank, plan.globalBatch));
   runtime::TrainerOptions options;
   options.epochs = 1 << 20;
   options.schedule.peak = 1e-4;
+  options.eventsEvery = start.events_every();
   std::atomic<bool> stop{false};
-  Recorder recorder;
-  std::jthread clock;
-  if (rank == 0)
-    clock = std::jthread([&](const std::stop_token& ended) {
-      const Nanoseconds begin = monotonicNow();
-      while (!ended.stop_requested() && since(begin) < seconds)
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
-      stop = true;
-    });
+  Recorder recorder(rank, link.channel());
+  std::optional<Deadline> deadline;
+  if (rank == 0) deadline.emplace(seconds, stop);
   LOCKSTEP_TRY(runtime::train(plan, rank, options, data, tiny, backend, groups, stop, recorder).status());
+  recorder.finish();
   auto& steps = recorder.steps;
   const std::size_t warmUp = steps.size() > 40 ? steps.size() / 8 : steps.size() / 3;
   steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(warmUp));
@@ -293,7 +321,7 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
     cost->set_signature(name);
     cost->set_seconds(median(values));
   }
-  LOCKSTEP_ASSIGN(const auto steps, rehearse(plan, 0, *backend, alone.groups(), start.seconds() * 0.3));
+  LOCKSTEP_ASSIGN(const auto steps, rehearse(plan, start, link, *backend, alone.groups(), start.seconds() * 0.3));
   reply->set_step_overhead_seconds(overheadOf(steps));
   if (plan.mesh.size() == 1) reply->set_step_seconds(medianDuration(steps));
   link.channel().send(message);
@@ -351,7 +379,7 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
                     backends::makeBackend(start.backend().empty() ? "onednn" : start.backend(),
                                           {start.threads()}));
     LOCKSTEP_ASSIGN(const auto steps,
-                    rehearse(plan, start.rank(), *backend, groups.groups(), start.seconds() * 0.7));
+                    rehearse(plan, start, link, *backend, groups.groups(), start.seconds() * 0.7));
     reply->set_step_seconds(medianDuration(steps));
   }
   link.channel().send(message);

@@ -66,7 +66,8 @@ Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequ
   ask.set_backend(backend);
   ask.set_threads(devices.front().threads);
   ask.set_comm(oneHost && devices.size() > 1 ? preview.comm : "");
-  ask.set_seconds(1);
+  ask.set_seconds(1.5);
+  ask.set_events_every(request.eventsEvery);
   LOCKSTEP_ASSIGN(const auto channel, first.agent());
   const auto stub = node::v1::Agent::NewStub(channel);
   grpc::ClientContext context;
