@@ -35,9 +35,9 @@ Shape readShape(std::istringstream& line) {
 
 // The shape of one sample the plan's steps take; empty where they take none.
 Shape sampleOf(const plan::Plan& plan) {
-  const plan::Program* step = plan.find("step");
-  if (step == nullptr || step->bodies.empty()) return {};
-  for (const plan::Buffer& buffer : step->bodies.front().buffers)
+  const plan::Body* body = plan.reader("x", 0);
+  if (body == nullptr) return {};
+  for (const plan::Buffer& buffer : body->buffers)
     if (buffer.kind == plan::BufferKind::kInput && buffer.name == "x" && !buffer.type.shape.empty())
       return Shape(buffer.type.shape.begin() + 1, buffer.type.shape.end());
   return {};

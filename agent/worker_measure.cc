@@ -116,19 +116,15 @@ const plan::Buffer* inputOf(const plan::Body& body, std::string_view name) {
   return nullptr;
 }
 
-const plan::Body* bodyOf(const plan::Plan& plan, std::string_view program, int rank) {
-  const plan::Program* found = plan.find(program);
-  if (found == nullptr || found->bodies.empty()) return nullptr;
-  return &found->bodies[static_cast<std::size_t>(found->bodyOfRank[static_cast<std::size_t>(rank)])];
-}
-
 // The number of classes the plan's losses expect.
-std::int32_t classesOf(const plan::Body& body) {
-  for (const plan::Step& step : body.steps)
-    if (step.op == ir::Op::kSoftmaxXent && !step.inputs.empty()) {
-      const Shape& shape = body.buffers[static_cast<std::size_t>(step.inputs[0])].type.shape;
-      if (!shape.empty()) return static_cast<std::int32_t>(shape.back());
-    }
+std::int32_t classesOf(const plan::Plan& plan) {
+  for (const plan::Program& program : plan.programs)
+    for (const plan::Body& body : program.bodies)
+      for (const plan::Step& step : body.steps) {
+        if (step.op != ir::Op::kSoftmaxXent || step.inputs.empty()) continue;
+        const Shape& shape = body.buffers[static_cast<std::size_t>(step.inputs[0])].type.shape;
+        if (!shape.empty()) return static_cast<std::int32_t>(shape.back());
+      }
   return 2;
 }
 
@@ -137,11 +133,10 @@ constexpr std::int64_t kManyBytes = 48 << 20;  // as data sets usually are: more
 
 Result<MadeUp> madeUpData(const plan::Plan& plan, int rank, std::int64_t size,
                           std::int64_t bytes = kFewBytes) {
-  const plan::Body* body = bodyOf(plan, "step", rank);
-  if (body == nullptr) return invalidArgument("the plan has no program \"step\"");
   std::vector<data::Field> fields;
   for (const char* name : {"x", "label"}) {
-    const plan::Buffer* buffer = inputOf(*body, name);
+    const plan::Body* body = plan.reader(name, rank);
+    const plan::Buffer* buffer = body == nullptr ? nullptr : inputOf(*body, name);
     if (buffer == nullptr || buffer->type.shape.empty()) continue;
     data::Field field;
     field.name = name;
@@ -149,7 +144,7 @@ Result<MadeUp> madeUpData(const plan::Plan& plan, int rank, std::int64_t size,
     field.shape.assign(buffer->type.shape.begin() + 1, buffer->type.shape.end());
     fields.push_back(std::move(field));
   }
-  return MadeUp(std::move(fields), size, classesOf(*body), bytes);
+  return MadeUp(std::move(fields), size, classesOf(plan), bytes);
 }
 
 void fill(runtime::Executor& executor, const MadeUp& data) {
@@ -183,9 +178,12 @@ using Samples = std::map<std::string, std::vector<double>>;
 
 // Plays one body in order, again and again, so that caches are as in a run.
 Status playBody(const plan::Plan& plan, std::string_view program, int rank,
-                backends::Backend& backend, runtime::StateArena& state, double seconds,
-                Samples& samples) {
+                backends::Backend& backend, double seconds, Samples& samples) {
   const AloneGroups alone(rank, plan.mesh);
+  runtime::StateArena state(plan, rank);
+  LOCKSTEP_ASSIGN(const auto init,
+                  runtime::Executor::bind(plan, "init", rank, backend, alone.groups(), state));
+  LOCKSTEP_TRY(init->play(0, nullptr));
   LOCKSTEP_ASSIGN(const auto executor,
                   runtime::Executor::bind(plan, program, rank, backend, alone.groups(), state));
   LOCKSTEP_ASSIGN(const MadeUp data, madeUpData(plan, rank, 1024));
@@ -298,21 +296,16 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const auto backend,
                   backends::makeBackend(start.backend().empty() ? "onednn" : start.backend(),
                                         {start.threads()}));
-  runtime::StateArena state(plan);
   const AloneGroups alone(0, plan.mesh);
-  if (plan.find("init") != nullptr) {
-    LOCKSTEP_ASSIGN(const auto init, runtime::Executor::bind(plan, "init", 0, *backend, alone.groups(), state));
-    LOCKSTEP_TRY(init->play(0, nullptr));
-  }
   std::size_t bodies = 0;
-  for (const char* program : {"step", "update", "evaluate"})
-    if (const plan::Program* found = plan.find(program)) bodies += representatives(*found).size();
+  for (const plan::Program& program : plan.programs)
+    if (program.name != "init") bodies += representatives(program).size();
   Samples samples;
   const double each = start.seconds() * 0.7 / static_cast<double>(std::max<std::size_t>(1, bodies));
-  for (const char* program : {"step", "update", "evaluate"})
-    if (const plan::Program* found = plan.find(program))
-      for (int rank : representatives(*found))
-        LOCKSTEP_TRY(playBody(plan, program, rank, *backend, state, each, samples));
+  for (const plan::Program& program : plan.programs)
+    if (program.name != "init")
+      for (int rank : representatives(program))
+        LOCKSTEP_TRY(playBody(plan, program.name, rank, *backend, each, samples));
 
   node::v1::FromWorker message;
   node::v1::MeasureReply* reply = message.mutable_measured();
@@ -374,7 +367,7 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
     cost->set_bytes(bytes);
     cost->set_seconds(median(seconds));
   }
-  if (plan.find("step") != nullptr && plan.mesh.size() == start.world()) {
+  if (plan.mesh.size() == start.world()) {
     LOCKSTEP_ASSIGN(const auto backend,
                     backends::makeBackend(start.backend().empty() ? "onednn" : start.backend(),
                                           {start.threads()}));
@@ -405,12 +398,19 @@ class Repeated final : public data::Dataset {
 
 class BenchObserver final : public runtime::TrainerObserver {
  public:
-  // `body` is that of the program played `micros` times a step.
-  BenchObserver(const plan::Body& body, int micros, WorkerLink& link, double seconds)
-      : link_(link), end_(static_cast<Nanoseconds>(seconds * 1e9)),
-        told_(body.steps.size() * static_cast<std::size_t>(micros)), sum_(body.steps.size()),
-        count_(body.steps.size()) {
-    for (const plan::Step& step : body.steps) names_.push_back(step.name);
+  BenchObserver(const plan::Plan& plan, int rank, WorkerLink& link, double seconds)
+      : link_(link), end_(static_cast<Nanoseconds>(seconds * 1e9)) {
+    std::map<std::string_view, std::size_t> first;  // a program's first operation
+    for (const plan::Play& play : plan.plays(rank)) {
+      const plan::Body& body = *plan.find(play.program, rank);
+      const auto [at, isNew] = first.emplace(play.program, names_.size());
+      for (std::size_t i = 0; i < body.steps.size(); ++i) {
+        if (isNew) names_.push_back(body.steps[i].name);
+        operation_.push_back(at->second + i);
+      }
+    }
+    sum_.resize(names_.size());
+    count_.resize(names_.size());
     windows_.reserve(1 << 14);
   }
   void onReady(std::int64_t) override {
@@ -434,9 +434,8 @@ class BenchObserver final : public runtime::TrainerObserver {
   }
   void onEvents(const std::vector<plan::Event>& events) override {
     for (const plan::Event& event : events) {
-      // An update after the micro-batches is not told apart.
-      if (event.planStep < 0 || static_cast<std::size_t>(event.planStep) >= told_) continue;
-      const auto at = static_cast<std::size_t>(event.planStep) % sum_.size();
+      if (event.planStep < 0) continue;
+      const std::size_t at = operation_[static_cast<std::size_t>(event.planStep)];
       sum_[at] += static_cast<double>(event.end - event.begin) * 1e-6;
       count_[at] += 1;
     }
@@ -460,7 +459,7 @@ class BenchObserver final : public runtime::TrainerObserver {
  private:
   WorkerLink& link_;
   Nanoseconds end_, start_ = 0, windowBegin_ = 0;
-  std::size_t told_;  // plan steps whose times are told
+  std::vector<std::size_t> operation_;  // by plan step
   std::int64_t samples_ = 0;
   std::vector<double> windows_;
   std::vector<std::string> names_;
@@ -477,8 +476,6 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
                   backends::makeBackend(training.backend().empty() ? "onednn" : training.backend(),
                                         {start.threads()}));
   LOCKSTEP_ASSIGN(const RankGroups groups, RankGroups::form(start, plan.mesh, link));
-  const plan::Body* body = bodyOf(plan, "step", start.rank());
-  if (body == nullptr) return invalidArgument("the plan has no program \"step\"");
   constexpr std::int64_t kMostSamples = 4'000'000;
   const Repeated repeated(*data, std::max<std::int64_t>(1, kMostSamples / std::max<std::int64_t>(1, data->size())));
   LOCKSTEP_ASSIGN(const MadeUp evaluation, madeUpData(plan, start.rank(), 1));
@@ -489,7 +486,7 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.augment = augmentOf(start.spec().data());
   options.schedule.peak = training.optimizer().learning_rate();
   options.eventsEvery = 8;
-  BenchObserver observer(*body, plan.microBatches, link, start.seconds());
+  BenchObserver observer(plan, start.rank(), link, start.seconds());
   LOCKSTEP_TRY(runtime::train(plan, start.rank(), options, repeated, evaluation, *backend, groups.groups(),
                               link.stopAsked(), observer)
                    .status());

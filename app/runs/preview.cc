@@ -99,6 +99,8 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   plan.training = trainOptions(training);
   plan.strategy = request.spec->strategy().kind();
   plan.bucketBytes = request.spec->strategy().bucket_bytes();
+  if (!request.spec->strategy().schedule().empty())
+    plan.schedule = request.spec->strategy().schedule();
   if (measured != nullptr) out.cost = *measured;
   out.measured = measured != nullptr;
   LOCKSTEP_ASSIGN(out.plan, planner::makePlan(plan, out.cluster, out.cost));

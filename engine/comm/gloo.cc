@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 
 #include "engine/comm/gloo_mesh.h"
 #include "engine/comm/reduce.h"
@@ -163,9 +164,23 @@ class GlooCommunicator final : public Communicator {
   Status send(const void* data, std::int64_t bytes, int peer, int tag) override {
     LOCKSTEP_TRY(checkBytes(bytes));
     LOCKSTEP_TRY(checkPeer(peer, size_, rank_));
-    begin(callOf(Operation::kMessage, bytes, tag));
-    outgoing_.push_back({peer, static_cast<const std::byte*>(data), bytes});
-    return transfer();
+    // Perhaps on another thread than what receives: it shares only what failing takes.
+    const Call call = callOf(Operation::kMessage, bytes, tag);
+    Outgoing out{peer, static_cast<const std::byte*>(data), bytes};
+    for (Nanoseconds since = 0; !out.finished;) {
+      if (aborted_.load() || dead_.load()) return refusal(call);
+      pollfd event{mesh_->descriptor(peer), POLLOUT, 0};
+      if (poll(&event, 1, since == 0 ? 0 : 100) == 1) {
+        since = 0;
+        LOCKSTEP_TRY(sendPart(call, out));
+        continue;
+      }
+      const Nanoseconds now = monotonicNow();
+      if (since == 0) since = now;
+      if (now - since >= timeout_)
+        return fail(makeError(Code::kDeadlineExceeded, "{}", callText(call)), peer);
+    }
+    return {};
   }
 
   Status recv(void* data, std::int64_t bytes, int peer, int tag) override {
@@ -222,7 +237,7 @@ class GlooCommunicator final : public Communicator {
 
   // Moves everything in outgoing_ and incoming_, both directions at once, and empties them.
   Status transfer() {
-    if (aborted_.load() || dead_) return refusal();
+    if (aborted_.load() || dead_.load()) return refusal(call_);
     Nanoseconds progress = 0;
     for (;;) {
       events_.clear();
@@ -239,7 +254,7 @@ class GlooCommunicator final : public Communicator {
       progress = 0;
       std::size_t next = 0;
       for (Outgoing& out : outgoing_)
-        if (!out.finished && events_[next++].revents != 0) LOCKSTEP_TRY(sendPart(out));
+        if (!out.finished && events_[next++].revents != 0) LOCKSTEP_TRY(sendPart(call_, out));
       for (Incoming& in : incoming_)
         if (!in.finished && events_[next++].revents != 0) LOCKSTEP_TRY(receivePart(in));
     }
@@ -251,7 +266,7 @@ class GlooCommunicator final : public Communicator {
   Status sleep(Nanoseconds* since) {
     const Nanoseconds now = monotonicNow();
     if (*since == 0) *since = now;
-    if (aborted_.load()) return refusal();
+    if (aborted_.load() || dead_.load()) return refusal(call_);
     if (now - *since < kSpin) {
       sched_yield();
       return {};
@@ -274,9 +289,9 @@ class GlooCommunicator final : public Communicator {
     return fail(makeError(Code::kDeadlineExceeded, "{}", callText(call_)), peer);
   }
 
-  Status sendPart(Outgoing& out) {
+  Status sendPart(const Call& call, Outgoing& out) {
     MessageHeader header;
-    header.call = call_;
+    header.call = call;
     header.sequence = sent_[static_cast<std::size_t>(out.peer)]++;
     header.length = static_cast<std::uint32_t>(std::min(kChunkBytes, out.bytes - out.done));
     std::byte* message = mesh_->outbox(out.peer);
@@ -284,7 +299,7 @@ class GlooCommunicator final : public Communicator {
     if (header.length > 0)
       std::memcpy(message + sizeof header, out.data + out.done, header.length);
     if (auto status = mesh_->sendMessage(out.peer, header.length); !status.ok())
-      return broken(std::move(status.error()), out.peer);
+      return broken(std::move(status.error()), call, out.peer);
     out.done += header.length;
     out.finished = out.done >= out.bytes;
     return {};
@@ -292,7 +307,7 @@ class GlooCommunicator final : public Communicator {
 
   Status receivePart(Incoming& in) {
     if (auto status = mesh_->receiveMessage(in.peer); !status.ok())
-      return broken(std::move(status.error()), in.peer);
+      return broken(std::move(status.error()), call_, in.peer);
     MessageHeader header;
     std::memcpy(&header, mesh_->inbox(in.peer), sizeof header);
     const auto expected = static_cast<std::uint32_t>(std::min(kChunkBytes, in.bytes - in.done));
@@ -318,9 +333,9 @@ class GlooCommunicator final : public Communicator {
     return {};
   }
 
-  Error broken(Error error, int peer) {
-    if (aborted_.load()) return refusal();
-    error.what = callText(call_);
+  Error broken(Error error, const Call& call, int peer) {
+    if (aborted_.load()) return refusal(call);
+    error.what = callText(call);
     return fail(std::move(error), peer);
   }
 
@@ -328,7 +343,12 @@ class GlooCommunicator final : public Communicator {
   // alive itself, so suspicion is followed to a rank that says nothing. Those who wait for each
   // other run out of time together; kGrace covers the difference.
   Error fail(Error error, int suspect) {
-    dead_ = true;
+    const std::lock_guard lock(failing_);
+    if (dead_.exchange(true)) {
+      error.rank = rank_;
+      error.why = "an earlier call of this group failed";
+      return error;
+    }
     error.rank = rank_;
     error.next = "form the group anew";
     mesh_->sayFarewell(suspect, error.code);
@@ -360,8 +380,8 @@ class GlooCommunicator final : public Communicator {
     return error;
   }
 
-  Error refusal() const {
-    Error error = makeError(Code::kAborted, "{}", callText(call_));
+  Error refusal(const Call& call) const {
+    Error error = makeError(Code::kAborted, "{}", callText(call));
     error.rank = rank_;
     error.why = aborted_.load() ? "this rank was aborted" : "an earlier call of this group failed";
     error.next = "form the group anew";
@@ -373,7 +393,8 @@ class GlooCommunicator final : public Communicator {
   int size_;
   Nanoseconds timeout_;
   std::atomic<bool> aborted_{false};
-  bool dead_ = false;
+  std::atomic<bool> dead_{false};
+  std::mutex failing_;
   Call call_;
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;

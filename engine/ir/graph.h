@@ -57,7 +57,10 @@ struct Node {
   std::vector<NodeId> after;      // control edges: runs after these
   Attrs attrs;
   Phase phase = Phase::kForward;
+  int stage = 0;                  // coordinate on the axis "stage", or kEveryStage
 };
+// What every stage of a pipeline computes for itself.
+inline constexpr int kEveryStage = -1;
 
 // Nodes are stored in a topological order: every node comes after the producers of its inputs and
 // its control predecessors. Ids are indices; passes build new graphs rather than erase.
@@ -71,6 +74,7 @@ class Graph {
   const Node& node(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
   const Value& value(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
   Value& value(ValueId id) { return values_[static_cast<std::size_t>(id)]; }
+  void setStage(NodeId id, int stage) { nodes_[static_cast<std::size_t>(id)].stage = stage; }
 
   // Appends a node; output types come from the op's shape rule. Attributes are checked against the
   // op's row, integers given for numbers become numbers, `after` is sorted and made unique. Errors:
@@ -101,9 +105,10 @@ bool isName(std::string_view text);
 // Text form, one node a line, values numbered in order:
 //
 //   graph "fashion-mlp"
-//   %2, %3 = op(%0, %1) {key="text", n=1, x=0.5, l=[1 2]} : f32[64x10] <data: split 0 [0 32 64]>, f32[1] | name, forward, after other.node
+//   %2, %3 = op(%0, %1) {key="text", n=1, x=0.5, l=[1 2]} : f32[64x10] <data: split 0 [0 32 64]>, f32[1] | name, forward, stage 1, after other.node
 //
-// The part after `:` is absent without outputs, {…} without attributes, <…> without placement.
+// The part after `:` is absent without outputs, {…} without attributes, <…> without
+// placement, the stage where it is 0; "every stage" is one too.
 // Canonical: parse(text(g)) == g and text(parse(t)) == t for text written by text().
 std::string text(const Graph& graph);
 Result<Graph> parse(std::string_view text, std::string_view file = "graph");

@@ -116,6 +116,8 @@ enum class Op : std::uint8_t {
   kReduceScatter,  // (f[N]) {axis, cuts, size} -> f[size]: the sum's slice of this rank's coordinate
   kAllGather,      // (f[local]) {axis, cuts} -> f[cuts.back()]; before localisation local is all of it
   kBroadcast,      // (f) {axis, root} -> f: from the rank at coordinate root
+  kSend,           // (f) {axis, peer} -> (): to the rank at coordinate peer
+  kRecv,           // () {axis, peer, dtype, shape} -> f: from it; between two ranks in the order of sends
   kCount_,
 };
 inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kCount_);

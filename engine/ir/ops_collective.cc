@@ -53,6 +53,21 @@ Inferred inferBroadcast(Types inputs, const Attrs& attrs) {
   return inferSame(inputs, attrs);
 }
 
+Inferred inferSend(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  if (const std::int64_t peer = intAttr(attrs, "peer"); peer < 0)
+    return invalidArgument("peer is {}, expected a coordinate", peer);
+  return std::vector<TensorType>{};
+}
+
+Inferred inferRecv(Types, const Attrs& attrs) {
+  if (const std::int64_t peer = intAttr(attrs, "peer"); peer < 0)
+    return invalidArgument("peer is {}, expected a coordinate", peer);
+  if (!isFloat(dtypeAttr(attrs)))
+    return invalidArgument("dtype is {}, expected a float type", textAttr(attrs, "dtype"));
+  return std::vector<TensorType>{{dtypeAttr(attrs), shapeAttr(attrs)}};
+}
+
 // A sum over one axis of values that are split or partial along another.
 Placing placeReduction(const Node& node, Places inputs, Types inputTypes, Types outputs) {
   if (textAttr(node.attrs, "op", "sum") == "max")
@@ -65,13 +80,20 @@ Placing placeParts(const Node&, Places inputs, Types, Types) {
   return placedAt({inputs[0]});
 }
 
+// What is sent may live anywhere on other axes.
+Placing placeSend(const Node&, Places, Types, Types) {
+  return placedAt({});
+}
+
 // Bytes are the payload of this rank, not what memory moves.
 OpCost costPayload(const Node&, Types inputs, Types outputs) {
-  return {0, std::max(inputs[0].bytes(), outputs[0].bytes())};
+  return {0, std::max(inputs.empty() ? 0 : inputs[0].bytes(),
+                      outputs.empty() ? 0 : outputs[0].bytes())};
 }
 
 constexpr AttrInfo kAxis{"axis", AttrKind::kText};
 constexpr AttrInfo kCuts{"cuts", AttrKind::kList};
+constexpr AttrInfo kPeer{"peer", AttrKind::kInt};
 
 }  // namespace
 
@@ -91,6 +113,14 @@ std::vector<OpInfo> collectiveOps() {
       {.op = Op::kBroadcast, .name = "broadcast", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = true, .attrs = {kAxis, {"root", AttrKind::kInt}},
        .inPlace = {0}, .infer = inferBroadcast, .gradient = nullptr, .place = placeLinear,
+       .cost = costPayload},
+      {.op = Op::kSend, .name = "send", .minInputs = 1, .maxInputs = 1, .outputs = 0,
+       .isView = false, .isCollective = true, .attrs = {kAxis, kPeer}, .inPlace = {},
+       .infer = inferSend, .gradient = nullptr, .place = placeSend, .cost = costPayload},
+      {.op = Op::kRecv, .name = "recv", .minInputs = 0, .maxInputs = 0, .outputs = 1,
+       .isView = false, .isCollective = true,
+       .attrs = {kAxis, kPeer, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
+       .inPlace = {-1}, .infer = inferRecv, .gradient = nullptr, .place = placeSource,
        .cost = costPayload},
   };
 }

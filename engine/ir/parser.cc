@@ -9,6 +9,7 @@ namespace lockstep::ir {
 namespace {
 
 constexpr std::size_t kMaxInputs = std::size_t{1} << 16;
+constexpr std::int64_t kMaxStage = 1 << 20;
 
 Result<ValueId> parseValue(Lexer& in) {
   if (!in.take("%")) return in.unexpected("a value such as %3");
@@ -71,7 +72,17 @@ Status parseNode(Lexer& in, Graph& graph, std::map<std::string, NodeId>& names) 
   const std::optional<Phase> phase = phaseFromName(phaseWord);
   if (!phase) return atPhase.unexpected(kPhase);
   std::vector<NodeId> after;
-  if (in.take(",")) {
+  int stage = 0;
+  bool more = in.take(",");
+  if (more && in.take("every stage")) {
+    stage = kEveryStage;
+    more = in.take(",");
+  } else if (more && in.take("stage ")) {
+    LOCKSTEP_ASSIGN(const std::int64_t coordinate, in.integer("a stage", 1, kMaxStage));
+    stage = static_cast<int>(coordinate);
+    more = in.take(",");
+  }
+  if (more) {
     LOCKSTEP_TRY(in.expect("after "));
     do {
       Lexer before = in;
@@ -86,6 +97,7 @@ Status parseNode(Lexer& in, Graph& graph, std::map<std::string, NodeId>& names) 
 
   Result<NodeId> id = graph.add(*op, name, std::move(inputs), std::move(attrs), *phase, after);
   if (!id.ok()) return atOp.error(id.error().what);
+  graph.setStage(*id, stage);
   names.emplace(name, *id);
   const Node& node = graph.node(*id);
   if (node.outputs.size() != outputs.size())

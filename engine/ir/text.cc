@@ -49,6 +49,8 @@ std::string text(const Graph& graph) {
       if (value.placement) out += " <" + value.placement->text() + ">";
     }
     out += fmt::format(" | {}, {}", node.name, phaseName(node.phase));
+    if (node.stage == kEveryStage) out += ", every stage";
+    if (node.stage > 0) out += fmt::format(", stage {}", node.stage);
     for (std::size_t i = 0; i < node.after.size(); ++i)
       out += (i ? " " : ", after ") + graph.node(node.after[i]).name;
     out += '\n';

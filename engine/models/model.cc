@@ -60,7 +60,10 @@ class Builder {
   Result<ir::ModelGraph> build() {
     LOCKSTEP_TRY(addInput());
     if (model_.layers.empty()) return fail("layers", "there are no layers; expected at least one");
-    for (index_ = 0; index_ < model_.layers.size(); ++index_) LOCKSTEP_TRY(addLayer());
+    for (index_ = 0; index_ < model_.layers.size(); ++index_) {
+      out_.layers.push_back(static_cast<ir::NodeId>(out_.graph.nodes().size()));
+      LOCKSTEP_TRY(addLayer());
+    }
     LOCKSTEP_TRY(checkUses());
     splitDensePairs();
     LOCKSTEP_TRY(addLoss());

@@ -77,6 +77,7 @@ class Differentiator final : public ir::GradBuilder {
 
   Status seed(ValueId loss) {
     const ir::TensorType lossType = type(loss);
+    stage_ = producer(loss).stage;
     if (!isFloat(lossType.dtype) || lossType.count() != 1)
       return invalidArgument("autodiff: the loss is {}, expected one float", lossType.text());
     LOCKSTEP_ASSIGN(grads_[static_cast<std::size_t>(loss)],
@@ -104,6 +105,7 @@ class Differentiator final : public ir::GradBuilder {
           "differentiated",
           node.name, row.name);
     owner_ = node.name;
+    stage_ = node.stage;
     LOCKSTEP_ASSIGN(const std::vector<ValueId> inputGrads, row.gradient(*this, node, outputGrads));
     for (std::size_t i = 0; i < node.inputs.size(); ++i)
       if (inputGrads[i] >= 0 && wants(node.inputs[i]))
@@ -117,7 +119,8 @@ class Differentiator final : public ir::GradBuilder {
       sum = grad;
       return {};
     }
-    const std::string name = graph_.node(graph_.value(value).producer).name + ".grad.sum";
+    const std::string name = producer(value).name + ".grad.sum";
+    stage_ = producer(value).stage;
     LOCKSTEP_ASSIGN(sum, append(Op::kAdd, name, {sum, grad}, {}));
     return {};
   }
@@ -128,14 +131,17 @@ class Differentiator final : public ir::GradBuilder {
     for (int i = 2; graph_.find(unique) != nullptr; ++i) unique = fmt::format("{}{}", name, i);
     LOCKSTEP_ASSIGN(const NodeId id, graph_.add(op, std::move(unique), std::move(inputs),
                                                 std::move(attrs), ir::Phase::kBackward));
+    graph_.setStage(id, stage_);
     return graph_.output(id);
   }
+  const Node& producer(ValueId value) const { return graph_.node(graph_.value(value).producer); }
 
   ir::Graph graph_;
   std::size_t forwardNodes_;
   std::vector<bool> wanted_;    // of forward values
   std::vector<ValueId> grads_;  // of forward values; -1 none so far
   std::string owner_;           // the node whose rule runs
+  int stage_ = 0;               // of what is appended
 };
 
 }  // namespace

@@ -212,7 +212,7 @@ class Placer {
                           const AxisPlacement& to, ir::Phase phase) {
     const ValueId copied = rewrite(value);
     const ir::TensorType type = rewrite.to().value(copied).type;
-    const std::string& producer = graph_.node(graph_.value(value).producer).name;
+    const ir::Node& producer = graph_.node(graph_.value(value).producer);
     ir::Op op = ir::Op::kAllReduce;
     ir::Attrs attrs{{"axis", axis_}};
     if (isPartial(from) && to.kind == Kind::kReplicated) {
@@ -230,11 +230,12 @@ class Placer {
       attrs["stride"] = to.cuts[1];
       attrs["shape"] = type.shape;
     }
-    const std::string base = fmt::format("{}.{}", producer, ir::info(op).name);
+    const std::string base = fmt::format("{}.{}", producer.name, ir::info(op).name);
     std::string name = base;
     for (int n = 2; rewrite.to().find(name) != nullptr; ++n) name = fmt::format("{}.{}", base, n);
     LOCKSTEP_ASSIGN(const ir::NodeId made,
                     rewrite.to().add(op, std::move(name), {copied}, std::move(attrs), phase));
+    rewrite.to().setStage(made, producer.stage);
     const ValueId result = rewrite.to().output(made);
     rewrite.to().value(result).placement = rewrite.to().value(copied).placement;
     mark(rewrite.to().value(result), to);

@@ -29,6 +29,7 @@ using Sources = std::map<std::string, ir::AxisPlacement, std::less<>>;
 //   partial → split        reduce-scatter, where the value is made
 //   split → replicated     all-gather, where it is used; a state's anew in the backward pass
 //   replicated → split     a view of this rank's part
+// each on the stage of what is converted.
 // The last three of flat values, and views of equal parts only.
 // Errors: kInvalidArgument naming the node for a placement nothing can turn into what is needed.
 Result<ir::Graph> place(const ir::Graph& graph, std::string_view axis, const Sources& sources);

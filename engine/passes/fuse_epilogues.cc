@@ -39,14 +39,14 @@ class Fuser {
   }
 
  private:
-  // The one user of the node's output where it is `op` of the same phase and nothing is ordered
+  // The one user of the node's output where it is `op` of the same phase and stage and nothing is ordered
   // after the node itself (what comes later would move behind its user); else -1.
   NodeId onlyUser(NodeId id, Op op) const {
     const Node& node = graph_.node(id);
     const auto& users = uses_[static_cast<std::size_t>(node.outputs[0])];
     if (users.size() != 1 || pinned_[static_cast<std::size_t>(id)]) return -1;
     const Node& user = graph_.node(users[0]);
-    return user.op == op && user.phase == node.phase ? users[0] : -1;
+    return user.op == op && user.phase == node.phase && user.stage == node.stage ? users[0] : -1;
   }
 
   const ir::Graph& graph_;
@@ -74,6 +74,7 @@ Status emit(Rewrite& rewrite, const ir::Graph& graph, const Chain& chain) {
   LOCKSTEP_ASSIGN(const NodeId id,
                   rewrite.to().add(product.op, product.name, std::move(inputs), std::move(attrs),
                                    product.phase, std::move(after)));
+  rewrite.to().setStage(id, product.stage);
   const ir::ValueId old = graph.node(chain.last()).outputs[0];
   const ir::ValueId output = rewrite.to().output(id);
   rewrite.replaceNode(chain.last(), id);

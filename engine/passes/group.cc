@@ -7,14 +7,14 @@ namespace lockstep::passes {
 
 std::vector<Group> formGroups(const std::vector<ir::Parameter>& parameters, DType dtype,
                               std::int64_t bucketBytes, int parts,
-                              const std::vector<std::string>& kind) {
+                              const std::vector<GroupKind>& kind) {
   const auto size = static_cast<std::int64_t>(sizeOf(dtype));
   const std::int64_t line = 64 / size;
   std::vector<Group> groups;
-  std::map<std::string, std::size_t> open;  // the last group of a kind
+  std::map<GroupKind, std::size_t> open;  // the last group of a kind
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const ir::Parameter& parameter = parameters[i];
-    const std::string mine = kind.empty() ? "" : kind[i];
+    const GroupKind mine = kind.empty() ? GroupKind{} : kind[i];
     const auto last = open.find(mine);
     if (last == open.end() || groups[last->second].count * size >= bucketBytes) {
       open[mine] = groups.size();

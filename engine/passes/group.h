@@ -11,6 +11,14 @@
 
 namespace lockstep::passes {
 
+// What all parameters of a group have in common.
+struct GroupKind {
+  int stage = 0;
+  bool spared = false;         // from weight decay
+  bool divided = false;        // along an axis whose ranks hold other parameters whole
+  auto operator<=>(const GroupKind&) const = default;
+};
+
 struct Group {
   struct Member {
     std::string name;
@@ -20,7 +28,7 @@ struct Group {
   };
   std::vector<Member> members;
   std::int64_t count = 0;      // elements, padding included
-  std::string kind;            // of all its members
+  GroupKind kind;
 };
 
 // `parameters` in the order in which the backward pass fills their gradients. A group is closed
@@ -29,7 +37,7 @@ struct Group {
 // Groups are in the order in which they begin.
 std::vector<Group> formGroups(const std::vector<ir::Parameter>& parameters, DType dtype,
                               std::int64_t bucketBytes, int parts = 1,
-                              const std::vector<std::string>& kind = {});
+                              const std::vector<GroupKind>& kind = {});
 
 // How many bytes a bucket should have: so many that the latency of its collective is below 1/64 of
 // its time, from 1 to 4 MiB. Fewer gradients than that make one bucket.

@@ -23,10 +23,12 @@ struct Builder {
   ir::Graph& graph;
   DType dtype;
   Phase phase;
+  int stage = 0;
 
   Result<ValueId> add(Op op, std::string name, std::vector<ValueId> inputs, Attrs attrs) {
     LOCKSTEP_ASSIGN(const ir::NodeId node, graph.add(op, std::move(name), std::move(inputs),
                                                      std::move(attrs), phase));
+    graph.setStage(node, stage);
     return graph.node(node).outputs.empty() ? ValueId{-1} : graph.output(node);
   }
   Attrs typed(const Shape& shape) const {
@@ -85,16 +87,8 @@ Status addResults(Builder& build, const ir::ModelGraph& model) {
   return {};
 }
 
-// The four members of "metrics". The input is copied, since an input may not lie in a group.
-Result<std::vector<ValueId>> metricMembers(Builder& build, const Sinks& sinks,
-                                           const std::vector<std::string>& agree,
-                                           const Rewrite& values) {
-  ValueId correct = -1;
-  if (const auto counted = sinks.find("correct"); counted != sinks.end()) {
-    correct = values(counted->second);
-  } else {
-    LOCKSTEP_ASSIGN(correct, build.fill("metrics.correct", {1}, 0.0));
-  }
+// How many ranks were asked to stop. The input is copied, since an input may not lie in a group.
+Result<ValueId> stopWish(Builder& build, const std::vector<std::string>& agree) {
   LOCKSTEP_ASSIGN(const ValueId stop, build.input("stop"));
   LOCKSTEP_ASSIGN(ValueId asked,
                   build.add(Op::kScale, "metrics.stop", {stop}, {{"factor", 1.0}}));
@@ -102,7 +96,18 @@ Result<std::vector<ValueId>> metricMembers(Builder& build, const Sinks& sinks,
     LOCKSTEP_ASSIGN(asked, build.add(Op::kAllReduce, "metrics.stop." + axis, {asked},
                                      {{"axis", axis}, {"op", std::string("sum")}}));
   }
-  return std::vector<ValueId>{values(sinks.at("loss")), values(sinks.at("weight")), correct, asked};
+  return asked;
+}
+
+// The first three members of "metrics".
+Result<std::vector<ValueId>> sumMembers(Builder& build, const Sinks& sinks, const Rewrite& values) {
+  ValueId correct = -1;
+  if (const auto counted = sinks.find("correct"); counted != sinks.end()) {
+    correct = values(counted->second);
+  } else {
+    LOCKSTEP_ASSIGN(correct, build.fill("metrics.correct", {1}, 0.0));
+  }
+  return std::vector<ValueId>{values(sinks.at("loss")), values(sinks.at("weight")), correct};
 }
 
 // Copies `from` without its sinks and what updates statistics, its states becoming slices of the
@@ -121,6 +126,7 @@ Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
       -> Result<std::vector<ValueId>> {
     std::vector<ValueId> states;
     for (std::size_t k = 0; k < groups.size(); ++k) {
+      build.stage = groups[k].kind.stage;
       LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(kind, k), groups[k].count));
       states.push_back(state);
       for (const Group::Member& member : groups[k].members) {
@@ -145,6 +151,7 @@ Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
                              ir::textAttr(node.attrs, "state"));
     }
     const auto& [group, member] = place->second;
+    build.stage = node.stage;
     LOCKSTEP_ASSIGN(const ValueId view,
                     build.slice(node.name, group, member->element, member->shape));
     rewrite.replace(node.outputs[0], view);
@@ -232,6 +239,7 @@ Status emitUpdate(Builder& build, const Optimizer& optimizer, std::size_t k, std
   LOCKSTEP_ASSIGN(const ir::NodeId update,
                   build.graph.add(op, indexed(optimizer.kind, k), std::move(inputs),
                                   std::move(attrs), Phase::kOptimizer));
+  build.graph.setStage(update, build.stage);
   LOCKSTEP_TRY(build.store(indexed("params", k), build.graph.output(update)));
   for (std::size_t i = 0; i < prefixes.size(); ++i) {
     LOCKSTEP_TRY(build.store(indexed(prefixes[i], k),
@@ -246,22 +254,23 @@ Result<ValueId> clipped(Builder& build, const std::vector<Group>& groups,
                         const std::vector<ValueId>& gradients, const Grouping& grouping,
                         ValueId norm, double limit) {
   ValueId total = -1;
+  build.stage = grouping.everywhere;
   for (const bool divided : {true, false}) {
     for (std::size_t k = 0; k < groups.size(); ++k) {
-      if (groups[k].kind.ends_with("divided") != divided) continue;
+      if (groups[k].kind.divided != divided) continue;
+      build.stage = groups[k].kind.stage;
       LOCKSTEP_ASSIGN(const ValueId squares, build.add(Op::kSumSquares, indexed("squares", k),
                                                        {gradients[k]}, {}));
+      build.stage = grouping.everywhere;
       if (total < 0) {
         total = squares;
         continue;
       }
       LOCKSTEP_ASSIGN(total, build.add(Op::kAdd, indexed("squares.sum", k), {total, squares}, {}));
     }
-    for (const std::string& axis : grouping.agree) {
-      if (!divided || total < 0) continue;
-      LOCKSTEP_ASSIGN(total, build.add(Op::kAllReduce, "squares." + axis, {total},
-                                       {{"axis", axis}, {"op", std::string("sum")}}));
-    }
+    if (!divided || total < 0) continue;
+    LOCKSTEP_ASSIGN(total, build.add(Op::kAllReduce, "squares.divided", {total},
+                                     {{"axis", grouping.dividedAlong}, {"op", std::string("sum")}}));
   }
   return build.add(Op::kClipNorm, "clip", {norm, total}, {{"limit", limit}});
 }
@@ -273,13 +282,15 @@ Status emitUpdates(Builder& build, const std::vector<Group>& groups,
   build.phase = Phase::kOptimizer;
   const std::size_t metricsPack = grouping.metricsInGroup ? 0 : groups.size();
   const std::int64_t tail = grouping.metricsInGroup ? groups[0].count : 0;
+  build.stage = build.graph.node(build.graph.value(packs[metricsPack]).producer).stage;
   LOCKSTEP_ASSIGN(const ValueId reduced, build.slice("metrics", packs[metricsPack], tail, {4}));
-  LOCKSTEP_ASSIGN(const ValueId norm,
-                  build.slice("metrics.weight", packs[metricsPack], tail + 1, {1}));
+  build.stage = grouping.everywhere;
+  LOCKSTEP_ASSIGN(const ValueId norm, build.slice("metrics.weight", reduced, 1, {1}));
   LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
   LOCKSTEP_ASSIGN(const ValueId updates, build.input("t"));
   std::vector<ValueId> gradients = packs;
   if (metricsPack < groups.size()) {
+    build.stage = groups[metricsPack].kind.stage;
     LOCKSTEP_ASSIGN(gradients[metricsPack],
                     build.slice(indexed("grads", metricsPack) + ".gradients", packs[metricsPack], 0,
                                 {groups[metricsPack].count}));
@@ -290,12 +301,23 @@ Status emitUpdates(Builder& build, const std::vector<Group>& groups,
   }
   for (std::size_t k = 0; k < groups.size(); ++k) {
     Optimizer mine = optimizer;
-    if (groups[k].kind.starts_with("spared")) mine.weightDecay = 0;
+    if (groups[k].kind.spared) mine.weightDecay = 0;
+    build.stage = groups[k].kind.stage;
     LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], gradients[k], divisor,
                             rate, updates));
   }
+  build.stage = grouping.everywhere;
   return build.add(Op::kResult, "metrics.result", {reduced}, {{"name", std::string("metrics")}})
       .status();
+}
+
+Status storeZeros(Builder& build, const StepProgram& step) {
+  for (const StepProgram::Sum& sum : step.sums) {
+    build.stage = sum.stage;
+    LOCKSTEP_ASSIGN(const ValueId zeros, build.fill(sum.state + ".zero", {sum.count}, 0.0));
+    LOCKSTEP_TRY(build.store(sum.state, zeros));
+  }
+  return {};
 }
 
 // What follows the last micro-batch: the update, from what has been added up, and zeros in its place.
@@ -305,22 +327,30 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
   Builder build{graph, dtype, Phase::kOptimizer};
   std::vector<ValueId> parameters, packs;
   for (std::size_t k = 0; k < step.groups.size(); ++k) {
+    build.stage = step.groups[k].kind.stage;
     LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed("params", k), step.groups[k].count));
     parameters.push_back(state);
   }
+  const std::size_t metricsPack = grouping.metricsInGroup ? 0 : step.groups.size();
   for (std::size_t k = 0; k < step.sums.size(); ++k) {
-    const auto& [name, count] = step.sums[k];
-    LOCKSTEP_ASSIGN(const ValueId sums, build.state(name, count));
-    LOCKSTEP_ASSIGN(const ValueId pack,
-                    build.add(Op::kScale, k < step.groups.size() ? indexed("grads", k) : "sums.whole",
-                              {sums}, {{"factor", 1.0}}));
-    packs.push_back(pack);
+    const StepProgram::Sum& sum = step.sums[k];
+    const std::string name = k < step.groups.size() ? indexed("grads", k) : "sums.whole";
+    build.stage = sum.stage;
+    LOCKSTEP_ASSIGN(const ValueId sums, build.state(sum.state, sum.count));
+    if (k == metricsPack) {
+      build.stage = grouping.everywhere;
+      LOCKSTEP_ASSIGN(const ValueId stop, stopWish(build, grouping.agree));
+      build.stage = sum.stage;
+      LOCKSTEP_ASSIGN(const ValueId pack, build.add(Op::kPack, name, {sums, stop}, {}));
+      packs.push_back(pack);
+    } else {
+      LOCKSTEP_ASSIGN(const ValueId copy,
+                      build.add(Op::kScale, name, {sums}, {{"factor", 1.0}}));
+      packs.push_back(copy);
+    }
   }
   LOCKSTEP_TRY(emitUpdates(build, step.groups, parameters, packs, optimizer, grouping));
-  for (const auto& [name, count] : step.sums) {
-    LOCKSTEP_ASSIGN(const ValueId zeros, build.fill(name + ".zero", {count}, 0.0));
-    LOCKSTEP_TRY(build.store(name, zeros));
-  }
+  LOCKSTEP_TRY(storeZeros(build, step));
   return graph;
 }
 
@@ -379,6 +409,7 @@ Result<ir::Graph> trainGraph(const ir::ModelGraph& model) {
   LOCKSTEP_ASSIGN(Differentiated full, autodiff(model.graph, model.loss, names));
   Builder build{full.graph, model.compute, Phase::kBackward};
   for (std::size_t i = 0; i < names.size(); ++i) {
+    build.stage = full.graph.find(names[i])->stage;
     LOCKSTEP_TRY(build.store(std::string(kGradient) + names[i], full.gradients[i]));
   }
   LOCKSTEP_TRY(addResults(build, model));
@@ -397,6 +428,7 @@ Result<ir::Graph> initGraph(const ir::ModelGraph& model, std::uint64_t seed) {
   Builder build{graph, model.compute, Phase::kInit};
   for (const auto* states : {&model.parameters, &model.statistics}) {
     for (const ir::Parameter& parameter : *states) {
+      build.stage = model.graph.find(parameter.name)->stage;
       LOCKSTEP_ASSIGN(const ValueId value, initialValue(build, parameter, seed));
       LOCKSTEP_TRY(build.store(parameter.name, value));
     }
@@ -425,11 +457,12 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
     return train.value(gradientOf(a.name)).producer < train.value(gradientOf(b.name)).producer;
   });
   const Optimizer& optimizer = options.optimizer;
-  std::vector<std::string> kinds;  // decay and division are the same all through a group
+  std::vector<GroupKind> kinds;
   for (const ir::Parameter& parameter : order) {
     const bool spared = optimizer.decayMatricesOnly && parameter.shape.size() < 2;
     const bool apart = optimizer.clipNorm > 0 && grouping.divided.contains(parameter.name);
-    kinds.push_back(fmt::format("{}{}", spared ? "spared" : "", apart ? "divided" : ""));
+    const int stage = train.node(train.value(gradientOf(parameter.name)).producer).stage;
+    kinds.push_back({stage, spared, apart});
   }
   StepProgram program;
   program.groups = formGroups(order, dtype, grouping.bucketBytes, grouping.parts, kinds);
@@ -460,6 +493,7 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   const auto packComplete = [&](ir::NodeId node) -> Status {
     for (std::size_t k = 0; k < packs.size(); ++k) {
       if (complete[k] != node) continue;
+      build.stage = train.node(node).stage;
       std::vector<ValueId> members;
       for (std::size_t m = 0; k < groups && m < program.groups[k].members.size(); ++m) {
         const Group::Member& member = program.groups[k].members[m];
@@ -471,8 +505,12 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
       }
       if (k == metricsPack) {
         LOCKSTEP_ASSIGN(const std::vector<ValueId> metrics,
-                        metricMembers(build, sinks, grouping.agree, rewrite));
+                        sumMembers(build, sinks, rewrite));
         members.insert(members.end(), metrics.begin(), metrics.end());
+        if (!grouping.accumulate) {
+          LOCKSTEP_ASSIGN(const ValueId stop, stopWish(build, grouping.agree));
+          members.push_back(stop);
+        }
       }
       LOCKSTEP_ASSIGN(packs[k], build.add(Op::kPack, k < groups ? indexed("grads", k) : "sums",
                                           std::move(members), {}));
@@ -491,7 +529,8 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   for (std::size_t k = 0; k < packs.size(); ++k) {
     const std::string name = k < groups ? indexed("sums", k) : "sums.metrics";
     const std::int64_t count = build.graph.value(packs[k]).type.count();
-    program.sums.emplace_back(name, count);
+    build.stage = build.graph.node(build.graph.value(packs[k]).producer).stage;
+    program.sums.push_back({name, count, build.stage});
     LOCKSTEP_ASSIGN(const ValueId before, build.state(name, count));
     LOCKSTEP_ASSIGN(const ValueId after, build.add(Op::kAdd, name + ".add", {before, packs[k]}, {}));
     LOCKSTEP_TRY(build.store(name, after));
@@ -502,7 +541,8 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   return program;
 }
 
-Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const StepProgram& step) {
+Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const StepProgram& step,
+                                  int everywhere) {
   const Sinks sinks = sinksOf(evaluate);
   const DType dtype = dtypeOf(evaluate, sinks);
   Rewrite rewrite(evaluate);
@@ -510,8 +550,12 @@ Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const StepProgram& 
                  return Status();
                }).status());
   Builder build{rewrite.to(), dtype, Phase::kForward};
-  LOCKSTEP_ASSIGN(std::vector<ValueId> metrics, metricMembers(build, sinks, {}, rewrite));
+  build.stage = evaluate.node(evaluate.value(sinks.at("loss")).producer).stage;
+  LOCKSTEP_ASSIGN(std::vector<ValueId> metrics, sumMembers(build, sinks, rewrite));
+  LOCKSTEP_ASSIGN(const ValueId stop, stopWish(build, {}));
+  metrics.push_back(stop);
   LOCKSTEP_ASSIGN(const ValueId pack, build.add(Op::kPack, "metrics", std::move(metrics), {}));
+  build.stage = everywhere;
   LOCKSTEP_TRY(build.add(Op::kResult, "metrics.result", {pack},
                          {{"name", std::string("metrics")}}).status());
   return rewrite.take();
@@ -541,6 +585,7 @@ Result<ir::Graph> initProgram(const ir::Graph& init, const StepProgram& step,
     LOCKSTEP_TRY(storeGroup(indexed("stats", k), step.statistics[k]));
   }
   for (std::size_t k = 0; k < groups.size(); ++k) {
+    build.stage = groups[k].kind.stage;
     LOCKSTEP_TRY(storeGroup(indexed("params", k), groups[k]));
     for (const std::string& prefix : prefixes) {
       LOCKSTEP_ASSIGN(const ValueId zeros,
@@ -548,10 +593,7 @@ Result<ir::Graph> initProgram(const ir::Graph& init, const StepProgram& step,
       LOCKSTEP_TRY(build.store(indexed(prefix, k), zeros));
     }
   }
-  for (const auto& [name, count] : step.sums) {
-    LOCKSTEP_ASSIGN(const ValueId zeros, build.fill(name + ".zero", {count}, 0.0));
-    LOCKSTEP_TRY(build.store(name, zeros));
-  }
+  LOCKSTEP_TRY(storeZeros(build, step));
   return rewrite.take();
 }
 

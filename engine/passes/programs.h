@@ -43,23 +43,32 @@ struct Grouping {
   bool metricsInGroup = true;
   // The gradients of several micro-batches are added up before an update.
   bool accumulate = false;
-  // Axes whose ranks compute the same sums: the wish to stop of each of them counts; and the
-  // parameters that are divided along them.
+  // Axes whose ranks have the same sums: the wish to stop of each of them counts.
   std::vector<std::string> agree;
+  // Parameters of which each rank of an axis holds a part.
+  std::string dividedAlong;
   std::set<std::string, std::less<>> divided;
+  // What belongs to no stage is on this one: 0, or kEveryStage where there are several.
+  int everywhere = 0;
 };
 // State "sums.K" holds what has been added up of group K, "sums.metrics" of the metrics where they have
 // a group of their own.
 struct StepProgram {
-  ir::Graph graph;                  // inputs of the model, "stop"; "lr", "t" where it updates
-  std::optional<ir::Graph> update;  // inputs "lr", "t"; where gradients are added up
+  ir::Graph graph;                  // inputs of the model; "lr", "t", "stop" where it updates
+  std::optional<ir::Graph> update;  // inputs "lr", "t", "stop"; where gradients are added up
   std::vector<Group> groups;        // in the order their gradients are filled
   std::vector<Group> statistics;    // one, or none where the model has no running statistics
-  std::vector<std::pair<std::string, std::int64_t>> sums;  // states and their elements
+  struct Sum {
+    std::string state;
+    std::int64_t count = 0;         // elements
+    int stage = 0;
+  };
+  std::vector<Sum> sums;
 };
 Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& options,
                                 const Grouping& grouping);
-Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const StepProgram& step);
+Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const StepProgram& step,
+                                  int everywhere);
 Result<ir::Graph> initProgram(const ir::Graph& init, const StepProgram& step,
                               const TrainOptions& options);
 

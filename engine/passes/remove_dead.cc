@@ -8,7 +8,7 @@ Result<ir::Graph> removeDead(const ir::Graph& graph) {
   std::vector<bool> live(graph.nodes().size(), false);
   for (std::size_t i = graph.nodes().size(); i-- > 0;) {
     const ir::Node& node = graph.nodes()[i];
-    live[i] = live[i] || node.op == ir::Op::kStore || node.op == ir::Op::kResult;
+    live[i] = live[i] || node.outputs.empty();
     if (!live[i]) continue;
     for (ir::ValueId input : node.inputs)
       live[static_cast<std::size_t>(graph.value(input).producer)] = true;

@@ -26,6 +26,7 @@ Result<ir::NodeId> Rewrite::copy(ir::NodeId id, ir::Attrs attrs, std::vector<ir:
   const ir::Node& node = from_.node(id);
   LOCKSTEP_ASSIGN(const ir::NodeId added, to_.add(node.op, node.name, std::move(inputs),
                                                   std::move(attrs), node.phase, after(node)));
+  to_.setStage(added, node.stage);
   replaceNode(id, added);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     const ir::ValueId output = to_.output(added, static_cast<int>(i));

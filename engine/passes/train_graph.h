@@ -25,7 +25,8 @@ struct TrainOptions {
 
 // ∂ of the sum `loss` with respect to each named state read by the graph, appended to a copy of the
 // graph (phase backward); `gradients` in the order of `states`. Input gradients and weight
-// gradients are separate nodes; values used several times have their gradients added.
+// gradients are separate nodes, on the stage of the node they belong to; values used several times
+// have their gradients added, where the value is made.
 struct Differentiated {
   ir::Graph graph;
   std::vector<ir::ValueId> gradients;
@@ -35,7 +36,7 @@ Result<Differentiated> autodiff(const ir::Graph& forward, ir::ValueId loss,
 
 // matmul/conv2d + bias-add + relu with single uses → one node with bias operand and act attribute.
 Result<ir::Graph> fuseEpilogues(const ir::Graph& graph);
-// Nodes that reach neither a store nor a result are left out.
+// Nodes that reach no sink (a store, a result, a send) are left out.
 Result<ir::Graph> removeDead(const ir::Graph& graph);
 
 }  // namespace lockstep::passes

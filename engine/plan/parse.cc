@@ -40,6 +40,7 @@ class Parser {
     Plan plan;
     LOCKSTEP_TRY(header(plan));
     LOCKSTEP_TRY(state(plan));
+    while (isWord("schedule")) LOCKSTEP_TRY(schedule(plan));
     while (isWord("program")) {
       Program program;
       LOCKSTEP_TRY(parseProgram(program, plan.mesh.size()));
@@ -277,6 +278,14 @@ class Parser {
       LOCKSTEP_ASSIGN(slot.type, type());
       LOCKSTEP_TRY(expectWord("at"));
       LOCKSTEP_ASSIGN(slot.offset, integer(0, kMaxBytes, "an offset in bytes"));
+      if (acceptWord("stage")) {
+        LOCKSTEP_ASSIGN(const std::int64_t stage, integer(1, kMaxRanks, "a stage"));
+        slot.stage = static_cast<int>(stage);
+      }
+      if (acceptWord("copies")) {
+        LOCKSTEP_ASSIGN(const std::int64_t copies, integer(2, kMaxRanks, "a number of copies"));
+        slot.copies = static_cast<int>(copies);
+      }
       if (acceptWord("along")) {
         LOCKSTEP_ASSIGN(slot.axis, name("a mesh axis"));
       }
@@ -298,6 +307,28 @@ class Parser {
       }
       plan.state.push_back(std::move(slot));
     }
+    return {};
+  }
+
+  Status schedule(Plan& plan) {
+    LOCKSTEP_TRY(expectWord("schedule"));
+    const auto next = static_cast<std::int64_t>(plan.schedule.size());
+    LOCKSTEP_TRY(integer(next, next, "the next stage").status());
+    LOCKSTEP_TRY(expect(':'));
+    std::vector<Play> plays;
+    while (token_.kind == Token::Kind::kString) {
+      Play play;
+      LOCKSTEP_ASSIGN(play.program, name("a program"));
+      LOCKSTEP_ASSIGN(const std::int64_t micro, integer(0, kMaxRanks, "a micro-batch"));
+      play.micro = static_cast<int>(micro);
+      if (acceptWord("copy")) {
+        LOCKSTEP_ASSIGN(const std::int64_t copy, integer(1, kMaxRanks, "the number of a copy"));
+        play.copy = static_cast<int>(copy);
+      }
+      plays.push_back(std::move(play));
+      if (!accept(',')) break;
+    }
+    plan.schedule.push_back(std::move(plays));
     return {};
   }
 

@@ -1,5 +1,7 @@
 #include "engine/plan/plan.h"
 
+#include <algorithm>
+
 namespace lockstep::plan {
 
 const Program* Plan::find(std::string_view program) const {
@@ -9,12 +11,33 @@ const Program* Plan::find(std::string_view program) const {
   return nullptr;
 }
 
-std::vector<Play> Plan::plays() const {
-  std::vector<Play> plays;
-  for (int micro = 0; micro < microBatches; ++micro) plays.push_back({find("step"), micro});
-  if (microBatches > 1) plays.push_back({find("update"), 0});
-  std::erase_if(plays, [](const Play& play) { return play.program == nullptr; });
-  return plays;
+const Body* Plan::find(std::string_view program, int rank) const {
+  const Program* found = find(program);
+  if (found == nullptr || rank < 0 || static_cast<std::size_t>(rank) >= found->bodyOfRank.size()) {
+    return nullptr;
+  }
+  return &found->bodies[static_cast<std::size_t>(
+      found->bodyOfRank[static_cast<std::size_t>(rank)])];
+}
+
+std::int64_t Plan::stateBytesOf(int rank) const {
+  std::int64_t bytes = 0;
+  for (const StateSlot& slot : state) {
+    if (slot.stage != stageOf(rank)) continue;
+    bytes = std::max(bytes, slot.offset + copyBytes(slot) * slot.copies);
+  }
+  return bytes;
+}
+
+const Body* Plan::reader(std::string_view input, int rank) const {
+  for (const Play& play : plays(rank)) {
+    const Body* body = find(play.program, rank);
+    if (body == nullptr) continue;
+    for (const Buffer& buffer : body->buffers) {
+      if (buffer.kind == BufferKind::kInput && buffer.name == input) return body;
+    }
+  }
+  return nullptr;
 }
 
 std::int64_t Plan::groupCount(const StateSlot& slot) const {
@@ -40,7 +63,8 @@ bool Plan::operator==(const Plan& other) const {
          precision == other.precision && globalBatch == other.globalBatch &&
          microBatches == other.microBatches &&
          batchCuts == other.batchCuts && evaluateCuts == other.evaluateCuts &&
-         state == other.state && stateBytes == other.stateBytes && programs == other.programs;
+         state == other.state && stateBytes == other.stateBytes && programs == other.programs &&
+         schedule == other.schedule;
 }
 
 std::string_view eventKindName(EventKind kind) {

@@ -2,9 +2,10 @@
 // studio makes and simulates it, every worker binds and plays the same one, and its text is what
 // travels (plan_hash is the SHA-256 of that text).
 //
-// A run is several programs over the same named state: "init", "step", "update" where there are
-// micro-batches, "evaluate". A program has
-// one body per role; ranks whose bodies would be equal share one.
+// A run is several programs over the same named state: "init"; what a training step plays, "step"
+// or the "forward", "backward" and "weights" of a pipeline, and "update" where there are
+// micro-batches; "evaluate". A program has one body per role; ranks whose bodies would be equal
+// share one.
 #pragma once
 
 #include <cstdint>
@@ -77,25 +78,31 @@ struct Body {
 };
 
 struct Program {
-  std::string name;                 // "init", "step", "update", "evaluate"
+  std::string name;                 // "init", "step", "update", "evaluate", …
   std::vector<Body> bodies;
   std::vector<int> bodyOfRank;      // world size entries
   bool operator==(const Program&) const = default;
 };
 
-// One program of a step, and the micro-batch it works on.
+// One program of a training step, the micro-batch it works on, and which copies of the states that
+// have several.
 struct Play {
-  const Program* program = nullptr;
+  std::string program;
   int micro = 0;
+  int copy = 0;
+  bool operator==(const Play&) const = default;
 };
 
 struct StateSlot {
   // A flat group, "KIND.K": "params.0" holds model parameters, "stats.0" running statistics, "sums.0"
-  // gradients of the step so far, any other kind is optimizer state, "adam.m.0". Members have the
-  // parameters' names in all of them, statistics their own, unique within a kind.
+  // gradients of the step so far, "carry.step.0.5" what one program of a pipeline leaves for another,
+  // any other kind is optimizer state, "adam.m.0". Members have the parameters' names in all of them,
+  // statistics their own, unique within a kind.
   std::string name;
   ir::TensorType type;              // local
   std::int64_t offset = 0;          // in the state arena
+  int stage = 0;                    // the ranks at this coordinate of axis "stage" have it
+  int copies = 1;                   // one after another, each on 64 bytes: see Play::copy
   // Where not "", each rank along the axis holds its part of the group: the rank at coordinate c
   // elements [c·n, (c+1)·n), n = type.count(). Else every rank holds all of it.
   std::string axis;
@@ -120,19 +127,28 @@ struct Plan {
   cluster::Mesh mesh;
   std::string precision = "fp32";   // "fp32", "fp64"
   std::int64_t globalBatch = 0;
-  // A step's batch is so many equal micro-batches, one after another. With more than one, program
-  // "step" adds up the gradients of one, and program "update" follows them.
+  // A step's batch is so many equal micro-batches, one after another.
   int microBatches = 1;
   // Cut-points of a micro-batch over the data axis: rank at coordinate c takes samples
   // [cuts[c], cuts[c+1]) of it.
   std::vector<std::int64_t> batchCuts;
   std::vector<std::int64_t> evaluateCuts;  // the same for program "evaluate"
   std::vector<StateSlot> state;
-  std::int64_t stateBytes = 0;
+  std::int64_t stateBytes = 0;      // of the rank that has most
   std::vector<Program> programs;
+  // What one training step plays, in order: by coordinate along axis "stage".
+  std::vector<std::vector<Play>> schedule;
 
   const Program* find(std::string_view program) const;
-  std::vector<Play> plays() const;  // of one training step, in order
+  const Body* find(std::string_view program, int rank) const;  // null where there is none
+  int stageOf(int rank) const { return mesh.coordinate(rank, "stage"); }
+  const std::vector<Play>& plays(int rank) const {
+    return schedule[static_cast<std::size_t>(stageOf(rank))];
+  }
+  // The first body a training step plays that reads the input; null where none does.
+  const Body* reader(std::string_view input, int rank) const;
+  std::int64_t stateBytesOf(int rank) const;
+  static std::int64_t copyBytes(const StateSlot& slot) { return (slot.type.bytes() + 63) / 64 * 64; }
   std::int64_t groupCount(const StateSlot& slot) const;  // elements of the whole group
   std::int64_t memberCount(const StateSlot::Member& member) const;  // elements of it in the group
   std::int64_t logicalStateBytes() const;  // of all whole tensors, as a checkpoint holds them
@@ -148,7 +164,8 @@ std::string hash(const Plan& plan);  // SHA-256 of the text with predicted secon
 
 // Buffers in range; every overlap of two buffers in use has a happens-before (inputs overlap
 // nothing, results live to the end); what a step reads was written; collectives of all ranks in
-// equal order along each axis, so that none waits for ever; views within their base.
+// equal order along each axis, and stages that send each other what they receive, so that none waits
+// for ever; views within their base.
 Status verify(const Plan& plan);
 
 // ---- Events: what both players, the executor in real time and the simulator in virtual time,

@@ -160,6 +160,8 @@ std::string write(const Plan& plan, bool withSeconds) {
   put(out, "state {} bytes {{\n", plan.stateBytes);
   for (const StateSlot& slot : plan.state) {
     put(out, "  {} {} at {}", quoted(slot.name), typeText(slot.type), slot.offset);
+    if (slot.stage != 0) put(out, " stage {}", slot.stage);
+    if (slot.copies != 1) put(out, " copies {}", slot.copies);
     if (!slot.axis.empty()) put(out, " along {}", quoted(slot.axis));
     put(out, " {{\n");
     for (const StateSlot::Member& member : slot.members) {
@@ -171,6 +173,16 @@ std::string write(const Plan& plan, bool withSeconds) {
     put(out, "  }}\n");
   }
   put(out, "}}\n");
+  for (std::size_t stage = 0; stage < plan.schedule.size(); ++stage) {
+    put(out, "schedule {}:", stage);
+    bool begun = false;
+    for (const Play& play : plan.schedule[stage]) {
+      put(out, "{} {} {}", begun ? "," : "", quoted(play.program), play.micro);
+      if (play.copy != 0) put(out, " copy {}", play.copy);
+      begun = true;
+    }
+    put(out, "\n");
+  }
   for (const Program& program : plan.programs) {
     put(out, "\nprogram {} {{\n", quoted(program.name));
     for (std::size_t i = 0; i < program.bodies.size(); ++i) putBody(out, program, i, withSeconds);

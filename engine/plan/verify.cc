@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kMaxStreams = 8;
 constexpr std::int64_t kAlignment = 64;
+constexpr std::string_view kStageAxis = "stage";
 
 Error broken(std::string what) {
   Error error;
@@ -25,8 +26,9 @@ Error broken(std::string what) {
 
 class BodyVerifier {
  public:
-  BodyVerifier(const Plan& plan, const Program& program, const Body& body)
-      : plan_(plan), program_(program), body_(body) {}
+  // `stage` is that of the ranks that play the body; -1: none do.
+  BodyVerifier(const Plan& plan, const Program& program, const Body& body, int stage)
+      : plan_(plan), program_(program), body_(body), stage_(stage) {}
 
   Status run() {
     LOCKSTEP_TRY(buffers());
@@ -97,7 +99,7 @@ class BodyVerifier {
         const auto slot = std::find_if(plan_.state.begin(), plan_.state.end(),
                                        [&](const StateSlot& s) { return s.name == buffer.name; });
         if (slot == plan_.state.end() || slot->type != buffer.type ||
-            slot->offset != buffer.offset) {
+            slot->offset != buffer.offset || (stage_ >= 0 && slot->stage != stage_)) {
           return fail("buffer %{} {} is not the plan's state of that name", i, buffer.name);
         }
       } else if (buffer.offset > body_.arenaBytes - bytes) {
@@ -134,6 +136,13 @@ class BodyVerifier {
       if (collective && plan_.mesh.axisSize(step.axis) < 2) {
         return fail("step {} {} runs over axis {}, which has no two ranks", i, step.name,
                     step.axis);
+      }
+      if (step.op == ir::Op::kSend || step.op == ir::Op::kRecv) {
+        const std::int64_t peer = ir::intAttr(step.attrs, "peer");
+        if (step.axis != kStageAxis || peer == stage_ || peer >= plan_.mesh.axisSize(kStageAxis)) {
+          return fail("step {} {} is for coordinate {} of axis {}, where no other rank is", i,
+                      step.name, peer, step.axis);
+        }
       }
       if (step.op == ir::Op::kAllReduce &&
           (rootOf(step.inputs[0]) != rootOf(step.outputs[0]) ||
@@ -296,6 +305,7 @@ class BodyVerifier {
   const Plan& plan_;
   const Program& program_;
   const Body& body_;
+  const int stage_;
   std::vector<std::array<int, kMaxStreams>> clock_;
   std::vector<int> position_;  // within the step's stream
   std::vector<std::vector<Access>> accesses_;
@@ -303,22 +313,30 @@ class BodyVerifier {
 
 Status verifyState(const Plan& plan) {
   std::set<std::string> slots, members;
-  std::int64_t reached = 0;
+  std::map<int, std::int64_t> reached;  // by stage
   for (const StateSlot& slot : plan.state) {
     if (!slots.insert(slot.name).second) {
       return broken(fmt::format("state {} is given twice", slot.name));
     }
-    if (slot.offset < reached || slot.offset % kAlignment != 0 ||
-        slot.offset + slot.type.bytes() > plan.stateBytes) {
+    if (slot.stage < 0 || slot.stage >= plan.mesh.axisSize("stage")) {
+      return broken(fmt::format("state {} is on stage {}, which the mesh does not have", slot.name,
+                                slot.stage));
+    }
+    const std::int64_t each = Plan::copyBytes(slot);
+    if (slot.copies < 1 || slot.offset < reached[slot.stage] || slot.offset % kAlignment != 0 ||
+        slot.offset > plan.stateBytes || each > (plan.stateBytes - slot.offset) / slot.copies) {
       return broken(fmt::format("state {} at {} overlaps another, is not aligned to {} bytes or "
                                 "reaches past the {} bytes of state",
                                 slot.name, slot.offset, kAlignment, plan.stateBytes));
+    }
+    if (slot.copies > 1 && !slot.members.empty()) {
+      return broken(fmt::format("state {} has copies and members", slot.name));
     }
     if (!slot.axis.empty() && plan.mesh.axisSize(slot.axis) < 2) {
       return broken(fmt::format("state {} lies along axis {}, which has no two ranks", slot.name,
                                 slot.axis));
     }
-    reached = slot.offset + slot.type.bytes();
+    reached[slot.stage] = slot.offset + each * slot.copies;
     std::int64_t element = 0;
     for (const StateSlot::Member& member : slot.members) {
       const std::string kind = slot.name.substr(0, slot.name.rfind('.'));
@@ -355,13 +373,21 @@ Status verifyCuts(const std::vector<std::int64_t>& cuts, int shares, std::string
 
 using Signature = std::tuple<ir::Op, std::string, std::string, DType, std::int64_t>;
 
+bool isMessage(const Step& step) {
+  return step.op == ir::Op::kSend || step.op == ir::Op::kRecv;
+}
+const ir::TensorType& payload(const Body& body, const Step& step) {
+  return body.buffers[static_cast<std::size_t>(
+                          step.inputs.empty() ? step.outputs[0] : step.inputs[0])]
+      .type;
+}
+
 // What a body does along each axis, in order: it must be the same for ranks of one group.
 std::map<std::string, std::vector<Signature>> collectives(const Body& body) {
   std::map<std::string, std::vector<Signature>> result;
   for (const Step& step : body.steps) {
-    if (step.kind != StepKind::kCollective) continue;
-    const ir::TensorType& type =
-        body.buffers[static_cast<std::size_t>(step.inputs[0])].type;
+    if (step.kind != StepKind::kCollective || isMessage(step)) continue;
+    const ir::TensorType& type = payload(body, step);
     const bool even = step.op == ir::Op::kAllReduce || step.op == ir::Op::kBroadcast;
     result[step.axis].emplace_back(step.op, step.name,
                                    std::string(ir::textAttr(step.attrs, "op", "")), type.dtype,
@@ -370,13 +396,201 @@ std::map<std::string, std::vector<Signature>> collectives(const Body& body) {
   return result;
 }
 
-// The order over all axes together: ranks that agree in it cannot wait in a circle.
+// The order over all axes together: ranks of a stage that agree in it cannot wait in a circle.
 std::vector<std::string> axisOrder(const Body& body) {
   std::vector<std::string> axes;
   for (const Step& step : body.steps) {
     if (step.kind == StepKind::kCollective) axes.push_back(step.axis);
   }
   return axes;
+}
+
+// Plays all stages at once, one rank of each: the ranks of a stage are in step anyway. A message is
+// received in the order in which its sender sends; a play that writes anew what an earlier one of
+// the same program and copies sent waits until that has been received; an all-reduce waits for all
+// stages. Nothing else waits.
+class StagePlay {
+ public:
+  StagePlay(const Plan& plan, std::vector<std::vector<Play>> schedule) : plan_(plan) {
+    for (int stage = 0; stage < plan.mesh.axisSize(kStageAxis); ++stage) {
+      Stage one{std::move(schedule[static_cast<std::size_t>(stage)])};
+      while (plan.stageOf(one.rank) != stage) ++one.rank;
+      stages_.push_back(std::move(one));
+    }
+  }
+
+  Status run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t s = 0; s < stages_.size(); ++s) {
+        while (true) {
+          LOCKSTEP_ASSIGN(const bool did, advance(s));
+          if (!did) break;
+          moved = true;
+        }
+      }
+    }
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      const Stage& stage = stages_[s];
+      if (stage.play < stage.plays.size()) {
+        const Play& play = stage.plays[stage.play];
+        return broken(fmt::format("stage {} waits for ever in program {} of micro-batch {}", s,
+                                  play.program, play.micro));
+      }
+    }
+    for (const auto& [pair, messages] : messages_) {
+      if (messages.received == messages.sent.size()) continue;
+      return broken(fmt::format("stage {} sends stage {} what it does not receive", pair.first,
+                                pair.second));
+    }
+    return {};
+  }
+
+ private:
+  struct Stage {
+    std::vector<Play> plays;
+    int rank = 0;
+    std::size_t play = 0, step = 0;
+    bool begun = false;
+    bool arrived = false;  // at an all-reduce of all stages
+    // What the last play of a program and copy sent: the peer, and how many it had been sent by then.
+    std::map<std::pair<std::string, int>, std::map<int, std::size_t>> sent{};
+  };
+  struct Messages {
+    std::vector<std::pair<std::string, ir::TensorType>> sent;
+    std::size_t received = 0;
+  };
+
+  Result<bool> advance(std::size_t s) {
+    Stage& stage = stages_[s];
+    if (stage.play == stage.plays.size()) return false;
+    const Play& play = stage.plays[stage.play];
+    const Body* body = plan_.find(play.program, stage.rank);
+    if (!stage.begun) {
+      for (const auto& [peer, count] : stage.sent[{play.program, play.copy}]) {
+        if (messages_[{static_cast<int>(s), peer}].received < count) return false;
+      }
+      stage.begun = true;
+    }
+    for (; stage.step < body->steps.size(); ++stage.step) {
+      const Step& step = body->steps[stage.step];
+      if (step.kind != StepKind::kCollective || step.axis != kStageAxis) continue;
+      if (!isMessage(step)) {
+        if (!meets(s)) return false;
+        continue;
+      }
+      const auto peer = static_cast<int>(ir::intAttr(step.attrs, "peer"));
+      if (step.op == ir::Op::kSend) {
+        auto& sent = messages_[{static_cast<int>(s), peer}].sent;
+        sent.emplace_back(step.name, payload(*body, step));
+        stage.sent[{play.program, play.copy}][peer] = sent.size();
+        continue;
+      }
+      Messages& messages = messages_[{peer, static_cast<int>(s)}];
+      if (messages.received == messages.sent.size()) return false;
+      const auto& [name, type] = messages.sent[messages.received];
+      if (name != step.name || type != payload(*body, step)) {
+        return Error(broken(fmt::format("stage {} expects {} of stage {}, which sends {}", s,
+                                        step.name, peer, name)));
+      }
+      ++messages.received;
+    }
+    stage.step = 0;
+    stage.begun = false;
+    ++stage.play;
+    return true;
+  }
+  // The last to arrive lets all pass.
+  bool meets(std::size_t s) {
+    Stage& mine = stages_[s];
+    if (!mine.arrived) {
+      mine.arrived = true;
+      if (++waiting_ < stages_.size()) return false;
+      for (Stage& stage : stages_) stage.arrived = false;
+      waiting_ = 0;
+      for (std::size_t other = 0; other < stages_.size(); ++other) {
+        if (other != s) ++stages_[other].step;
+      }
+      return true;
+    }
+    return false;
+  }
+
+  const Plan& plan_;
+  std::vector<Stage> stages_;
+  std::map<std::pair<int, int>, Messages> messages_;  // from, to
+  std::size_t waiting_ = 0;
+};
+
+// What plays leave for later ones is there when it is read, of the same micro-batch, and in a copy
+// that the state has.
+Status verifyCopies(const Plan& plan, int rank) {
+  std::map<std::string_view, const StateSlot*> slots;
+  for (const StateSlot& slot : plan.state) slots.emplace(slot.name, &slot);
+  std::map<std::pair<std::string_view, int>, int> written;  // state and copy: the micro-batch
+  for (const Play& play : plan.plays(rank)) {
+    const Body& body = *plan.find(play.program, rank);
+    const auto copied = [&](BufferId id) -> const StateSlot* {
+      const Buffer& buffer = body.buffers[static_cast<std::size_t>(id)];
+      const Buffer& root =
+          buffer.base >= 0 ? body.buffers[static_cast<std::size_t>(buffer.base)] : buffer;
+      if (root.kind != BufferKind::kState) return nullptr;
+      const StateSlot* slot = slots.at(root.name);
+      return slot->name.starts_with("carry.") ? slot : nullptr;
+    };
+    for (const Step& step : body.steps) {
+      for (const BufferId id : step.inputs) {
+        const StateSlot* slot = copied(id);
+        if (slot == nullptr) continue;
+        const auto last = written.find({slot->name, play.copy});
+        if (last == written.end() || last->second != play.micro) {
+          return broken(fmt::format("program {} of micro-batch {} reads {} before it was written",
+                                    play.program, play.micro, slot->name));
+        }
+      }
+      for (const BufferId id : step.outputs) {
+        const StateSlot* slot = copied(id);
+        if (slot == nullptr) continue;
+        if (play.copy >= slot->copies) {
+          return broken(fmt::format("program {} of micro-batch {} works on copy {} of the {} of {}",
+                                    play.program, play.micro, play.copy, slot->copies,
+                                    slot->name));
+        }
+        written[{slot->name, play.copy}] = play.micro;
+      }
+    }
+  }
+  return {};
+}
+
+Status verifySchedule(const Plan& plan) {
+  const auto stages = static_cast<std::size_t>(plan.mesh.axisSize(kStageAxis));
+  if (plan.schedule.size() != stages) {
+    return broken(fmt::format("the plan has schedules of {} stages, the mesh {}",
+                              plan.schedule.size(), stages));
+  }
+  for (const auto& plays : plan.schedule) {
+    for (const Play& play : plays) {
+      if (plan.find(play.program) == nullptr) {
+        return broken(fmt::format("the schedule plays {}, which the plan does not have",
+                                  play.program));
+      }
+      if (play.micro < 0 || play.micro >= plan.microBatches || play.copy < 0) {
+        return broken(fmt::format("the schedule plays micro-batch {} of {}", play.micro,
+                                  plan.microBatches));
+      }
+    }
+  }
+  if (stages == 1) return {};
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    int rank = 0;
+    while (static_cast<std::size_t>(plan.stageOf(rank)) != stage) ++rank;
+    LOCKSTEP_TRY(verifyCopies(plan, rank));
+  }
+  LOCKSTEP_TRY(StagePlay(plan, plan.schedule).run());
+  std::vector<std::vector<Play>> evaluation(stages, {{"evaluate", 0, 0}, {"evaluate", 0, 0}});
+  if (plan.find("evaluate") == nullptr) return {};
+  return StagePlay(plan, std::move(evaluation)).run();
 }
 
 Status verifyProgram(const Plan& plan, const Program& program) {
@@ -391,15 +605,26 @@ Status verifyProgram(const Plan& plan, const Program& program) {
     }
     played.insert(body);
   }
+  std::vector<int> stageOfBody(program.bodies.size(), -1);
+  for (int rank = 0; rank < plan.mesh.size(); ++rank) {
+    int& stage = stageOfBody[static_cast<std::size_t>(
+        program.bodyOfRank[static_cast<std::size_t>(rank)])];
+    if (stage >= 0 && stage != plan.stageOf(rank)) {
+      return broken(fmt::format("program {}: ranks of two stages play one body", program.name));
+    }
+    stage = plan.stageOf(rank);
+  }
   std::set<std::string> roles;
-  for (const Body& body : program.bodies) {
+  std::map<int, const Body*> firsts;  // by stage
+  for (std::size_t i = 0; i < program.bodies.size(); ++i) {
+    const Body& body = program.bodies[i];
     if (!roles.insert(body.role).second) {
       return broken(fmt::format("program {}: role {} is given twice", program.name, body.role));
     }
-    LOCKSTEP_TRY(BodyVerifier(plan, program, body).run());
+    LOCKSTEP_TRY(BodyVerifier(plan, program, body, stageOfBody[i]).run());
+    if (stageOfBody[i] >= 0) firsts.emplace(stageOfBody[i], &body);
   }
   if (played.empty()) return {};
-  const Body& first = program.bodies[static_cast<std::size_t>(*played.begin())];
   const auto differ = [&](const Body& one, const Body& other) {
     return broken(fmt::format("program {}: bodies {} and {} play different collectives, so that "
                               "ranks would wait for ever",
@@ -408,11 +633,13 @@ Status verifyProgram(const Plan& plan, const Program& program) {
   std::map<int, std::map<std::string, std::vector<Signature>>> signatures;
   for (const int index : played) {
     const Body& body = program.bodies[static_cast<std::size_t>(index)];
+    const Body& first = *firsts[stageOfBody[static_cast<std::size_t>(index)]];
     if (axisOrder(body) != axisOrder(first)) return differ(first, body);
     signatures[index] = collectives(body);
   }
   std::set<std::tuple<std::string, int, int>> compared;
   for (const cluster::Axis& axis : plan.mesh.axes()) {
+    if (axis.name == kStageAxis) continue;  // see StagePlay
     for (int rank = 0; rank < plan.mesh.size(); ++rank) {
       const int leader = plan.mesh.group(rank, axis.name).front();
       const int mine = program.bodyOfRank[static_cast<std::size_t>(rank)];
@@ -438,9 +665,7 @@ Status verify(const Plan& plan) {
       plan.batchCuts.back() * plan.microBatches != plan.globalBatch) {
     return broken("the cut-points of the micro-batches do not end at the batch");
   }
-  if (plan.microBatches < 1 || (plan.microBatches > 1 && plan.find("update") == nullptr)) {
-    return broken("a plan with micro-batches needs a program update");
-  }
+  if (plan.microBatches < 1) return broken("a plan needs a micro-batch");
   std::set<std::string> names;
   for (const Program& program : plan.programs) {
     if (!names.insert(program.name).second) {
@@ -448,7 +673,7 @@ Status verify(const Plan& plan) {
     }
     LOCKSTEP_TRY(verifyProgram(plan, program));
   }
-  return {};
+  return verifySchedule(plan);
 }
 
 }  // namespace lockstep::plan

@@ -140,7 +140,8 @@ class Lowering {
       });
       const bool takesOver = old.empty() || worksOn(value, target);
       const ir::OpInfo& info = ir::info(producer(value).op);
-      const bool makes = producer(value).op == Op::kPack || !(info.isView || info.isCollective);
+      const bool makes = producer(value).op == Op::kPack || producer(value).op == Op::kRecv ||
+                         !(info.isView || info.isCollective);
       if (!placed(value) && makes && overwritten && takesOver) {
         put(value, {target});
       } else if (gathersInPlace(value, target)) {

@@ -5,7 +5,9 @@
 
 #include "engine/passes/distribute.h"
 #include "engine/passes/programs.h"
+#include "engine/passes/stages.h"
 #include "engine/planner/lower.h"
+#include "engine/planner/pipeline.h"
 #include "engine/planner/strategies.h"
 
 namespace lockstep::planner {
@@ -35,11 +37,13 @@ Result<Strategy> strategyOf(const PlanRequest& request, const cluster::Cluster& 
         "", "give each rank one device");
   }
   for (const cluster::Axis& axis : cluster.mesh.axes()) {
-    if (axis.name != kDataAxis && axis.name != kModelAxis && axis.size > 1) {
-      return numberToChange(fmt::format("strategy {} cannot use mesh axis {}", request.strategy,
-                                        axis.name),
-                            "the batch is divided over axis data, layers over axis model",
-                            "put all ranks on these");
+    if (axis.name != kDataAxis && axis.name != kModelAxis && axis.name != passes::kStageAxis &&
+        axis.size > 1) {
+      return numberToChange(
+          fmt::format("strategy {} cannot use mesh axis {}", request.strategy, axis.name),
+          "the batch is divided over axis data, each layer over axis model, and the layers among "
+          "the stages of axis stage",
+          "put all ranks on these");
     }
   }
   if (strategy->oneNode) {
@@ -82,7 +86,7 @@ Status checkModels(const ir::ModelGraph& step, const ir::ModelGraph& evaluate) {
 }
 
 // Statistics of a group of samples are made where all of them are, or of all ranks' samples together.
-Status checkStatistics(const ir::ModelGraph& model, int microBatches,
+Status checkStatistics(const ir::ModelGraph& model, int microBatches, int stages,
                        const std::vector<std::int64_t>& cuts) {
   for (const ir::Node& node : model.graph.nodes()) {
     if (node.op != ir::Op::kBatchMoments) continue;
@@ -92,6 +96,12 @@ Status checkStatistics(const ir::ModelGraph& model, int microBatches,
           fmt::format("batch norm {} cannot be trained in {} micro-batches", layer, microBatches),
           "its statistics are those of the whole batch, and would become those of its parts",
           "set strategy.micro_batches to 1, or use layer_norm instead of batch norm");
+    }
+    if (stages > 1) {
+      return numberToChange(
+          fmt::format("batch norm {} cannot be trained in a pipeline of {} stages", layer, stages),
+          "a pipeline passes on micro-batches, and its statistics would become theirs",
+          "put all ranks on axis data, or use layer_norm instead of batch norm");
     }
     const std::int64_t groups = model.graph.value(node.outputs[0]).type.shape[0];
     const std::int64_t samples = model.batch / groups;
@@ -154,70 +164,60 @@ Status checkTensor(const std::vector<ir::Parameter>& parameters, int ranks) {
                         "put all ranks on axis data");
 }
 
-std::vector<plan::StateSlot> stateOf(const passes::StepProgram& step,
-                                     const passes::Sources& splits,
-                                     const std::vector<std::string>& optimizer, DType dtype,
-                                     const Strategy& strategy, int ranks, std::int64_t& bytes) {
-  const std::vector<passes::Group>& groups = step.groups;
-  std::vector<plan::StateSlot> slots;
-  std::vector<std::string> kinds{"params"};
-  kinds.insert(kinds.end(), optimizer.begin(), optimizer.end());
-  bytes = 0;
-  for (const std::string& kind : kinds) {
-    for (std::size_t k = 0; k < groups.size(); ++k) {
-      plan::StateSlot slot;
-      slot.name = fmt::format("{}.{}", kind, k);
-      const bool split = ranks > 1 && (kind == "params" ? strategy.splitParameters
-                                                        : strategy.splitOptimizer);
-      if (split) slot.axis = kDataAxis;
-      slot.type = {dtype, {split ? groups[k].count / ranks : groups[k].count}};
-      slot.offset = bytes;
-      bytes += (slot.type.bytes() + 63) / 64 * 64;
-      for (const passes::Group::Member& member : groups[k].members) {
-        plan::StateSlot::Member placed{member.name, member.shape, member.element, "", 0};
-        if (const auto split = splits.find(member.name); split != splits.end()) {
-          placed.axis = kModelAxis;
-          placed.dim = split->second.dim;
-          placed.shape[static_cast<std::size_t>(placed.dim)] = split->second.cuts.back();
-        }
-        slot.members.push_back(std::move(placed));
-      }
-      slots.push_back(std::move(slot));
-    }
+Status checkStages(const PlanRequest& request, int stages, int ranks) {
+  if (stages == 1) return {};
+  const std::size_t layers = request.step.layers.size();
+  if (static_cast<std::size_t>(stages) > layers) {
+    return numberToChange(fmt::format("{} layers cannot make {} stages", layers, stages),
+                          "every stage needs a layer",
+                          fmt::format("use at most {} stages", layers));
   }
-  for (std::size_t k = 0; k < step.statistics.size(); ++k) {
-    plan::StateSlot slot;
-    slot.name = fmt::format("stats.{}", k);
-    slot.type = {dtype, {step.statistics[k].count}};
-    slot.offset = bytes;
-    bytes += (slot.type.bytes() + 63) / 64 * 64;
-    for (const passes::Group::Member& member : step.statistics[k].members) {
-      slot.members.push_back({member.name, member.shape, member.element, "", 0});
-    }
-    slots.push_back(std::move(slot));
+  for (const auto& [what, batch] : {std::pair<std::string_view, std::int64_t>(
+                                        "micro-batch", request.step.batch),
+                                    {"evaluation batch", request.evaluate.batch}}) {
+    if (batch % ranks == 0) continue;
+    return numberToChange(
+        fmt::format("a {} of {} cannot be divided evenly over {} ranks", what, batch, ranks),
+        "the ranks of a pipeline's stage have equal shares",
+        fmt::format("make it {}", (batch + ranks - 1) / ranks * ranks));
   }
-  // Sums of micro-batches: each rank's own, or its part of all ranks'. They have no members: between
-  // steps they are zero, and no checkpoint holds them.
-  for (std::size_t k = 0; k < step.sums.size(); ++k) {
-    plan::StateSlot slot;
-    slot.name = step.sums[k].first;
-    const bool split = ranks > 1 && strategy.splitGradients && k < groups.size();
-    if (split) slot.axis = kDataAxis;
-    slot.type = {dtype, {split ? step.sums[k].second / ranks : step.sums[k].second}};
-    slot.offset = bytes;
-    bytes += (slot.type.bytes() + 63) / 64 * 64;
-    slots.push_back(std::move(slot));
+  const auto schedules = pipelineSchedules();
+  if (std::find(schedules.begin(), schedules.end(), request.schedule) == schedules.end()) {
+    return numberToChange(fmt::format("unknown schedule {}", request.schedule), "",
+                          fmt::format("strategy.schedule is one of {}", fmt::join(schedules, ", ")));
   }
-  return slots;
+  return {};
+}
+
+// Seconds of a layer's forward pass by the roofline.
+std::vector<double> layerCosts(const ir::ModelGraph& model, const CostModel& cost) {
+  std::vector<double> costs(model.layers.size(), 0);
+  std::size_t layer = 0;
+  for (std::size_t i = 0; i < model.graph.nodes().size(); ++i) {
+    while (layer + 1 < costs.size() && static_cast<ir::NodeId>(i) >= model.layers[layer + 1]) ++layer;
+    const ir::Node& node = model.graph.nodes()[i];
+    if (node.inputs.empty() || ir::info(node.op).isView) continue;
+    std::vector<ir::TensorType> inputs, outputs;
+    for (const ir::ValueId input : node.inputs) inputs.push_back(model.graph.value(input).type);
+    for (const ir::ValueId output : node.outputs) outputs.push_back(model.graph.value(output).type);
+    const ir::OpCost work = ir::info(node.op).cost(node, inputs, outputs);
+    costs[layer] += std::max(work.flops / cost.flopsPerSecond,
+                             static_cast<double>(work.bytes) / cost.bytesPerSecond) +
+                    cost.launchSeconds;
+  }
+  return costs;
 }
 
 class Maker {
  public:
-  Maker(const PlanRequest& request, const cluster::Cluster& cluster)
+  Maker(const PlanRequest& request, const cluster::Cluster& cluster, const CostModel& cost)
       : request_(request),
         cluster_(cluster),
+        cost_(cost),
         ranks_(cluster.mesh.axisSize(kDataAxis)),
-        modelRanks_(cluster.mesh.axisSize(kModelAxis)) {}
+        modelRanks_(cluster.mesh.axisSize(kModelAxis)),
+        stages_(cluster.mesh.axisSize(passes::kStageAxis)),
+        stateBytes_(static_cast<std::size_t>(stages_), 0) {}
 
   Result<plan::Plan> run() {
     LOCKSTEP_ASSIGN(const Strategy strategy, strategyOf(request_, cluster_));
@@ -225,6 +225,7 @@ class Maker {
     LOCKSTEP_TRY(checkBatch(request_.evaluate, ranks_, "evaluation batch"));
     LOCKSTEP_TRY(checkModels(request_.step, request_.evaluate));
     LOCKSTEP_TRY(checkTensor(request_.step.parameters, modelRanks_));
+    LOCKSTEP_TRY(checkStages(request_, stages_, ranks_));
     const DType dtype = request_.step.compute;
     plan_.name = request_.step.graph.name();
     plan_.strategy = request_.strategy;
@@ -234,7 +235,26 @@ class Maker {
     plan_.microBatches = request_.microBatches;
     plan_.batchCuts = passes::evenCuts(request_.step.batch, ranks_);
     plan_.evaluateCuts = passes::evenCuts(request_.evaluate.batch, ranks_);
-    LOCKSTEP_TRY(checkStatistics(request_.step, request_.microBatches, plan_.batchCuts));
+    LOCKSTEP_TRY(checkStatistics(request_.step, request_.microBatches, stages_, plan_.batchCuts));
+
+    ir::ModelGraph model = request_.step, evaluation = request_.evaluate;
+    std::vector<std::string> training{"step"};
+    if (stages_ > 1) {
+      const std::vector<int> stageOfLayer =
+          passes::balanceStages(layerCosts(model, cost_), stages_);
+      passes::assignStages(model.graph, model.layers, stageOfLayer);
+      passes::assignStages(evaluation.graph, evaluation.layers, stageOfLayer);
+      pipeline_ = pipelineSchedule(request_.schedule, stages_, request_.microBatches);
+      plan_.schedule = pipeline_.plays;
+      training = {"forward", "backward"};
+      if (pipeline_.weightsApart) training.emplace_back("weights");
+    } else {
+      plan_.schedule.emplace_back();
+      for (int micro = 0; micro < request_.microBatches; ++micro) {
+        plan_.schedule[0].push_back({"step", micro, 0});
+      }
+      if (request_.microBatches > 1) plan_.schedule[0].push_back({"update", 0, 0});
+    }
 
     const std::int64_t bucketBytes =
         request_.bucketBytes > 0
@@ -245,40 +265,104 @@ class Maker {
       grouping.parts = ranks_;
       grouping.metricsInGroup = false;
     }
-    grouping.accumulate = request_.microBatches > 1;
-    if (modelRanks_ > 1) grouping.agree.emplace_back(kModelAxis);
-    for (const ir::Parameter& parameter : request_.step.parameters) {
+    grouping.accumulate = request_.microBatches > 1 || stages_ > 1;
+    if (modelRanks_ > 1) {
+      grouping.agree.emplace_back(kModelAxis);
+      grouping.dividedAlong = kModelAxis;
+    }
+    if (stages_ > 1) {
+      grouping.agree.emplace_back(passes::kStageAxis);
+      grouping.everywhere = ir::kEveryStage;
+    }
+    for (const ir::Parameter& parameter : model.parameters) {
       if (modelRanks_ > 1 && parameter.splitDim >= 0) grouping.divided.insert(parameter.name);
     }
-    splits_ = tensorSplits(request_.step.parameters, modelRanks_);
-    LOCKSTEP_ASSIGN(const ir::Graph train, divided(passes::trainGraph(request_.step)));
+    splits_ = tensorSplits(model.parameters, modelRanks_);
+    LOCKSTEP_ASSIGN(const ir::Graph train, divided(passes::trainGraph(model)));
     LOCKSTEP_ASSIGN(const passes::StepProgram step,
                     passes::stepProgram(train, request_.training, grouping));
-    LOCKSTEP_ASSIGN(ir::Graph evaluate, divided(passes::evaluateGraph(request_.evaluate)));
-    LOCKSTEP_ASSIGN(evaluate, passes::evaluateProgram(evaluate, step));
-    LOCKSTEP_ASSIGN(ir::Graph init,
-                    divided(passes::initGraph(request_.step, request_.training.seed)));
+    LOCKSTEP_ASSIGN(ir::Graph evaluate, divided(passes::evaluateGraph(evaluation)));
+    LOCKSTEP_ASSIGN(evaluate, passes::evaluateProgram(evaluate, step, grouping.everywhere));
+    LOCKSTEP_ASSIGN(ir::Graph init, divided(passes::initGraph(model, request_.training.seed)));
     LOCKSTEP_ASSIGN(init, passes::initProgram(init, step, request_.training));
-    LOCKSTEP_ASSIGN(const std::vector<std::string> optimizer,
-                    passes::optimizerStates(request_.training.optimizer));
-    plan_.state = stateOf(step, splits_, optimizer, dtype, strategy, ranks_, plan_.stateBytes);
+    LOCKSTEP_TRY(addState(step, strategy, dtype));
 
-    LOCKSTEP_TRY(addProgram("init", init, states()));
+    LOCKSTEP_TRY(addPrograms({"init"}, init, states()));
     // What is added up is a part of the sum already, or will be one when it is used.
     const bool inParts = !grouping.accumulate || strategy.splitGradients;
-    LOCKSTEP_TRY(addProgram("step", step.graph,
-                            sources(request_.step.graph, plan_.batchCuts, inParts)));
-    if (step.update) LOCKSTEP_TRY(addProgram("update", *step.update, states()));
-    LOCKSTEP_TRY(addProgram("evaluate", evaluate,
-                            sources(request_.evaluate.graph, plan_.evaluateCuts, false)));
+    LOCKSTEP_TRY(addPrograms(training, step.graph,
+                             sources(request_.step.graph, plan_.batchCuts, inParts)));
+    if (step.update) LOCKSTEP_TRY(addPrograms({"update"}, *step.update, states()));
+    LOCKSTEP_TRY(addPrograms({"evaluate"}, evaluate,
+                             sources(request_.evaluate.graph, plan_.evaluateCuts, false)));
+    plan_.stateBytes = *std::max_element(stateBytes_.begin(), stateBytes_.end());
     return std::move(plan_);
   }
 
  private:
   using Kind = ir::AxisPlacement::Kind;
 
+  void addSlot(plan::StateSlot slot) {
+    std::int64_t& bytes = stateBytes_[static_cast<std::size_t>(slot.stage)];
+    slot.offset = bytes;
+    bytes += plan::Plan::copyBytes(slot) * slot.copies;
+    plan_.state.push_back(std::move(slot));
+  }
+
+  Status addState(const passes::StepProgram& step, const Strategy& strategy, DType dtype) {
+    LOCKSTEP_ASSIGN(const std::vector<std::string> optimizer,
+                    passes::optimizerStates(request_.training.optimizer));
+    std::vector<std::string> kinds{"params"};
+    kinds.insert(kinds.end(), optimizer.begin(), optimizer.end());
+    for (const std::string& kind : kinds) {
+      for (std::size_t k = 0; k < step.groups.size(); ++k) {
+        const passes::Group& group = step.groups[k];
+        plan::StateSlot slot;
+        slot.name = fmt::format("{}.{}", kind, k);
+        slot.stage = group.kind.stage;
+        const bool split = ranks_ > 1 && (kind == "params" ? strategy.splitParameters
+                                                           : strategy.splitOptimizer);
+        if (split) slot.axis = kDataAxis;
+        slot.type = {dtype, {split ? group.count / ranks_ : group.count}};
+        for (const passes::Group::Member& member : group.members) {
+          plan::StateSlot::Member placed{member.name, member.shape, member.element, "", 0};
+          if (const auto found = splits_.find(member.name); found != splits_.end()) {
+            placed.axis = kModelAxis;
+            placed.dim = found->second.dim;
+            placed.shape[static_cast<std::size_t>(placed.dim)] = found->second.cuts.back();
+          }
+          slot.members.push_back(std::move(placed));
+        }
+        addSlot(std::move(slot));
+      }
+    }
+    for (std::size_t k = 0; k < step.statistics.size(); ++k) {
+      plan::StateSlot slot;
+      slot.name = fmt::format("stats.{}", k);
+      slot.type = {dtype, {step.statistics[k].count}};
+      for (const passes::Group::Member& member : step.statistics[k].members) {
+        slot.members.push_back({member.name, member.shape, member.element, "", 0});
+      }
+      addSlot(std::move(slot));
+    }
+    // Sums of micro-batches: each rank's own, or its part of all ranks'. They have no members:
+    // between steps they are zero, and no checkpoint holds them.
+    for (std::size_t k = 0; k < step.sums.size(); ++k) {
+      plan::StateSlot slot;
+      slot.name = step.sums[k].state;
+      slot.stage = step.sums[k].stage;
+      const bool split = ranks_ > 1 && strategy.splitGradients && k < step.groups.size();
+      if (split) slot.axis = kDataAxis;
+      slot.type = {dtype, {split ? step.sums[k].count / ranks_ : step.sums[k].count}};
+      addSlot(std::move(slot));
+    }
+    return {};
+  }
+
+  // Each rank has its own wish to stop, and the sum counts them.
   passes::Sources states() const {
     passes::Sources sources;
+    sources["stop"] = {Kind::kPartialSum, 0, {}};
     for (const plan::StateSlot& slot : plan_.state) {
       const bool isSum = slot.name.starts_with("sums.");
       if (slot.axis.empty() && !isSum) continue;
@@ -298,8 +382,7 @@ class Maker {
     }
     return sources;
   }
-  // The model's inputs are divided along the batch; each rank has its own wish to stop, and the sum
-  // counts them.
+  // The model's inputs are divided along the batch.
   passes::Sources sources(const ir::Graph& model, const std::vector<std::int64_t>& cuts,
                           bool gradientsInParts) const {
     passes::Sources sources = states();
@@ -309,7 +392,6 @@ class Maker {
     for (const ir::Node& node : model.nodes()) {
       if (node.op == ir::Op::kInput) sources[node.name] = {Kind::kSplit, 0, cuts};
     }
-    sources["stop"] = {Kind::kPartialSum, 0, {}};
     return sources;
   }
 
@@ -323,7 +405,9 @@ class Maker {
     return checked("localise", passes::localise(graph, cluster_.mesh, 0));
   }
 
-  Status addProgram(std::string name, const ir::Graph& logical, const passes::Sources& sources) {
+  // The programs that one graph becomes: one, or in a pipeline those a micro-batch is played in.
+  Status addPrograms(const std::vector<std::string>& names, const ir::Graph& logical,
+                     const passes::Sources& sources) {
     LOCKSTEP_ASSIGN(ir::Graph graph, checked("group", logical));
     LOCKSTEP_ASSIGN(graph, checked("fuse-epilogues", passes::fuseEpilogues(graph)));
     LOCKSTEP_ASSIGN(graph, checked("remove-dead", passes::removeDead(graph)));
@@ -331,8 +415,9 @@ class Maker {
       LOCKSTEP_ASSIGN(graph, checked("place", passes::place(graph, kDataAxis, sources)));
       LOCKSTEP_ASSIGN(graph, checked("remove-dead", passes::removeDead(graph)));
     }
+    if (stages_ > 1) return addStages(names, graph);
     plan::Program program;
-    program.name = std::move(name);
+    program.name = names[0];
     program.bodyOfRank = passes::localClasses(graph, cluster_.mesh);
     const int bodies =
         1 + *std::max_element(program.bodyOfRank.begin(), program.bodyOfRank.end());
@@ -349,6 +434,46 @@ class Maker {
     return {};
   }
 
+  // All ranks of a stage have equal shares, so that it has one body.
+  Status addStages(const std::vector<std::string>& names, const ir::Graph& placed) {
+    LOCKSTEP_ASSIGN(const std::vector<ir::Graph> graphs, passes::cutStages(placed, stages_));
+    std::vector<plan::Program> programs(names.size());
+    for (std::size_t part = 0; part < names.size(); ++part) programs[part].name = names[part];
+    for (int stage = 0; stage < stages_; ++stage) {
+      LOCKSTEP_ASSIGN(ir::Graph local, checked("cut-stages", graphs[static_cast<std::size_t>(stage)]));
+      int rank = 0;
+      while (cluster_.mesh.coordinate(rank, passes::kStageAxis) != stage) ++rank;
+      LOCKSTEP_ASSIGN(local, checked("localise", passes::localise(local, cluster_.mesh, rank)));
+      const bool training = names.size() > 1;
+      const std::vector<int> partOf =
+          training ? passes::trainingParts(local, pipeline_.weightsApart)
+                   : std::vector<int>(local.nodes().size(), 0);
+      LOCKSTEP_ASSIGN(passes::Programs split,
+                      passes::splitPrograms(local, partOf, static_cast<int>(names.size()),
+                                            fmt::format("{}.{}", training ? "step" : names[0], stage)));
+      for (const passes::Carried& carried : split.carried) {
+        plan::StateSlot slot;
+        slot.name = carried.state;
+        slot.type = carried.type;
+        slot.stage = stage;
+        slot.copies = training ? pipeline_.copies[static_cast<std::size_t>(stage)] : 1;
+        addSlot(std::move(slot));
+      }
+      for (std::size_t part = 0; part < names.size(); ++part) {
+        LOCKSTEP_ASSIGN(const ir::Graph graph, checked("split-programs", split.graphs[part]));
+        LOCKSTEP_ASSIGN(plan::Body body, lower(graph, plan_.state, fmt::format("stage.{}", stage)));
+        programs[part].bodies.push_back(std::move(body));
+      }
+    }
+    for (plan::Program& program : programs) {
+      for (int rank = 0; rank < cluster_.mesh.size(); ++rank) {
+        program.bodyOfRank.push_back(cluster_.mesh.coordinate(rank, passes::kStageAxis));
+      }
+      plan_.programs.push_back(std::move(program));
+    }
+    return {};
+  }
+
   // "worker", or where shares differ "worker.22".
   std::string role(std::string_view program, int rank, int bodies) const {
     if (bodies == 1) return "worker";
@@ -359,7 +484,10 @@ class Maker {
 
   const PlanRequest& request_;
   const cluster::Cluster& cluster_;
-  int ranks_, modelRanks_;  // along axis data, along axis model
+  const CostModel& cost_;
+  int ranks_, modelRanks_, stages_;  // along the axes data, model and stage
+  std::vector<std::int64_t> stateBytes_;  // by stage
+  PipelineSchedule pipeline_;
   passes::Sources splits_;
   plan::Plan plan_;
 };
@@ -368,7 +496,7 @@ class Maker {
 
 Result<plan::Plan> makePlan(const PlanRequest& request, const cluster::Cluster& cluster,
                             const CostModel& cost) {
-  LOCKSTEP_ASSIGN(plan::Plan plan, Maker(request, cluster).run());
+  LOCKSTEP_ASSIGN(plan::Plan plan, Maker(request, cluster, cost).run());
   predict(plan, cluster, cost);
   if (const Status status = plan::verify(plan); !status.ok()) {
     return makeError(Code::kInternal, "the plan of {} does not hold: {}", plan.name,

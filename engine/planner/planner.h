@@ -34,8 +34,10 @@ struct PlanRequest {
   passes::TrainOptions training;
   std::string strategy;              // a name of strategies()
   std::int64_t bucketBytes = 0;      // 0: chosen by the cost model
+  std::string schedule = "1f1b";     // one of pipelineSchedules(); where axis "stage" has several ranks
 };
-// Programs "init", "step", "update" where there are micro-batches, "evaluate". Errors: kInvalidArgument saying which number to change.
+// Layers are divided among stages so that they take equal time by the cost model's roofline. Errors:
+// kInvalidArgument saying which number to change.
 Result<plan::Plan> makePlan(const PlanRequest& request, const cluster::Cluster& cluster,
                             const CostModel& cost);
 // Writes Step::seconds of every body from the cost model. A collective costs what was measured for

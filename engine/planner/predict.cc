@@ -80,6 +80,9 @@ std::string signature(const plan::Body& body, const plan::Step& step) {
 
 double priceOf(const plan::Plan& plan, const plan::Body& body, const plan::Step& step,
                const cluster::Cluster& cluster, const CostModel& cost) {
+  if (step.op == ir::Op::kSend || step.op == ir::Op::kRecv) {
+    return cluster.link.latency + static_cast<double>(step.bytes) / cluster.link.bytesPerSecond;
+  }
   if (step.kind == plan::StepKind::kCollective) {
     return collectiveSeconds(plan.mesh.axisSize(step.axis), step.bytes, cluster.link, cost);
   }
@@ -103,18 +106,17 @@ void predict(plan::Plan& plan, const cluster::Cluster& cluster, const CostModel&
 RankMemory memory(const plan::Plan& plan, int rank) {
   RankMemory result;
   for (const plan::StateSlot& slot : plan.state) {
+    if (slot.stage != plan.stageOf(rank)) continue;
     (slot.name.starts_with("params.") || slot.name.starts_with("stats.") ? result.parameters
-     : slot.name.starts_with("sums.") ? result.gradients
-                                      : result.optimizer) += slot.type.bytes();
+     : slot.name.starts_with("sums.")  ? result.gradients
+     : slot.name.starts_with("carry.") ? result.activations
+                                       : result.optimizer) += slot.type.bytes() * slot.copies;
   }
-  for (const char* name : {"step", "update", "evaluate"}) {
-    const plan::Program* program = plan.find(name);
-    if (program == nullptr || rank < 0 ||
-        static_cast<std::size_t>(rank) >= program->bodyOfRank.size()) {
-      continue;
-    }
-    const plan::Body& body = program->bodies[static_cast<std::size_t>(
-        program->bodyOfRank[static_cast<std::size_t>(rank)])];
+  for (const plan::Program& program : plan.programs) {
+    if (program.name == "init") continue;
+    const plan::Body* found = plan.find(program.name, rank);
+    if (found == nullptr) continue;
+    const plan::Body& body = *found;
     result.activations += body.arenaBytes;
     for (const plan::Buffer& buffer : body.buffers) {
       if (buffer.base >= 0 || buffer.kind != plan::BufferKind::kTemp ||

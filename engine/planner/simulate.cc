@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <queue>
 #include <tuple>
 
@@ -20,7 +21,8 @@ std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 class Simulator {
  public:
-  Simulator(const plan::Plan& plan, const std::vector<plan::Play>& plays,
+  // `schedule` holds what the ranks play, by stage.
+  Simulator(const plan::Plan& plan, const std::vector<std::vector<plan::Play>>& schedule,
             const cluster::Cluster& cluster, const CostModel& cost, const SimulateOptions& options)
       : plan_(plan), cost_(cost), options_(options) {
     std::map<std::string, std::size_t> hosts;
@@ -29,13 +31,17 @@ class Simulator {
       hosts_.push_back({static_cast<double>(std::max(host.cores, 1))});
     }
     ranks_.resize(static_cast<std::size_t>(plan.mesh.size()));
-    std::map<std::vector<int>, std::size_t> scripts;  // by the bodies of the plays
+    std::map<std::vector<int>, std::size_t> scripts;  // by stage and the bodies of the plays
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       Rank& rank = ranks_[r];
-      std::vector<int> bodies;
-      for (const plan::Play& play : plays) bodies.push_back(play.program->bodyOfRank[r]);
-      const auto [known, isFirst] = scripts.emplace(bodies, scripts_.size());
-      if (isFirst) scripts_.push_back(scriptOf(plays, bodies, cluster));
+      rank.stage = plan.stageOf(static_cast<int>(r));
+      const auto& plays = schedule[static_cast<std::size_t>(rank.stage)];
+      std::vector<int> bodies{rank.stage};
+      for (const plan::Play& play : plays) {
+        bodies.push_back(plan.find(play.program)->bodyOfRank[r]);
+      }
+      const auto [known, isFirst] = scripts.emplace(std::move(bodies), scripts_.size());
+      if (isFirst) scripts_.push_back(scriptOf(plays, static_cast<int>(r), cluster));
       rank.script = known->second;
       std::string host = fmt::format("rank {}", r);  // unknown: a host of its own
       if (r < cluster.devices.size()) {
@@ -54,9 +60,12 @@ class Simulator {
     while (!agenda_.empty()) {
       const Due due = agenda_.top();
       agenda_.pop();
-      if (due.collective) {
+      if (due.kind == Due::Kind::kCollective) {
         now_ = due.time;
         finishCollective(due.index);
+      } else if (due.kind == Due::Kind::kMessage) {
+        now_ = due.time;
+        receive(due.index);
       } else if (due.version == hosts_[due.index].version) {
         now_ = due.time;
         finishWork(due.index);
@@ -71,11 +80,11 @@ class Simulator {
     std::vector<const plan::Step*> steps;
     std::vector<double> seconds;
   };
-  Script scriptOf(const std::vector<plan::Play>& plays, const std::vector<int>& bodies,
+  Script scriptOf(const std::vector<plan::Play>& plays, int rank,
                   const cluster::Cluster& cluster) const {
     Script script;
-    for (std::size_t p = 0; p < plays.size(); ++p) {
-      const plan::Body& body = plays[p].program->bodies[static_cast<std::size_t>(bodies[p])];
+    for (const plan::Play& play : plays) {
+      const plan::Body& body = *plan_.find(play.program, rank);
       for (const plan::Step& step : body.steps) {
         script.steps.push_back(&step);
         script.seconds.push_back(step.seconds > 0 ? step.seconds
@@ -87,6 +96,7 @@ class Simulator {
 
   struct Rank {
     std::size_t script = 0, host = 0;
+    int stage = 0;
     int threads = 1;
     double slowdown = 1;
     int at = -1;             // step of the script; -1: data
@@ -114,8 +124,8 @@ class Simulator {
   struct Due {
     double time;
     std::uint64_t order;     // ties in the order of their making
-    bool collective;
-    std::size_t index;       // host or meeting
+    enum class Kind : std::uint8_t { kWork, kCollective, kMessage } kind;
+    std::size_t index;       // host, meeting, or the rank that receives
     std::uint64_t version;
     bool operator>(const Due& other) const {
       return std::tie(time, order) > std::tie(other.time, other.order);
@@ -131,7 +141,7 @@ class Simulator {
     ++host.version;
     if (host.queue.empty()) return;
     const double left = std::max(host.queue.top().first - host.work, 0.0) / host.rate();
-    agenda_.push({now_ + left, order_++, false, index, host.version});
+    agenda_.push({now_ + left, order_++, Due::Kind::kWork, index, host.version});
   }
   void work(std::size_t r, double seconds) {
     Rank& rank = ranks_[r];
@@ -173,9 +183,63 @@ class Simulator {
     const plan::Step& step = *steps[static_cast<std::size_t>(rank.at)];
     if (step.kind == plan::StepKind::kCompute) {
       work(r, scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)]);
+    } else if (step.op == ir::Op::kSend) {
+      send(r, step);
+    } else if (step.op == ir::Op::kRecv) {
+      rank.since = now_;
+      if (const std::optional<double> ready = readyFor(r, step)) {
+        agenda_.push({std::max(now_, *ready), order_++, Due::Kind::kMessage, r, 0});
+      }
     } else {
       arrive(r, step);
     }
+  }
+
+  // A message travels while its sender goes on; messages between two ranks travel one after another.
+  struct Channel {
+    std::vector<double> there;  // when each message has arrived
+    std::size_t received = 0;
+    std::optional<std::size_t> awaitedBy;
+  };
+  std::size_t peerOf(std::size_t r, const plan::Step& step) const {
+    const std::vector<int> group = plan_.mesh.group(static_cast<int>(r), step.axis);
+    return static_cast<std::size_t>(
+        group[static_cast<std::size_t>(ir::intAttr(step.attrs, "peer"))]);
+  }
+  void send(std::size_t r, const plan::Step& step) {
+    Rank& rank = ranks_[r];
+    Channel& channel = channels_[{r, peerOf(r, step)}];
+    const double free = channel.there.empty() ? now_ : std::max(now_, channel.there.back());
+    channel.there.push_back(
+        free + scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)]);
+    if (channel.awaitedBy) {
+      agenda_.push({channel.there.back(), order_++, Due::Kind::kMessage, *channel.awaitedBy, 0});
+      channel.awaitedBy.reset();
+    }
+    record(rank, r, EventKind::kTransfer, now_, now_);
+    next(r);
+  }
+  // When the next message is there; where it has not been sent, its sender wakes the rank.
+  std::optional<double> readyFor(std::size_t r, const plan::Step& step) {
+    Channel& channel = channels_[{peerOf(r, step), r}];
+    if (channel.received < channel.there.size()) return channel.there[channel.received];
+    channel.awaitedBy = r;
+    return std::nullopt;
+  }
+  void receive(std::size_t r) {
+    Rank& rank = ranks_[r];
+    const std::size_t at = static_cast<std::size_t>(rank.at);
+    const plan::Step& step = *scripts_[rank.script].steps[at];
+    const std::size_t peer = peerOf(r, step);
+    Channel& channel = channels_[{peer, r}];
+    const double there = channel.there[channel.received++];
+    const double began = std::max(rank.since, there - scripts_[rank.script].seconds[at]);
+    if (began > rank.since) {
+      record(rank, r, EventKind::kWaiting, rank.since, began);
+      rank.events.back().peer = static_cast<std::int32_t>(peer);
+    }
+    record(rank, r, EventKind::kTransfer, began, now_);
+    next(r);
   }
 
   void arrive(std::size_t r, const plan::Step& step) {
@@ -190,7 +254,7 @@ class Simulator {
     meeting.started = now_;
     const Rank& rank = ranks_[r];
     agenda_.push({now_ + scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)],
-                  order_++, true, entry->second, 0});
+                  order_++, Due::Kind::kCollective, entry->second, 0});
   }
 
   void finishCollective(std::size_t index) {
@@ -262,6 +326,7 @@ class Simulator {
   std::vector<Host> hosts_;
   std::vector<Meeting> meetings_;
   std::map<std::pair<std::string, int>, std::size_t> groups_;
+  std::map<std::pair<std::size_t, std::size_t>, Channel> channels_;  // from, to
   std::priority_queue<Due, std::vector<Due>, std::greater<>> agenda_;
   std::uint64_t order_ = 0;
   double now_ = 0;
@@ -271,12 +336,15 @@ class Simulator {
 
 Simulation simulate(const plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost,
                     const SimulateOptions& options) {
-  std::vector<plan::Play> plays = plan.plays();
-  if (options.program != "step") plays = {{plan.find(options.program), 0}};
-  if (plays.empty() || plays[0].program == nullptr || options.steps < 1 || plan.mesh.size() < 1) {
+  std::vector<std::vector<plan::Play>> schedule = plan.schedule;
+  if (options.program != "step") {
+    if (plan.find(options.program) == nullptr) return {};
+    schedule.assign(schedule.size(), {{options.program, 0, 0}});
+  }
+  if (schedule.empty() || schedule[0].empty() || options.steps < 1 || plan.mesh.size() < 1) {
     return {};
   }
-  return Simulator(plan, plays, cluster, cost, options).run();
+  return Simulator(plan, schedule, cluster, cost, options).run();
 }
 
 }  // namespace lockstep::planner

@@ -12,7 +12,8 @@ constexpr std::array kStrategies{
     Strategy{.name = "zero-2", .splitOptimizer = true, .splitGradients = true},
     Strategy{.name = "zero-3", .splitOptimizer = true, .splitGradients = true,
              .splitParameters = true},
-    Strategy{.name = "tensor-parallel"},  // layers over axis model, the batch over axis data
+    Strategy{.name = "tensor-parallel"},  // each layer over axis model, the batch over axis data
+    Strategy{.name = "pipeline"},         // the layers over axis stage, the batch over axis data
 };
 
 }  // namespace

@@ -33,21 +33,16 @@ class WholeTensors {
 
   // Valid until the next call.
   Result<std::span<const std::byte>> of(const plan::StateSlot& slot, const Member& member) {
-    LOCKSTEP_ASSIGN(const std::span<std::byte> group, wholeGroup(slot));
-    const std::span<std::byte> mine = within(group, slot, member);
-    if (member.axis.empty()) return std::span<const std::byte>(mine);
-    const int parts = state_.plan.mesh.axisSize(member.axis);
-    parts_.resize(mine.size() * static_cast<std::size_t>(parts));
-    LOCKSTEP_TRY(state_.groups.along(member.axis)
-                     ->allGather(mine.data(), parts_.data(),
-                                 equalCuts(parts, state_.plan.memberCount(member)),
-                                 slot.type.dtype));
-    whole_.resize(parts_.size());
-    for (int part = 0; part < parts; ++part)
-      forRows(slot, member, part, [&](std::size_t inWhole, std::size_t inPart, std::size_t bytes) {
-        std::memcpy(whole_.data() + inWhole,
-                    parts_.data() + static_cast<std::size_t>(part) * mine.size() + inPart, bytes);
-      });
+    comm::Communicator* const stages = state_.groups.along("stage");
+    if (stages == nullptr) return onStage(slot, member);
+    if (state_.plan.stageOf(state_.rank) == slot.stage) {
+      LOCKSTEP_ASSIGN(const auto tensor, onStage(slot, member));
+      if (tensor.data() != whole_.data()) whole_.assign(tensor.begin(), tensor.end());
+    } else {
+      whole_.resize(static_cast<std::size_t>(elementCount(member.shape)) *
+                    sizeOf(slot.type.dtype));
+    }
+    LOCKSTEP_TRY(stages->broadcast(whole_.data(), std::ssize(whole_), slot.stage));
     return std::span<const std::byte>(whole_);
   }
 
@@ -70,6 +65,7 @@ class WholeTensors {
         std::memcpy(mine.data() + inPart, whole_.data() + inWhole, bytes);
       });
     }
+    if (state_.plan.stageOf(state_.rank) != slot.stage) return {};
     const auto bytes = static_cast<std::size_t>(slot.type.bytes());
     const auto part = static_cast<std::size_t>(state_.plan.mesh.coordinate(state_.rank, slot.axis));
     std::memcpy(state_.arena.data() + slot.offset, group_.data() + part * bytes, bytes);
@@ -77,6 +73,26 @@ class WholeTensors {
   }
 
  private:
+  // As the ranks of the slot's stage find it.
+  Result<std::span<const std::byte>> onStage(const plan::StateSlot& slot, const Member& member) {
+    LOCKSTEP_ASSIGN(const std::span<std::byte> group, wholeGroup(slot));
+    const std::span<std::byte> mine = within(group, slot, member);
+    if (member.axis.empty()) return std::span<const std::byte>(mine);
+    const int parts = state_.plan.mesh.axisSize(member.axis);
+    parts_.resize(mine.size() * static_cast<std::size_t>(parts));
+    LOCKSTEP_TRY(state_.groups.along(member.axis)
+                     ->allGather(mine.data(), parts_.data(),
+                                 equalCuts(parts, state_.plan.memberCount(member)),
+                                 slot.type.dtype));
+    whole_.resize(parts_.size());
+    for (int part = 0; part < parts; ++part)
+      forRows(slot, member, part, [&](std::size_t inWhole, std::size_t inPart, std::size_t bytes) {
+        std::memcpy(whole_.data() + inWhole,
+                    parts_.data() + static_cast<std::size_t>(part) * mine.size() + inPart, bytes);
+      });
+    return std::span<const std::byte>(whole_);
+  }
+
   // As this rank's axes other than the slot's have it.
   Result<std::span<std::byte>> wholeGroup(const plan::StateSlot& slot) {
     std::byte* mine = state_.arena.data() + slot.offset;

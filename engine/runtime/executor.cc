@@ -19,6 +19,7 @@ struct BoundStep {
   DType dtype{};
   comm::ReduceOp reduce{};
   int root = 0;
+  Sender::Message* message = nullptr;  // of a send
   std::vector<std::int64_t> cuts;
   double Breakdown::*account = nullptr;
 };
@@ -39,8 +40,11 @@ struct Executor::Impl {
   const plan::Body* body = nullptr;
   int rank = 0;
   Groups groups;
-  AlignedMemory arena;
+  std::shared_ptr<std::byte[]> arena;
+  bool ownsArena = true;
   StateArena* state = nullptr;
+  int copy = 0;
+  std::vector<std::unique_ptr<Sender::Message>> messages;
   std::vector<std::unique_ptr<backends::Kernel>> kernels;
   std::vector<BoundStep> steps;
   Breakdown last;
@@ -52,8 +56,14 @@ struct Executor::Impl {
       const int coordinate = buffer.axis.empty() ? 0 : plan->mesh.coordinate(rank, buffer.axis);
       return address(buffer.base) + buffer.offset + coordinate * buffer.stride;
     }
-    if (buffer.kind == plan::BufferKind::kState) return state->data() + buffer.offset;
+    if (buffer.kind == plan::BufferKind::kState) return state->data() + buffer.offset + ofCopy(buffer);
     return arena.get() + buffer.offset;
+  }
+  std::int64_t ofCopy(const plan::Buffer& state) const {
+    if (copy == 0) return 0;
+    const auto slot = std::find_if(plan->state.begin(), plan->state.end(),
+                                   [&](const plan::StateSlot& s) { return s.name == state.name; });
+    return slot->copies > 1 ? copy * plan::Plan::copyBytes(*slot) : 0;
   }
   backends::Operand operand(plan::BufferId id) const {
     return {address(id), body->buffers[static_cast<std::size_t>(id)].type};
@@ -94,8 +104,10 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
     return makeError(Code::kFailedPrecondition,
                      "step {} is for a group of {} ranks along axis {}, and this rank's has {}",
                      step.name, size, step.axis, group == nullptr ? 1 : group->size());
-  LOCKSTEP_CHECK(step.inputs.size() == 1 && step.outputs.size() == 1);
-  const backends::Operand in = operand(step.inputs[0]), out = operand(step.outputs[0]);
+  LOCKSTEP_CHECK(step.inputs.size() <= 1 && step.outputs.size() <= 1 &&
+                 step.inputs.size() + step.outputs.size() > 0);
+  const backends::Operand out = operand(step.outputs.empty() ? step.inputs[0] : step.outputs[0]);
+  const backends::Operand in = step.inputs.empty() ? out : operand(step.inputs[0]);
   BoundStep bound;
   bound.group = group;
   bound.op = step.op;
@@ -107,7 +119,12 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
   bound.dtype = in.type.dtype;
   bound.reduce = ir::textAttr(step.attrs, "op", "sum") == "max" ? comm::ReduceOp::kMax
                                                                  : comm::ReduceOp::kSum;
-  bound.root = static_cast<int>(ir::intAttr(step.attrs, "root"));
+  const bool message = step.op == ir::Op::kSend || step.op == ir::Op::kRecv;
+  bound.root = static_cast<int>(ir::intAttr(step.attrs, message ? "peer" : "root"));
+  if (step.op == ir::Op::kSend) {
+    messages.push_back(std::make_unique<Sender::Message>(Sender::Message{in.data, step.bytes, bound.root}));
+    bound.message = messages.back().get();
+  }
   bound.cuts = ir::listAttr(step.attrs, "cuts");
   bound.account = accountOf(step);
   if ((step.op == ir::Op::kAllReduce || step.op == ir::Op::kBroadcast) && in.data != out.data)
@@ -122,6 +139,14 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
 }
 
 Status Executor::Impl::collective(const BoundStep& step) {
+  Sender* const sender = groups.sender();
+  switch (step.op) {
+    case ir::Op::kSend: return sender->post(*step.message);
+    case ir::Op::kRecv: return step.group->recv(step.out, step.bytes, step.root, 0);
+    default: break;
+  }
+  // In a group where messages travel nothing else does.
+  if (sender != nullptr && step.group == groups.along("stage")) LOCKSTEP_TRY(sender->drain());
   switch (step.op) {
     case ir::Op::kAllReduce: return step.group->allReduce(step.out, step.count, step.dtype, step.reduce);
     case ir::Op::kReduceScatter:
@@ -139,7 +164,8 @@ Executor::~Executor() = default;
 
 Result<std::unique_ptr<Executor>> Executor::bind(const plan::Plan& plan, std::string_view program,
                                                  int rank, backends::Backend& backend,
-                                                 const Groups& groups, StateArena& state) {
+                                                 const Groups& groups, StateArena& state,
+                                                 int copy, const Executor* sibling) {
   const plan::Program* found = plan.find(program);
   if (found == nullptr) return invalidArgument("the plan has no program \"{}\"", program);
   if (rank < 0 || rank >= static_cast<int>(found->bodyOfRank.size()))
@@ -150,8 +176,13 @@ Result<std::unique_ptr<Executor>> Executor::bind(const plan::Plan& plan, std::st
   impl->plan = &plan;
   impl->rank = rank;
   impl->groups = groups;
-  impl->arena = allocateAligned(impl->body->arenaBytes);
+  impl->ownsArena = sibling == nullptr;
+  LOCKSTEP_CHECK(impl->ownsArena || sibling->impl_->body == impl->body);
+  impl->arena = impl->ownsArena
+                    ? std::shared_ptr<std::byte[]>(allocateAligned(impl->body->arenaBytes))
+                    : sibling->impl_->arena;
   impl->state = &state;
+  impl->copy = copy;
   impl->steps.reserve(impl->body->steps.size());
   for (const plan::Step& step : impl->body->steps) {
     Status bound = step.kind == plan::StepKind::kCollective ? impl->bindCollective(step)
@@ -180,6 +211,7 @@ backends::Operand Executor::result(std::string_view name) {
 
 Status Executor::play(std::int64_t step, std::vector<plan::Event>* events) {
   Impl& self = *impl_;
+  for (const auto& message : self.messages) LOCKSTEP_TRY(self.groups.sender()->wait(*message));
   Breakdown spent;
   // The clock is read where the account changes, and round every step when events are wanted.
   double Breakdown::*account = nullptr;
@@ -225,7 +257,7 @@ Status Executor::play(std::int64_t step, std::vector<plan::Event>* events) {
 
 const Breakdown& Executor::last() const { return impl_->last; }
 std::int64_t Executor::boundBytes() const {
-  return impl_->body->arenaBytes + impl_->workspaceBytes;
+  return (impl_->ownsArena ? impl_->body->arenaBytes : 0) + impl_->workspaceBytes;
 }
 std::size_t Executor::steps() const { return impl_->steps.size(); }
 const plan::Body& Executor::body() const { return *impl_->body; }

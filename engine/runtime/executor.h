@@ -15,14 +15,14 @@ namespace lockstep::runtime {
 // Memory of the state slots, shared by all programs of a rank. Zero-filled, 64-byte aligned.
 class StateArena {
  public:
-  explicit StateArena(const plan::Plan& plan)
-      : memory_(allocateAligned(plan.stateBytes)), bytes_(plan.stateBytes) {}
+  StateArena(const plan::Plan& plan, int rank)
+      : bytes_(plan.stateBytesOf(rank)), memory_(allocateAligned(bytes_)) {}
   std::byte* data() { return memory_.get(); }
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  AlignedMemory memory_;
   std::int64_t bytes_;
+  AlignedMemory memory_;
 };
 
 // Seconds of one play by what they were spent on.
@@ -40,23 +40,27 @@ struct Breakdown {
 
 class Executor {
  public:
-  // All references, and the groups' communicators, are borrowed for the executor's life. Errors:
+  // All references, and the groups' communicators, are borrowed for the executor's life. `copy` says
+  // which it works on of the states that have several; executors of one program that differ in it
+  // are not played at once and share an arena, that of `sibling`. Errors:
   // what the backend says of a step, with the step's name; kFailedPrecondition where a collective
   // meets no group or one of another size.
   static Result<std::unique_ptr<Executor>> bind(const plan::Plan& plan, std::string_view program,
                                                 int rank, backends::Backend& backend,
-                                                const Groups& groups, StateArena& state);
+                                                const Groups& groups, StateArena& state,
+                                                int copy = 0, const Executor* sibling = nullptr);
   ~Executor();
 
   // Where the trainer writes before a play, and reads after one. `data` is null for a name the
   // program does not have.
   backends::Operand input(std::string_view name);
   backends::Operand result(std::string_view name);
-  // Plays once. Allocates nothing, waits for nothing but its collectives. `events`, where not null,
+  // Plays once. Allocates nothing; waits for nothing but its collectives, and for what its last play
+  // sent. `events`, where not null,
   // receives one event a plan step more; its capacity is enough for them.
   Status play(std::int64_t step, std::vector<plan::Event>* events);
   const Breakdown& last() const;      // of the last play
-  std::int64_t boundBytes() const;    // arena plus kernels' workspaces
+  std::int64_t boundBytes() const;    // arena, unless it is a sibling's, plus kernels' workspaces
   std::size_t steps() const;
   const plan::Body& body() const;
 

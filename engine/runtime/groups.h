@@ -1,12 +1,14 @@
-// The communicators of one rank, by mesh axis.
+// The communicators of one rank, by mesh axis, and what sends along them.
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "engine/base/status.h"
 #include "engine/comm/communicator.h"
+#include "engine/runtime/sender.h"
 
 namespace lockstep::runtime {
 
@@ -16,12 +18,17 @@ class Groups {
   Groups() = default;
   Groups(comm::Communicator* data) { set("data", data); }  // null: a run of one rank
   void set(std::string axis, comm::Communicator* group) {
-    if (group != nullptr) groups_[std::move(axis)] = group;
+    if (group == nullptr) return;
+    if (axis == "stage") sender_ = std::make_shared<Sender>(*group);
+    groups_[std::move(axis)] = group;
   }
   comm::Communicator* along(std::string_view axis) const {
     const auto found = groups_.find(axis);
     return found == groups_.end() ? nullptr : found->second;
   }
+  // Of the axis stage, whose ranks send each other messages; null where there is one stage. Copies
+  // of these groups share it.
+  Sender* sender() const { return sender_.get(); }
   // What rank 0 of the mesh has, to all its ranks: along one axis after another.
   Status broadcast(void* data, std::int64_t bytes) const {
     for (const auto& [axis, group] : groups_) LOCKSTEP_TRY(group->broadcast(data, bytes, 0));
@@ -30,6 +37,7 @@ class Groups {
 
  private:
   std::map<std::string, comm::Communicator*, std::less<>> groups_;
+  std::shared_ptr<Sender> sender_;
 };
 
 }  // namespace lockstep::runtime

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "engine/runtime/checkpoint.h"
 
@@ -35,9 +36,11 @@ class Feed {
                                             int rank, std::span<const std::int64_t> cuts,
                                             const data::Dataset& dataset,
                                             backends::Backend& backend, const Groups& groups,
-                                            StateArena& state) {
+                                            StateArena& state, int copy = 0,
+                                            const Executor* sibling = nullptr) {
     auto feed = std::unique_ptr<Feed>(new Feed);
-    LOCKSTEP_ASSIGN(feed->executor_, Executor::bind(plan, program, rank, backend, groups, state));
+    LOCKSTEP_ASSIGN(feed->executor_, Executor::bind(plan, program, rank, backend, groups, state,
+                                                    copy, sibling));
     const auto coordinate = static_cast<std::size_t>(plan.mesh.coordinate(rank, kDataAxis));
     if (coordinate + 1 >= cuts.size())
       return invalidArgument("the plan's cut-points of program \"{}\" do not reach rank {}", program,
@@ -115,7 +118,7 @@ class Training {
            backends::Backend& backend, const Groups& groups, const std::atomic<bool>& stop,
            TrainerObserver& observer)
       : plan_(plan), rank_(rank), options_(options), trainData_(trainData), evalData_(evalData),
-        backend_(backend), groups_(groups), stop_(stop), observer_(observer), state_(plan) {}
+        backend_(backend), groups_(groups), stop_(stop), observer_(observer), state_(plan, rank) {}
 
   Result<TrainerSummary> run();
 
@@ -149,8 +152,8 @@ class Training {
   TrainerObserver& observer_;
 
   StateArena state_;
-  std::unique_ptr<Feed> stepFeed_, evalFeed_;
-  std::unique_ptr<Feed> updateFeed_;  // where there are micro-batches
+  std::map<std::pair<std::string, int>, std::unique_ptr<Feed>> feeds_;  // by program and copy
+  std::unique_ptr<Feed> evalFeed_;
   struct BoundPlay {
     Feed* feed;
     int micro;
@@ -164,20 +167,21 @@ class Training {
 };
 
 Status Training::bind() {
-  LOCKSTEP_ASSIGN(stepFeed_, Feed::bind(plan_, "step", rank_, plan_.batchCuts, trainData_, backend_,
-                                        groups_, state_));
-  if (plan_.find("update") != nullptr) {
-    LOCKSTEP_ASSIGN(updateFeed_, Feed::bind(plan_, "update", rank_, plan_.batchCuts, trainData_,
-                                            backend_, groups_, state_));
-  }
   LOCKSTEP_ASSIGN(evalFeed_, Feed::bind(plan_, "evaluate", rank_, plan_.evaluateCuts, evalData_,
                                         backend_, groups_, state_));
   std::size_t steps = 0;
-  for (const plan::Play& play : plan_.plays()) {
-    plays_.push_back({(play.program->name == "update" ? updateFeed_ : stepFeed_).get(), play.micro});
-    steps += plays_.back().feed->executor().steps();
+  for (const plan::Play& play : plan_.plays(rank_)) {
+    std::unique_ptr<Feed>& feed = feeds_[{play.program, play.copy}];
+    if (!feed) {
+      const auto first = feeds_.lower_bound({play.program, 0});
+      const Executor* sibling = first->second ? &first->second->executor() : nullptr;
+      LOCKSTEP_ASSIGN(feed, Feed::bind(plan_, play.program, rank_, plan_.batchCuts, trainData_,
+                                       backend_, groups_, state_, play.copy, sibling));
+    }
+    plays_.push_back({feed.get(), play.micro});
+    steps += feed->executor().steps();
   }
-  if (!plays_.back().feed->hasMetrics() || !evalFeed_->hasMetrics())
+  if (plays_.empty() || !plays_.back().feed->hasMetrics() || !evalFeed_->hasMetrics())
     return invalidArgument("a program of the plan has no result \"metrics\" of four");
   events_.reserve(steps);
   return {};
@@ -210,6 +214,7 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
     spent.add(feed->executor().last());
     since = monotonicNow();
   }
+  if (Sender* sender = groups_.sender()) LOCKSTEP_TRY(sender->drain());
   const Metrics metrics = plays_.back().feed->metrics();
   progress_.step = number;
   progress_.lossSum += metrics.loss;
@@ -242,8 +247,8 @@ Result<bool> Training::trainEpoch() {
   data::Loader::Options load;
   load.globalBatch = plan_.globalBatch;
   load.microBatches = plan_.microBatches;
-  load.begin = stepFeed_->begin();
-  load.end = stepFeed_->end();
+  load.begin = plays_.front().feed->begin();
+  load.end = plays_.front().feed->end();
   load.seed = options_.seed;
   load.shuffle = options_.shuffle;
   load.augment = options_.augment;
@@ -314,9 +319,9 @@ Status Training::finishEpoch() {
 Result<TrainerSummary> Training::run() {
   LOCKSTEP_TRY(bind());
   LOCKSTEP_TRY(startOrResume());
-  observer_.onReady(state_.bytes() + stepFeed_->executor().boundBytes() +
-                    (updateFeed_ ? updateFeed_->executor().boundBytes() : 0) +
-                    evalFeed_->executor().boundBytes());
+  std::int64_t bytes = state_.bytes() + evalFeed_->executor().boundBytes();
+  for (const auto& [play, feed] : feeds_) bytes += feed->executor().boundBytes();
+  observer_.onReady(bytes);
   summary_.status = "succeeded";
   if (progress_.step >= lastStep()) LOCKSTEP_TRY(evaluate());  // resumed at its end
   while (progress_.step < lastStep()) {

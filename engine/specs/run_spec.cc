@@ -195,6 +195,9 @@ Status checkAndFill(RunSpec& spec) {
   if (strategy.kind().empty()) strategy.set_kind(std::string(strategyKinds().front()));
   LOCKSTEP_TRY(checkKind("strategy.kind", strategy.kind(), strategyKinds()));
   LOCKSTEP_TRY(checkRange("strategy.tensor", strategy.tensor(), 0, 4096));
+  LOCKSTEP_TRY(checkRange("strategy.stages", strategy.stages(), 0, 4096));
+  if (strategy.schedule().empty()) strategy.set_schedule("1f1b");
+  LOCKSTEP_TRY(checkKind("strategy.schedule", strategy.schedule(), {"1f1b", "gpipe", "zb-h1"}));
   LOCKSTEP_TRY(checkRange("strategy.micro_batches", strategy.micro_batches(), 0, 4096));
   if (strategy.micro_batches() == 0) strategy.set_micro_batches(1);
   if (const std::int64_t batch = spec.training().batch(); batch % strategy.micro_batches() != 0)

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "engine/specs/field.h"
@@ -6,18 +7,30 @@
 namespace lockstep::specs {
 
 std::span<const std::string_view> strategyKinds() {
-  static constexpr std::array<std::string_view, 6> kKinds{
-      "multi-worker-mirrored", "mirrored", "zero-1", "zero-2", "zero-3", "tensor-parallel"};
+  static constexpr std::array<std::string_view, 7> kKinds{
+      "multi-worker-mirrored", "mirrored", "zero-1", "zero-2", "zero-3", "tensor-parallel",
+      "pipeline"};
   return kKinds;
 }
 
 Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks) {
-  const bool all = strategy.kind() == "tensor-parallel";
-  const int tensor = strategy.tensor() > 0 ? strategy.tensor() : all ? ranks : 1;
+  // What a kind is named for takes all ranks that are not asked for otherwise.
+  const auto asked = [](int count) { return std::max(count, 1); };
+  int tensor = asked(strategy.tensor()), stages = asked(strategy.stages());
+  if (strategy.kind() == "tensor-parallel" && strategy.tensor() == 0 && ranks % stages == 0)
+    tensor = ranks / stages;
   if (ranks % tensor != 0)
     return wrongField("strategy.tensor",
                       fmt::format("tensor is {}; expected a divisor of the {} ranks", tensor, ranks));
-  std::vector<cluster::Axis> axes{{"data", ranks / tensor}};
+  if (strategy.kind() == "pipeline" && strategy.stages() == 0) stages = ranks / tensor;
+  if (ranks / tensor % stages != 0)
+    return wrongField("strategy.stages",
+                      fmt::format("stages is {}; expected a divisor of {}", stages,
+                                  tensor > 1 ? fmt::format("{} ranks / {} of axis model", ranks, tensor)
+                                             : fmt::format("the {} ranks", ranks)));
+  std::vector<cluster::Axis> axes;
+  if (stages > 1) axes.push_back({"stage", stages});
+  axes.push_back({"data", ranks / tensor / stages});
   if (tensor > 1) axes.push_back({"model", tensor});
   return cluster::Mesh(std::move(axes));
 }

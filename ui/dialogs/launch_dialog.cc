@@ -50,12 +50,13 @@ QString shellPath(const QString& path) {
   return path.startsWith(home) ? "~/" + shellWord(path.mid(home.size())) : shellWord(path);
 }
 
+// Of rank 0 in a training step.
 std::int64_t wireBytes(const plan::Plan& plan) {
-  const plan::Program* step = plan.find("step");
-  if (!step || step->bodies.empty()) return 0;
   std::int64_t bytes = 0;
-  for (const auto& one : step->bodies[0].steps) {
-    if (one.kind == plan::StepKind::kCollective) bytes += one.bytes;
+  for (const plan::Play& play : plan.plays(0)) {
+    for (const plan::Step& one : plan.find(play.program, 0)->steps) {
+      if (one.kind == plan::StepKind::kCollective) bytes += one.bytes;
+    }
   }
   return bytes;
 }

@@ -72,8 +72,9 @@ inline Plan samplePlan() {
   plan.globalBatch = 10;
   plan.batchCuts = {0, 4, 7, 10};
   plan.evaluateCuts = {0, 4, 7, 10};
-  plan.state = {{"params.0", f32({16}), 0, "", {{"a", {3, 2}, 0}, {"scalar", {}, 8}, {"b", {7}, 9}}}};
+  plan.state = {{"params.0", f32({16}), 0, 0, 1, "", {{"a", {3, 2}, 0}, {"scalar", {}, 8}, {"b", {7}, 9}}}};
   plan.stateBytes = 64;
+  plan.schedule = {{{"step", 0, 0}}};
   plan.programs = {{"step", {sampleBody("worker.4", 4), sampleBody("worker.3", 3)}, {0, 1, 1}}};
   return plan;
 }

@@ -136,7 +136,7 @@ class CheckpointTest : public QObject {
     QVERIFY(refused.ranks[0].error().code == Code::kInvalidArgument);
     QVERIFY(refused.ranks[1].error().code == Code::kAborted);
     auto plan = planOf(settings);
-    runtime::StateArena state(*plan);
+    runtime::StateArena state(*plan, 0);
     QVERIFY(runtime::readCheckpoint(dir.filePath("nothing").toStdString(), 1, {*plan, 0, state, {}})
                 .error().code == Code::kNotFound);
   }

@@ -1,0 +1,287 @@
+#include "engine/passes/stages.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "engine/ir/ops.h"
+#include "engine/passes/rewrite.h"
+
+namespace lockstep::passes {
+namespace {
+
+using ir::NodeId;
+using ir::Op;
+using ir::ValueId;
+
+const ir::Node& producerOf(const ir::Graph& graph, ValueId value) {
+  return graph.node(graph.value(value).producer);
+}
+
+// Made anew where it is read: the trainer feeds every program, and a constant costs nothing.
+bool isLocal(const ir::Node& node) { return node.op == Op::kInput || node.op == Op::kFill; }
+bool isView(const ir::Node& node) { return node.op == Op::kReshape || node.op == Op::kSlice1; }
+
+class StageCut {
+ public:
+  StageCut(const ir::Graph& graph, int stages) : graph_(graph), readers_(graph.values().size()) {
+    for (const ir::Node& node : graph.nodes()) {
+      for (const ValueId input : node.inputs) {
+        std::set<int>& readers = readers_[static_cast<std::size_t>(input)];
+        if (node.stage != ir::kEveryStage) readers.insert(node.stage);
+        for (int s = 0; node.stage == ir::kEveryStage && s < stages; ++s) readers.insert(s);
+      }
+    }
+  }
+
+  Result<ir::Graph> run(int stage) const {
+    Rewrite rewrite(graph_);
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const auto id = static_cast<NodeId>(i);
+      const ir::Node& node = graph_.node(id);
+      const bool mine = node.stage == stage || node.stage == ir::kEveryStage;
+      if (mine || (isLocal(node) && reads(stage, node))) {
+        LOCKSTEP_TRY(rewrite.copy(id).status());
+      }
+      if (node.stage == ir::kEveryStage || isLocal(node)) continue;
+      for (const ValueId output : node.outputs) {
+        for (const int reader : readers_[static_cast<std::size_t>(output)]) {
+          if (reader == node.stage) continue;
+          if (mine) LOCKSTEP_TRY(send(rewrite, output, reader));
+          if (reader == stage) LOCKSTEP_TRY(receive(rewrite, output, stage));
+        }
+      }
+    }
+    return rewrite.take();
+  }
+
+ private:
+  bool reads(int stage, const ir::Node& node) const {
+    return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
+      return readers_[static_cast<std::size_t>(output)].contains(stage);
+    });
+  }
+  // The same for the sender and the receiver.
+  std::string name(ValueId value, int to) const {
+    const ir::Value& sent = graph_.value(value);
+    return fmt::format("{}.{}.to.{}", graph_.node(sent.producer).name, sent.index, to);
+  }
+
+  Status send(Rewrite& rewrite, ValueId value, int to) const {
+    return rewrite.to()
+        .add(Op::kSend, name(value, to), {rewrite(value)},
+             {{"axis", std::string(kStageAxis)}, {"peer", std::int64_t{to}}},
+             producerOf(graph_, value).phase)
+        .status();
+  }
+  Status receive(Rewrite& rewrite, ValueId value, int to) const {
+    const ir::Value& sent = graph_.value(value);
+    const ir::Node& producer = graph_.node(sent.producer);
+    LOCKSTEP_ASSIGN(const NodeId node,
+                    rewrite.to().add(Op::kRecv, name(value, to), {},
+                                     {{"axis", std::string(kStageAxis)},
+                                      {"peer", std::int64_t{producer.stage}},
+                                      {"dtype", std::string(dtypeName(sent.type.dtype))},
+                                      {"shape", sent.type.shape}},
+                                     producer.phase));
+    const ValueId received = rewrite.to().output(node);
+    rewrite.to().value(received).placement = sent.placement;
+    rewrite.replace(value, received);
+    return {};
+  }
+
+  const ir::Graph& graph_;
+  std::vector<std::set<int>> readers_;  // of each value, by stage
+};
+
+// Copies nodes into one graph a part, and notes what parts leave to later ones.
+class Splitter {
+ public:
+  Splitter(const ir::Graph& graph, const std::vector<int>& partOf, int parts, std::string_view name)
+      : graph_(graph), partOf_(partOf), name_(name) {
+    for (int part = 0; part < parts; ++part) rewrites_.emplace_back(graph);
+  }
+
+  Result<Programs> run() {
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const ir::Node& node = graph_.nodes()[i];
+      if (isLocal(node) || node.op == Op::kState || isView(node)) continue;  // where they are read
+      const int part = partOf_[i];
+      std::vector<ValueId> inputs;
+      for (const ValueId input : node.inputs) {
+        LOCKSTEP_ASSIGN(const ValueId value, valueIn(part, input, node.phase));
+        inputs.push_back(value);
+      }
+      if (node.op == Op::kSend) {
+        LOCKSTEP_ASSIGN(inputs[0], kept(part, node));
+      }
+      LOCKSTEP_TRY(in(part).copy(static_cast<NodeId>(i), node.attrs, std::move(inputs)).status());
+    }
+    Programs out;
+    for (Rewrite& rewrite : rewrites_) out.graphs.push_back(rewrite.take());
+    out.carried = std::move(carried_);
+    return out;
+  }
+
+ private:
+  Rewrite& in(int part) { return rewrites_[static_cast<std::size_t>(part)]; }
+
+  // The value as the part reads it.
+  Result<ValueId> valueIn(int part, ValueId value, ir::Phase phase) {
+    if (in(part)(value) >= 0) return in(part)(value);
+    const NodeId id = graph_.value(value).producer;
+    const ir::Node& node = graph_.node(id);
+    if (isLocal(node) || node.op == Op::kState || isView(node)) {
+      std::vector<ValueId> inputs;
+      for (const ValueId input : node.inputs) {
+        LOCKSTEP_ASSIGN(const ValueId made, valueIn(part, input, phase));
+        inputs.push_back(made);
+      }
+      LOCKSTEP_TRY(in(part).copy(id, node.attrs, std::move(inputs)).status());
+      return in(part)(value);
+    }
+    const int maker = partOf_[static_cast<std::size_t>(id)];
+    if (maker >= part) {
+      return makeError(Code::kInternal, "node {} is played after what reads it", node.name);
+    }
+    LOCKSTEP_ASSIGN(const std::string state, carry(maker, value));
+    ir::Attrs attrs{{"state", state},
+                    {"dtype", std::string(dtypeName(graph_.value(value).type.dtype))},
+                    {"shape", graph_.value(value).type.shape}};
+    LOCKSTEP_ASSIGN(const NodeId read, in(part).to().add(Op::kState, state, {}, std::move(attrs), phase));
+    in(part).replace(value, in(part).to().output(read));
+    return in(part)(value);
+  }
+
+  // What the part sends, in memory that lasts until it has been sent.
+  Result<ValueId> kept(int part, const ir::Node& send) {
+    ValueId whole = send.inputs[0];
+    while (isView(producerOf(graph_, whole))) whole = producerOf(graph_, whole).inputs[0];
+    const ir::Node& maker = producerOf(graph_, whole);
+    if (maker.op == Op::kState || in(part)(whole) < 0 ||
+        partOf_[static_cast<std::size_t>(graph_.value(whole).producer)] != part) {
+      return in(part)(send.inputs[0]);
+    }
+    if (!ir::info(maker.op).isCollective) {
+      LOCKSTEP_TRY(carry(part, whole).status());
+      return in(part)(send.inputs[0]);
+    }
+    const ValueId sent = in(part)(send.inputs[0]);
+    LOCKSTEP_ASSIGN(const NodeId copy, in(part).to().add(Op::kScale, send.name + ".copy", {sent},
+                                                         {{"factor", 1.0}}, send.phase));
+    return store(part, in(part).to().output(copy)).ok()
+               ? Result<ValueId>(in(part).to().output(copy))
+               : makeError(Code::kInternal, "node {} cannot be stored", send.name);
+  }
+
+  // The state in which the part leaves the value.
+  Result<std::string> carry(int part, ValueId value) {
+    if (const auto known = states_.find(value); known != states_.end()) return known->second;
+    ValueId kept = in(part)(value);
+    const ir::OpInfo& maker = ir::info(producerOf(graph_, value).op);
+    if (maker.isCollective && maker.op != Op::kRecv) {  // made where its operand lies
+      const ir::Node& node = producerOf(graph_, value);
+      LOCKSTEP_ASSIGN(const NodeId copy, in(part).to().add(Op::kScale, node.name + ".kept", {kept},
+                                                           {{"factor", 1.0}}, node.phase));
+      kept = in(part).to().output(copy);
+    }
+    LOCKSTEP_ASSIGN(const std::string state, store(part, kept));
+    states_.emplace(value, state);
+    return state;
+  }
+  Result<std::string> store(int part, ValueId value) {
+    std::string state = fmt::format("carry.{}.{}", name_, carried_.size());
+    carried_.push_back({state, in(part).to().value(value).type});
+    LOCKSTEP_TRY(in(part).to().add(Op::kStore, state + ".store", {value}, {{"state", state}},
+                                   in(part).to().node(in(part).to().value(value).producer).phase)
+                     .status());
+    return state;
+  }
+
+  const ir::Graph& graph_;
+  const std::vector<int>& partOf_;
+  const std::string name_;
+  std::vector<Rewrite> rewrites_;
+  std::map<ValueId, std::string> states_;
+  std::vector<Carried> carried_;
+};
+
+}  // namespace
+
+void assignStages(ir::Graph& forward, const std::vector<NodeId>& layers,
+                  const std::vector<int>& stageOfLayer) {
+  std::size_t layer = 0;
+  for (std::size_t i = 0; i < forward.nodes().size(); ++i) {
+    while (layer + 1 < layers.size() && static_cast<NodeId>(i) >= layers[layer + 1]) ++layer;
+    forward.setStage(static_cast<NodeId>(i), stageOfLayer[layer]);
+  }
+}
+
+std::vector<int> balanceStages(const std::vector<double>& layerCosts, int stages) {
+  // least[s][i]: the largest sum of the best division of the first i layers into s stages.
+  const std::size_t layers = layerCosts.size(), count = static_cast<std::size_t>(stages);
+  std::vector<double> before{0};
+  for (const double cost : layerCosts) before.push_back(before.back() + cost);
+  std::vector<std::vector<double>> least(count + 1, std::vector<double>(layers + 1, -1));
+  std::vector<std::vector<std::size_t>> cut(count + 1, std::vector<std::size_t>(layers + 1, 0));
+  least[0][0] = 0;
+  for (std::size_t s = 1; s <= count; ++s) {
+    for (std::size_t i = s; i <= layers; ++i) {
+      for (std::size_t j = s - 1; j < i; ++j) {
+        if (least[s - 1][j] < 0) continue;
+        const double worst = std::max(least[s - 1][j], before[i] - before[j]);
+        if (least[s][i] >= 0 && worst >= least[s][i]) continue;
+        least[s][i] = worst;
+        cut[s][i] = j;
+      }
+    }
+  }
+  std::vector<int> stageOfLayer(layers, 0);
+  for (std::size_t s = count, end = layers; s > 0; --s) {
+    for (std::size_t i = cut[s][end]; i < end; ++i) stageOfLayer[i] = static_cast<int>(s) - 1;
+    end = cut[s][end];
+  }
+  return stageOfLayer;
+}
+
+Result<std::vector<ir::Graph>> cutStages(const ir::Graph& graph, int stages) {
+  const StageCut cut(graph, stages);
+  std::vector<ir::Graph> graphs;
+  for (int stage = 0; stage < stages; ++stage) {
+    LOCKSTEP_ASSIGN(ir::Graph one, cut.run(stage));
+    graphs.push_back(std::move(one));
+  }
+  return graphs;
+}
+
+Result<Programs> splitPrograms(const ir::Graph& graph, const std::vector<int>& partOf, int parts,
+                               std::string_view name) {
+  return Splitter(graph, partOf, parts, name).run();
+}
+
+std::vector<int> trainingParts(const ir::Graph& stage, bool weightsApart) {
+  std::vector<int> parts;
+  for (const ir::Node& node : stage.nodes()) {
+    parts.push_back(node.phase == ir::Phase::kBackward ? 1 : 0);
+  }
+  if (!weightsApart) return parts;
+  // A gradient goes apart if on its way to where it is stored it is only laid out and added up.
+  const auto layOut = [](Op op) {
+    return op == Op::kPack || op == Op::kAdd || op == Op::kReshape || op == Op::kStore ||
+           op == Op::kAllReduce || op == Op::kReduceScatter;
+  };
+  std::vector<bool> chained(stage.values().size(), false);  // something else waits for it
+  for (std::size_t i = stage.nodes().size(); i-- > 0;) {
+    const ir::Node& node = stage.nodes()[i];
+    const bool apart =
+        parts[i] == 1 && node.op != Op::kSend && node.op != Op::kRecv &&
+        std::none_of(node.outputs.begin(), node.outputs.end(),
+                     [&](ValueId output) { return chained[static_cast<std::size_t>(output)]; });
+    if (apart) parts[i] = 2;
+    if (apart && layOut(node.op)) continue;
+    for (const ValueId input : node.inputs) chained[static_cast<std::size_t>(input)] = true;
+  }
+  return parts;
+}
+
+}  // namespace lockstep::passes

@@ -1,0 +1,50 @@
+// Pipelines: from one graph whose nodes have stages to a graph a stage, and from a stage's graph to
+// the programs that its schedule plays.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/ir/graph.h"
+
+namespace lockstep::passes {
+
+inline constexpr std::string_view kStageAxis = "stage";
+
+// Gives every node of a forward graph the stage of its layer. `layers` holds the first node of each
+// layer, `stageOfLayer` ascends from 0.
+void assignStages(ir::Graph& forward, const std::vector<ir::NodeId>& layers,
+                  const std::vector<int>& stageOfLayer);
+
+// Consecutive layers to `stages` stages, none of them empty, so that the largest sum of costs is as
+// small as it can be. Precondition: no fewer layers than stages.
+std::vector<int> balanceStages(const std::vector<double>& layerCosts, int stages);
+
+// One graph a stage: its own nodes and those of every stage, in the order they had. What another
+// stage reads is sent where it is made, and received at the same point of the order; so between two
+// stages all is sent and received in one order. Inputs and constants are not sent but made anew.
+Result<std::vector<ir::Graph>> cutStages(const ir::Graph& graph, int stages);
+
+// A value that a program leaves for a later one of the same micro-batch, or for the thread that
+// sends: it is a state, of which each micro-batch on the way needs a copy.
+struct Carried {
+  std::string state;
+  ir::TensorType type;
+};
+struct Programs {
+  std::vector<ir::Graph> graphs;
+  std::vector<Carried> carried;
+};
+// `partOf` says of each node in which program it is played; no node reads what a later one makes.
+// States are named "carry.<name>.N". Views, inputs and constants are made anew where they are read.
+Result<Programs> splitPrograms(const ir::Graph& graph, const std::vector<int>& partOf, int parts,
+                               std::string_view name);
+
+// The parts of a training step: forward and backward; with `weightsApart` a third one, of the
+// gradients of parameters, which nothing waits for (Qi et al.: "Zero Bubble Pipeline Parallelism",
+// 2023).
+std::vector<int> trainingParts(const ir::Graph& stage, bool weightsApart);
+
+}  // namespace lockstep::passes

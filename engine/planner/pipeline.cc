@@ -1,0 +1,47 @@
+#include "engine/planner/pipeline.h"
+
+#include <algorithm>
+#include <array>
+
+namespace lockstep::planner {
+
+std::span<const std::string_view> pipelineSchedules() {
+  static constexpr std::array<std::string_view, 3> kSchedules{"1f1b", "gpipe", "zb-h1"};
+  return kSchedules;
+}
+
+PipelineSchedule pipelineSchedule(std::string_view kind, int stages, int microBatches) {
+  PipelineSchedule schedule;
+  schedule.weightsApart = kind == "zb-h1";
+  for (int stage = 0; stage < stages; ++stage) {
+    // So many micro-batches are ahead of the first backward pass; a stage's gradients of parameters
+    // are `lag` micro-batches late, so that the stages before it get theirs sooner.
+    const int ahead = kind == "gpipe" ? microBatches : std::min(stages - 1 - stage, microBatches);
+    const int lag = stage;
+    const int onTheWay = kind == "gpipe"          ? microBatches
+                         : schedule.weightsApart ? stages
+                                                 : stages - stage;
+    const int copies = std::min(onTheWay, microBatches);
+    std::vector<plan::Play> plays;
+    const auto play = [&](const char* program, int micro) {
+      plays.push_back({program, micro, micro % copies});
+    };
+    int next = 0;
+    while (next < ahead) play("forward", next++);
+    for (int micro = 0; micro < microBatches; ++micro) {
+      if (next < microBatches) play("forward", next++);
+      play("backward", micro);
+      if (schedule.weightsApart && micro >= lag) play("weights", micro - lag);
+    }
+    for (int micro = std::max(0, microBatches - lag); schedule.weightsApart && micro < microBatches;
+         ++micro) {
+      play("weights", micro);
+    }
+    plays.push_back({"update", 0, 0});
+    schedule.plays.push_back(std::move(plays));
+    schedule.copies.push_back(copies);
+  }
+  return schedule;
+}
+
+}  // namespace lockstep::planner

@@ -1,0 +1,27 @@
+// Schedules of pipelines: what each stage plays of a training step, in order.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/plan/plan.h"
+
+namespace lockstep::planner {
+
+// "1f1b": as few micro-batches on the way as keep all stages at work (Narayanan et al.: "PipeDream",
+// 2019); "gpipe": all forward, then all backward (Huang et al.: "GPipe", 2019); "zb-h1": as 1f1b, with
+// the gradients of parameters where a stage would wait (Qi et al.: "Zero Bubble Pipeline
+// Parallelism", 2023). The first is the default.
+std::span<const std::string_view> pipelineSchedules();
+
+struct PipelineSchedule {
+  std::vector<std::vector<plan::Play>> plays;  // by stage; "update" is the last
+  std::vector<int> copies;                     // by stage: micro-batches on the way at once
+  bool weightsApart = false;                   // whether program "weights" is played
+};
+// Precondition: `kind` is one of pipelineSchedules().
+PipelineSchedule pipelineSchedule(std::string_view kind, int stages, int microBatches);
+
+}  // namespace lockstep::planner
