@@ -408,7 +408,7 @@ std::vector<std::string> axisOrder(const Body& body) {
 // Plays all stages at once, one rank of each: the ranks of a stage are in step anyway. A message is
 // received in the order in which its sender sends; a play that writes anew what an earlier one of
 // the same program and copies sent waits until that has been received; an all-reduce waits for all
-// stages. Nothing else waits.
+// stages and for what was sent. Nothing else waits.
 class StagePlay {
  public:
   StagePlay(const Plan& plan, std::vector<std::vector<Play>> schedule) : plan_(plan) {
@@ -420,22 +420,18 @@ class StagePlay {
   }
 
   Status run() {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t s = 0; s < stages_.size(); ++s) {
-        while (true) {
-          LOCKSTEP_ASSIGN(const bool did, advance(s));
-          if (!did) break;
-          moved = true;
-        }
-      }
+    for (std::size_t before = 1; before != moves_;) {
+      before = moves_;
+      for (std::size_t s = 0; s < stages_.size(); ++s) LOCKSTEP_TRY(advance(s));
     }
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       const Stage& stage = stages_[s];
       if (stage.play < stage.plays.size()) {
         const Play& play = stage.plays[stage.play];
-        return broken(fmt::format("stage {} waits for ever in program {} of micro-batch {}", s,
-                                  play.program, play.micro));
+        const Body& body = *plan_.find(play.program, stage.rank);
+        return broken(fmt::format("stage {} waits for ever in program {} of micro-batch {}, at {}", s,
+                                  play.program, play.micro,
+                                  stage.begun ? body.steps[stage.step].name : "its beginning"));
       }
     }
     for (const auto& [pair, messages] : messages_) {
@@ -461,18 +457,29 @@ class StagePlay {
     std::size_t received = 0;
   };
 
-  Result<bool> advance(std::size_t s) {
+  // As far as it comes.
+  Status advance(std::size_t s) {
     Stage& stage = stages_[s];
-    if (stage.play == stage.plays.size()) return false;
-    const Play& play = stage.plays[stage.play];
-    const Body* body = plan_.find(play.program, stage.rank);
-    if (!stage.begun) {
-      for (const auto& [peer, count] : stage.sent[{play.program, play.copy}]) {
-        if (messages_[{static_cast<int>(s), peer}].received < count) return false;
+    for (; stage.play < stage.plays.size(); ++stage.play, ++moves_) {
+      const Play& play = stage.plays[stage.play];
+      if (!stage.begun) {
+        for (const auto& [peer, count] : stage.sent[{play.program, play.copy}]) {
+          if (messages_[{static_cast<int>(s), peer}].received < count) return {};
+        }
+        stage.begun = true;
       }
-      stage.begun = true;
+      LOCKSTEP_ASSIGN(const bool ended, advance(s, play));
+      if (!ended) return {};
+      stage.step = 0;
+      stage.begun = false;
     }
-    for (; stage.step < body->steps.size(); ++stage.step) {
+    return {};
+  }
+  // Whether it came to the end of the play.
+  Result<bool> advance(std::size_t s, const Play& play) {
+    Stage& stage = stages_[s];
+    const Body* body = plan_.find(play.program, stage.rank);
+    for (; stage.step < body->steps.size(); ++stage.step, ++moves_) {
       const Step& step = body->steps[stage.step];
       if (step.kind != StepKind::kCollective || step.axis != kStageAxis) continue;
       if (!isMessage(step)) {
@@ -495,31 +502,29 @@ class StagePlay {
       }
       ++messages.received;
     }
-    stage.step = 0;
-    stage.begun = false;
-    ++stage.play;
     return true;
   }
-  // The last to arrive lets all pass.
+  // The last to arrive lets all pass. Before a rank arrives, what it has sent is received.
   bool meets(std::size_t s) {
-    Stage& mine = stages_[s];
-    if (!mine.arrived) {
-      mine.arrived = true;
-      if (++waiting_ < stages_.size()) return false;
-      for (Stage& stage : stages_) stage.arrived = false;
-      waiting_ = 0;
-      for (std::size_t other = 0; other < stages_.size(); ++other) {
-        if (other != s) ++stages_[other].step;
-      }
-      return true;
+    if (stages_[s].arrived) return false;
+    for (const auto& [pair, messages] : messages_) {
+      if (pair.first == static_cast<int>(s) && messages.received < messages.sent.size()) return false;
     }
-    return false;
+    stages_[s].arrived = true;
+    ++moves_;
+    if (++waiting_ < stages_.size()) return false;
+    waiting_ = 0;
+    for (Stage& stage : stages_) {
+      stage.arrived = false;
+      if (&stage != &stages_[s]) ++stage.step;
+    }
+    return true;
   }
 
   const Plan& plan_;
   std::vector<Stage> stages_;
   std::map<std::pair<int, int>, Messages> messages_;  // from, to
-  std::size_t waiting_ = 0;
+  std::size_t waiting_ = 0, moves_ = 0;
 };
 
 // What plays leave for later ones is there when it is read, of the same micro-batch, and in a copy

@@ -200,12 +200,15 @@ inline const data::Dataset* fashionMnist() {
 }
 
 // `model` of the ranks are along axis model, the rest along axis data.
-inline cluster::Cluster oneHost(int ranks, int cores = 2, int model = 1) {
+inline cluster::Cluster oneHost(int ranks, int cores = 2, int model = 1, int stages = 1) {
   cluster::Cluster cluster;
   cluster.hosts = {{"host", cores}};
   for (int i = 0; i < ranks; ++i) cluster.devices.push_back({"node", "host", "cpu", i, 1});
-  cluster.mesh = cluster::Mesh({{"data", ranks / model}});
-  if (model > 1) cluster.mesh = cluster::Mesh({{"data", ranks / model}, {"model", model}});
+  std::vector<cluster::Axis> axes;
+  if (stages > 1) axes.push_back({"stage", stages});
+  axes.push_back({"data", ranks / model / stages});
+  if (model > 1) axes.push_back({"model", model});
+  cluster.mesh = cluster::Mesh(std::move(axes));
   cluster.link.kind = "in-process";
   return cluster;
 }
@@ -244,6 +247,8 @@ struct RunSettings {
   std::string strategy = "multi-worker-mirrored";
   int ranks = 1;                         // of which
   int modelRanks = 1;                    // along axis model
+  int stages = 1;                        // along axis stage
+  std::string schedule = "1f1b";         // of stages
   std::int64_t batch = 96;
   int microBatches = 1;
   std::string backend = "reference";
@@ -266,7 +271,9 @@ inline Result<plan::Plan> planOf(const RunSettings& settings) {
   request.training.seed = settings.trainer.seed;
   request.strategy = settings.strategy;
   request.bucketBytes = settings.bucketBytes;
-  return planner::makePlan(request, oneHost(settings.ranks, 2, settings.modelRanks), {});
+  request.schedule = settings.schedule;
+  return planner::makePlan(request,
+                           oneHost(settings.ranks, 2, settings.modelRanks, settings.stages), {});
 }
 
 struct RunOutcome {

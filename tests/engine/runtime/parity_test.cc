@@ -101,27 +101,44 @@ class ParityTest : public QObject {
             10 * tolerance * one.epochs.back().evalLoss);
   }
 
-  // Meshes of two axes, and every strategy on transformer blocks, in f64 on the reference backend.
+  // Meshes of several axes, and every strategy on transformer blocks, in f64 on the reference backend.
   void meshesAgainstOne_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<bool>("text");
     QTest::addColumn<int>("ranks");
     QTest::addColumn<int>("modelRanks");
     QTest::addColumn<int>("microBatches");
+    QTest::addColumn<int>("stages");
+    QTest::addColumn<QString>("schedule");
+    const auto row = [](bool text, const char* strategy, int ranks, int modelRanks, int microBatches,
+                        int stages = 1, const char* schedule = "1f1b") {
+      std::string name = fmt::format("{} {}, {} ranks", text ? "gpt" : "mlp", strategy, ranks);
+      if (modelRanks > 1) name += fmt::format(", tensor {}", modelRanks);
+      if (stages > 1) name += fmt::format(", {} stages {}", stages, schedule);
+      if (microBatches > 1) name += fmt::format(", {} micro-batches", microBatches);
+      QTest::newRow(name.c_str()) << QString(strategy) << text << ranks << modelRanks << microBatches
+                                  << stages << QString(schedule);
+    };
     for (const bool text : {false, true}) {
-      const char* name = text ? "gpt" : "mlp";
-      QTest::addRow("%s tensor-parallel 2", name) << "tensor-parallel" << text << 2 << 2 << 1;
-      QTest::addRow("%s tensor-parallel 4", name) << "tensor-parallel" << text << 4 << 4 << 1;
-      QTest::addRow("%s data 2 x tensor 2", name) << "tensor-parallel" << text << 4 << 2 << 1;
-      QTest::addRow("%s data 3 x tensor 2", name) << "tensor-parallel" << text << 6 << 2 << 1;
-      QTest::addRow("%s 4 micro-batches", name) << "mirrored" << text << 1 << 1 << 4;
+      row(text, "tensor-parallel", 2, 2, 1);
+      row(text, "tensor-parallel", 4, 4, 1);
+      row(text, "tensor-parallel", 4, 2, 1);
+      row(text, "tensor-parallel", 6, 2, 1);
+      row(text, "mirrored", 1, 1, 4);
+      for (const char* schedule : {"1f1b", "gpipe", "zb-h1"}) row(text, "pipeline", 2, 1, 4, 2, schedule);
+      row(text, "pipeline", 4, 1, 2, 2);
     }
+    for (const char* schedule : {"1f1b", "gpipe", "zb-h1"}) row(true, "pipeline", 4, 1, 8, 4, schedule);
+    row(true, "pipeline", 2, 1, 1, 2);
+    row(true, "pipeline", 3, 1, 2, 3);
     for (const char* strategy : {"multi-worker-mirrored", "zero-1", "zero-2", "zero-3"}) {
-      QTest::addRow("gpt %s 3", strategy) << strategy << true << 3 << 1 << 1;
-      QTest::addRow("gpt %s 2 x tensor 2", strategy) << strategy << true << 4 << 2 << 1;
-      QTest::addRow("gpt %s 3, 2 micro-batches", strategy) << strategy << true << 3 << 1 << 2;
-      QTest::addRow("gpt %s 2 x tensor 2, 4 micro-batches", strategy) << strategy << true << 4 << 2 << 4;
+      row(true, strategy, 3, 1, 1);
+      row(true, strategy, 4, 2, 1);
+      row(true, strategy, 3, 1, 2);
+      row(true, strategy, 4, 2, 4);
+      row(true, strategy, 8, 2, 4, 2);  // data x tensor x pipeline
     }
+    row(true, "zero-1", 8, 2, 4, 2, "zb-h1");
   }
   void meshesAgainstOne() {
     QFETCH(QString, strategy);
@@ -129,6 +146,8 @@ class ParityTest : public QObject {
     QFETCH(int, ranks);
     QFETCH(int, modelRanks);
     QFETCH(int, microBatches);
+    QFETCH(int, stages);
+    QFETCH(QString, schedule);
     RunSettings settings;
     settings.model = text ? smallGpt() : fashionMlp();
     settings.batch = 16;
@@ -148,6 +167,8 @@ class ParityTest : public QObject {
     settings.ranks = ranks;
     settings.modelRanks = modelRanks;
     settings.microBatches = microBatches;
+    settings.stages = stages;
+    settings.schedule = schedule.toStdString();
     const RunOutcome several = trained(settings);
     QVERIFY2(several.ok(), several.error().c_str());
     const double worst = worstRelative(several, one);
