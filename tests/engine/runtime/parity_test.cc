@@ -267,34 +267,48 @@ class ParityTest : public QObject {
 
   // Both players say the same things in the same order: per rank, the same plan steps of the same
   // kinds. (Waiting is told by the simulator, which knows all ranks; readers derive it for real runs.)
+  void executorAndSimulatorTellTheSameOrder_data() {
+    QTest::addColumn<bool>("cnn");
+    QTest::addColumn<QString>("schedule");
+    QTest::newRow("mlp") << false << "";
+    QTest::newRow("cnn") << true << "";
+    for (const char* schedule : {"1f1b", "gpipe", "zb-h1"}) QTest::newRow(schedule) << true << schedule;
+  }
   void executorAndSimulatorTellTheSameOrder() {
-    for (const bool cnn : {false, true}) {
-      RunSettings settings;
-      settings.model = cnn ? fashionCnn() : fashionMlp();
-      settings.ranks = 3;
-      settings.batch = 64;
-      settings.backend = "onednn";
-      settings.compute = DType::kF32;
-      settings.bucketBytes = 8192;
-      settings.trainer.maxSteps = 2;
-      settings.trainer.eventsEvery = 1;
-      auto plan = planOf(settings);
-      QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
-      const RunOutcome real = run(settings, *plan);
-      QVERIFY2(real.ok(), real.error().c_str());
-      planner::SimulateOptions simulate;
-      simulate.steps = 2;
-      const planner::Simulation simulated = planner::simulate(*plan, oneHost(3), {}, simulate);
-      for (int rank = 0; rank < 3; ++rank) {
-        std::vector<std::string> measured, predicted;
-        for (const plan::Event& event : real.events[static_cast<std::size_t>(rank)])
-          measured.push_back(fmt::format("{}/{}", event.planStep, plan::eventKindName(event.kind)));
-        for (const plan::Event& event : simulated.events)
-          if (event.rank == rank && event.planStep >= 0 && event.kind != plan::EventKind::kWaiting)
-            predicted.push_back(fmt::format("{}/{}", event.planStep, plan::eventKindName(event.kind)));
-        QVERIFY(!measured.empty());
-        QCOMPARE(measured, predicted);
-      }
+    QFETCH(bool, cnn);
+    QFETCH(QString, schedule);
+    RunSettings settings;
+    settings.model = cnn ? fashionCnn() : fashionMlp();
+    settings.ranks = 3;
+    settings.batch = 64;
+    if (!schedule.isEmpty()) {
+      settings.strategy = "pipeline";
+      settings.stages = 3;
+      settings.microBatches = 4;
+      settings.schedule = schedule.toStdString();
+    }
+    settings.backend = "onednn";
+    settings.compute = DType::kF32;
+    settings.bucketBytes = 8192;
+    settings.trainer.maxSteps = 2;
+    settings.trainer.eventsEvery = 1;
+    auto plan = planOf(settings);
+    QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
+    const RunOutcome real = run(settings, *plan);
+    QVERIFY2(real.ok(), real.error().c_str());
+    planner::SimulateOptions simulate;
+    simulate.steps = 2;
+    const planner::Simulation simulated =
+        planner::simulate(*plan, oneHost(3, 2, 1, settings.stages), {}, simulate);
+    for (int rank = 0; rank < 3; ++rank) {
+      std::vector<std::string> measured, predicted;
+      for (const plan::Event& event : real.events[static_cast<std::size_t>(rank)])
+        measured.push_back(fmt::format("{}/{}", event.planStep, plan::eventKindName(event.kind)));
+      for (const plan::Event& event : simulated.events)
+        if (event.rank == rank && event.planStep >= 0 && event.kind != plan::EventKind::kWaiting)
+          predicted.push_back(fmt::format("{}/{}", event.planStep, plan::eventKindName(event.kind)));
+      QVERIFY(!measured.empty());
+      QCOMPARE(measured, predicted);
     }
   }
 
