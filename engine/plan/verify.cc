@@ -453,7 +453,13 @@ class StagePlay {
     std::map<std::pair<std::string, int>, std::map<int, std::size_t>> sent{};
   };
   struct Messages {
-    std::vector<std::pair<std::string, ir::TensorType>> sent;
+    struct Message {
+      std::string name;
+      ir::TensorType type;
+      int micro = 0;
+      bool operator==(const Message&) const = default;
+    };
+    std::vector<Message> sent;
     std::size_t received = 0;
   };
 
@@ -489,16 +495,17 @@ class StagePlay {
       const auto peer = static_cast<int>(ir::intAttr(step.attrs, "peer"));
       if (step.op == ir::Op::kSend) {
         auto& sent = messages_[{static_cast<int>(s), peer}].sent;
-        sent.emplace_back(step.name, payload(*body, step));
+        sent.push_back({step.name, payload(*body, step), play.micro});
         stage.sent[{play.program, play.copy}][peer] = sent.size();
         continue;
       }
       Messages& messages = messages_[{peer, static_cast<int>(s)}];
       if (messages.received == messages.sent.size()) return false;
-      const auto& [name, type] = messages.sent[messages.received];
-      if (name != step.name || type != payload(*body, step)) {
-        return Error(broken(fmt::format("stage {} expects {} of stage {}, which sends {}", s,
-                                        step.name, peer, name)));
+      const auto& message = messages.sent[messages.received];
+      if (message != Messages::Message{step.name, payload(*body, step), play.micro}) {
+        return Error(broken(fmt::format(
+            "stage {} expects {} of micro-batch {} of stage {}, which sends {} of micro-batch {}", s,
+            step.name, play.micro, peer, message.name, message.micro)));
       }
       ++messages.received;
     }

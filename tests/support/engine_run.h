@@ -15,6 +15,7 @@
 #include "engine/models/model.h"
 #include "engine/planner/planner.h"
 #include "engine/runtime/trainer.h"
+#include "tests/support/failing_communicator.h"
 
 namespace lockstep::test {
 
@@ -216,7 +217,9 @@ inline cluster::Cluster oneHost(int ranks, int cores = 2, int model = 1, int sta
 // In-process communicators for every axis of a mesh.
 class MeshGroups {
  public:
-  explicit MeshGroups(const cluster::Mesh& mesh) : ranks_(static_cast<std::size_t>(mesh.size())) {
+  // Of rank `failingRank` call number `failingCall` along each axis fails.
+  explicit MeshGroups(const cluster::Mesh& mesh, int failingRank = -1, int failingCall = -1)
+      : ranks_(static_cast<std::size_t>(mesh.size())) {
     for (const cluster::Axis& axis : mesh.axes()) {
       if (axis.size < 2) continue;
       for (int rank = 0; rank < mesh.size(); ++rank) {
@@ -224,7 +227,11 @@ class MeshGroups {
         if (members.front() != rank) continue;
         auto group = comm::makeInProcessGroup(axis.size, 30'000'000'000);
         for (std::size_t i = 0; i < members.size(); ++i)
-          ranks_[static_cast<std::size_t>(members[i])].emplace_back(axis.name, std::move(group[i]));
+          ranks_[static_cast<std::size_t>(members[i])].emplace_back(
+              axis.name,
+              members[i] == failingRank
+                  ? std::make_unique<tests::FailingCommunicator>(std::move(group[i]), failingCall)
+                  : std::move(group[i]));
       }
     }
   }
@@ -249,7 +256,7 @@ struct RunSettings {
   int modelRanks = 1;                    // along axis model
   int stages = 1;                        // along axis stage
   std::string schedule = "1f1b";         // of stages
-  std::int64_t batch = 96;
+  std::int64_t batch = 96, evaluateBatch = 200;
   int microBatches = 1;
   std::string backend = "reference";
   DType compute = DType::kF64;
@@ -258,6 +265,7 @@ struct RunSettings {
   std::int64_t samples = 960;            // of synthetic images, where no data set is given
   const data::Dataset* train = nullptr;  // e.g. Fashion-MNIST
   runtime::TrainerOptions trainer;
+  int failingRank = -1, failingCall = 0;
 };
 
 inline Result<plan::Plan> planOf(const RunSettings& settings) {
@@ -265,7 +273,7 @@ inline Result<plan::Plan> planOf(const RunSettings& settings) {
   request.microBatches = settings.microBatches;
   LOCKSTEP_ASSIGN(request.step, models::build(settings.model, settings.batch / settings.microBatches,
                                               settings.compute, models::Use::kTraining));
-  LOCKSTEP_ASSIGN(request.evaluate, models::build(settings.model, 200, settings.compute,
+  LOCKSTEP_ASSIGN(request.evaluate, models::build(settings.model, settings.evaluateBatch, settings.compute,
                                                   models::Use::kEvaluation));
   request.training.optimizer = settings.optimizer;
   request.training.seed = settings.trainer.seed;
@@ -328,7 +336,7 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
       isText ? static_cast<const data::Dataset&>(evaluateText) : evaluateImages;
   const data::Dataset& synthetic = isText ? static_cast<const data::Dataset&>(text) : images;
   const data::Dataset& train = settings.train != nullptr ? *settings.train : synthetic;
-  MeshGroups groups(plan.mesh);
+  MeshGroups groups(plan.mesh, settings.failingRank, settings.failingCall);
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   for (int rank = 0; rank < settings.ranks; ++rank)

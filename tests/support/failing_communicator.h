@@ -2,6 +2,7 @@
 // error on and leave nothing half done.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -62,7 +63,7 @@ class FailingCommunicator final : public comm::Communicator {
 
   std::unique_ptr<comm::Communicator> inner_;
   int failing_;
-  int calls_ = 0;
+  std::atomic<int> calls_ = 0;
 };
 
 }  // namespace lockstep::tests

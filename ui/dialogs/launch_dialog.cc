@@ -108,6 +108,26 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
     for (const char* kind : {"multi-worker-mirrored", "mirrored"}) strategy_->addItem(kind, kind);
   }
   strategy_->setCurrentIndex(std::max(0, strategy_->findData(QString::fromStdString(spec.value("strategy.kind").value_or("")))));
+  // Zero, said in words: as the strategy says.
+  const auto number = [&](const char* name, const char* path, int least) {
+    auto* spin = new QSpinBox(this);
+    spin->setObjectName(name);
+    spin->setRange(least, 4096);
+    spin->setValue(std::atoi(spec.value(path).value_or("0").c_str()));
+    return spin;
+  };
+  tensor_ = number("launchTensor", "strategy.tensor", 0);
+  stages_ = number("launchStages", "strategy.stages", 0);
+  micro_ = number("launchMicroBatches", "strategy.micro_batches", 1);
+  order_ = new QComboBox(this);
+  order_->setObjectName("launchSchedule");
+  for (const auto& field : app::SpecText::fields(app::SpecKind::kRun, "strategy")) {
+    if (field.name != "schedule") continue;
+    for (const auto& choice : field.choices) {
+      if (!choice.empty()) order_->addItem(QString::fromStdString(choice), QString::fromStdString(choice));
+    }
+  }
+  order_->setCurrentIndex(std::max(0, order_->findData(QString::fromStdString(spec.value("strategy.schedule").value_or("")))));
   batch_ = new QSpinBox(this);
   batch_->setObjectName("launchBatch");
   batch_->setRange(1, 1'000'000);
@@ -127,7 +147,9 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   measure_->setObjectName("launchMeasure");
   measure_->setChecked(true);
   for (QWidget* field : {static_cast<QWidget*>(target_), static_cast<QWidget*>(nodes_),
-                         static_cast<QWidget*>(strategy_), static_cast<QWidget*>(batch_),
+                         static_cast<QWidget*>(strategy_), static_cast<QWidget*>(tensor_),
+                         static_cast<QWidget*>(stages_), static_cast<QWidget*>(order_),
+                         static_cast<QWidget*>(micro_), static_cast<QWidget*>(batch_),
                          static_cast<QWidget*>(epochs_), static_cast<QWidget*>(comm_)}) {
     field->setMinimumWidth(190);
     auto* label = makeLabel(field->objectName() + "Label", this);
@@ -237,10 +259,10 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
     fillRanks();
     schedule();
   });
-  for (QSpinBox* spin : {nodes_, batch_, epochs_}) {
+  for (QSpinBox* spin : {nodes_, tensor_, stages_, micro_, batch_, epochs_}) {
     connect(spin, &QSpinBox::valueChanged, this, &LaunchDialog::schedule);
   }
-  for (QComboBox* combo : {strategy_, comm_}) {
+  for (QComboBox* combo : {strategy_, order_, comm_}) {
     connect(combo, &QComboBox::currentIndexChanged, this, &LaunchDialog::schedule);
   }
   connect(measure_, &QCheckBox::toggled, this, &LaunchDialog::schedule);
@@ -279,6 +301,10 @@ void LaunchDialog::nodesChanged() {
 void LaunchDialog::chooseTarget(int index) { target_->setCurrentIndex(index); }
 bool LaunchDialog::local() const { return target_->currentIndex() >= targets_.size(); }
 
+bool LaunchDialog::staged() const {
+  return stages_->value() > 1 || (stages_->value() == 0 && strategy_->currentData().toString() == "pipeline");
+}
+
 QStringList LaunchDialog::sets() const {
   const auto spec = app::SpecText::parse(specYaml_.toStdString(), specFile_.toStdString(), app::SpecKind::kRun);
   QStringList out;
@@ -288,6 +314,10 @@ QStringList LaunchDialog::sets() const {
     }
   };
   add("strategy.kind", strategy_->currentData().toString(), "");
+  add("strategy.tensor", QString::number(tensor_->value()), "0");
+  add("strategy.stages", QString::number(stages_->value()), "0");
+  if (staged()) add("strategy.schedule", order_->currentData().toString(), "1f1b");
+  add("strategy.micro_batches", QString::number(micro_->value()), "1");
   add("training.batch", QString::number(batch_->value()), "");
   add("training.epochs", epochs_->value() > 0 ? QString::number(epochs_->value()) : QString(), "");
   return out;
@@ -363,6 +393,7 @@ QString LaunchDialog::command() const {
 }
 
 void LaunchDialog::schedule() {
+  form_->setRowVisible(order_, staged());
   command_->setText(command());
   command_->setCursorPosition(0);
   preview_.reset();
@@ -595,15 +626,17 @@ void LaunchDialog::reject() {
 
 void LaunchDialog::retranslate() {
   setHeading(tr("Launch %1").arg(QFileInfo(specFile_).completeBaseName()), {});
-  const QStringList names{tr("Cluster"), tr("Local nodes"), tr("Strategy"), tr("Global batch"), tr("Epochs"),
-                          tr("Communicator"), tr("Command")};
-  QWidget* const fields[] = {target_, nodes_, strategy_, batch_, epochs_, comm_, command_};
+  const QStringList names{tr("Cluster"), tr("Local nodes"), tr("Strategy"), tr("Ranks that share a layer"),
+                          tr("Stages of layers"), tr("Order of micro-batches"), tr("Micro-batches"),
+                          tr("Global batch"), tr("Epochs"), tr("Communicator"), tr("Command")};
+  QWidget* const fields[] = {target_, nodes_, strategy_, tensor_, stages_, order_, micro_, batch_, epochs_, comm_, command_};
   for (int i = 0; i < labels_.size(); ++i) {
     labels_[i]->setText(names[i]);
     fields[i]->setAccessibleName(names[i]);
   }
   target_->setItemText(target_->count() - 1, tr("This machine"));
   comm_->setItemText(0, tr("chosen from the cluster"));
+  for (QSpinBox* spin : {tensor_, stages_}) spin->setSpecialValueText(tr("as the strategy says"));
   if (epochs_->minimum() == 0) epochs_->setSpecialValueText(tr("as many as its steps need"));
   measure_->setText(tr("Measure the nodes first"));
   measure_->setAccessibleName(measure_->text());

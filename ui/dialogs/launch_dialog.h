@@ -71,6 +71,7 @@ class LaunchDialog : public Dialog {
   QStringList ranks() const;           // "node=3", where it is not what the cluster says
   void fillRanks();                    // a number for every node of the chosen cluster
   bool local() const;
+  bool staged() const;                 // whether layers are divided among stages
   QString progressText(const app::LaunchProgress& progress) const;
   void setBusy(bool busy, const QString& text);
   void dropMeasuring();
@@ -85,6 +86,8 @@ class LaunchDialog : public Dialog {
   QComboBox* strategy_ = nullptr;
   QSpinBox* batch_ = nullptr;
   QSpinBox* epochs_ = nullptr;
+  QSpinBox *tensor_ = nullptr, *stages_ = nullptr, *micro_ = nullptr;
+  QComboBox* order_ = nullptr;
   QComboBox* comm_ = nullptr;
   QCheckBox* measure_ = nullptr;
   QFormLayout* form_ = nullptr;

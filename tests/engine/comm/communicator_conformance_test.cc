@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "engine/base/random.h"
 #include "tests/support/communicator_groups.h"
@@ -117,6 +118,23 @@ std::string movements(Communicator& group, std::int64_t bytes) {
     EXPECT_OK(group.send(in.data() + next * bytes, bytes, next, rank));
     if (rank != 0) EXPECT_OK(group.recv(taken.data(), bytes, previous, previous));
     EXPECT(taken == bytesBetween(previous, rank, bytes), "message of {} bytes", bytes);
+    // All at once, each sending on a thread of its own.
+    constexpr int kMessages = 5;
+    Status sent;
+    std::thread sender([&] {
+      for (int i = 0; i < kMessages && sent.ok(); ++i)
+        sent = group.send(in.data() + next * bytes, bytes, next, i);
+    });
+    Status received;
+    for (int i = 0; i < kMessages && received.ok(); ++i) {
+      taken.assign(static_cast<std::size_t>(bytes), '?');
+      received = group.recv(taken.data(), bytes, previous, i);
+      if (received.ok() && taken != bytesBetween(previous, rank, bytes))
+        received = invalidArgument("message {} is another one", i);
+    }
+    sender.join();
+    EXPECT_OK(sent);
+    EXPECT_OK(received);
   }
   EXPECT_OK(group.barrier());
   return {};

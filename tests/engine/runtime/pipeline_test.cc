@@ -1,0 +1,283 @@
+// Pipelines: schedules, the proof that stages do not wait for ever, and their bubbles in both
+// players against the closed formulas.
+#include <QElapsedTimer>
+#include <QTest>
+
+#include <algorithm>
+
+#include "engine/passes/stages.h"
+#include "engine/planner/pipeline.h"
+#include "tests/support/engine_run.h"
+
+using namespace lockstep;
+using namespace lockstep::test;
+
+namespace {
+
+// One layer for each stage.
+models::Model equalBlocks(int layers) {
+  models::Model model;
+  model.name = "blocks";
+  model.input = {28 * 28};
+  for (int i = 0; i < layers; ++i) {
+    models::Layer layer;
+    layer.kind = models::Layer::Kind::kDense;
+    layer.name = fmt::format("dense{}", i + 1);
+    layer.units = i + 1 < layers ? 16 : 10;
+    model.layers.push_back(layer);
+  }
+  return model;
+}
+
+RunSettings pipelineOf(int stages, int microBatches, const std::string& schedule) {
+  RunSettings settings;
+  settings.model = equalBlocks(stages);
+  settings.strategy = "pipeline";
+  settings.ranks = settings.stages = stages;
+  settings.microBatches = microBatches;
+  settings.batch = microBatches;
+  settings.schedule = schedule;
+  settings.backend = "timed";
+  settings.compute = DType::kF32;
+  return settings;
+}
+
+RunOutcome trained(const RunSettings& settings) {
+  const auto plan = planOf(settings);
+  LOCKSTEP_CHECK(plan.ok(), "{}", plan.error().text());
+  return run(settings, *plan);
+}
+
+// Every stage's forward pass takes `unit`, its backward pass twice that, everything else nothing.
+void setTimes(plan::Plan& plan, double unit, bool weightsApart) {
+  for (plan::Program& program : plan.programs) {
+    const double seconds = program.name == "forward"    ? unit
+                           : program.name == "weights"  ? unit
+                           : program.name == "backward" ? (weightsApart ? unit : 2 * unit)
+                                                        : 1e-9;
+    for (plan::Body& body : program.bodies) {
+      bool first = true;
+      for (plan::Step& step : body.steps) {
+        if (step.kind == plan::StepKind::kCollective) {
+          step.seconds = 1e-9;
+          continue;
+        }
+        step.seconds = first ? seconds : 1e-9;
+        first = false;
+      }
+    }
+  }
+}
+
+// The share of a step in which a stage is idle: every stage has the same work.
+double idle(double stepSeconds, double unit, int microBatches) {
+  return 1 - 3 * unit * microBatches / stepSeconds;
+}
+double allowed(const std::string& schedule, int stages, int microBatches) {
+  const double bubble = static_cast<double>(stages - 1) / (microBatches + stages - 1);
+  return schedule == "zb-h1" ? bubble / 2 : bubble;
+}
+
+}  // namespace
+
+class PipelineTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void stagesAreBalanced() {
+    using Stages = std::vector<int>;
+    QCOMPARE(passes::balanceStages({1, 1, 1, 1}, 2), (Stages{0, 0, 1, 1}));
+    QCOMPARE(passes::balanceStages({3, 1, 1, 1}, 2), (Stages{0, 1, 1, 1}));
+    QCOMPARE(passes::balanceStages({0, 0, 5}, 3), (Stages{0, 1, 2}));
+    QCOMPARE(passes::balanceStages({1}, 1), (Stages{0}));
+    // Against every division there is.
+    for (std::uint64_t seed = 0; seed < 50; ++seed) {
+      std::vector<double> costs;
+      for (std::uint64_t i = 0; i < 7; ++i) costs.push_back(static_cast<double>(randomBits(seed, i) % 20));
+      const auto worst = [&](const Stages& stages) {
+        std::vector<double> sums(3, 0);
+        for (std::size_t i = 0; i < costs.size(); ++i) sums[static_cast<std::size_t>(stages[i])] += costs[i];
+        return *std::max_element(sums.begin(), sums.end());
+      };
+      double best = 1e9;
+      for (std::size_t a = 1; a < 6; ++a)
+        for (std::size_t b = a + 1; b < 7; ++b) {
+          Stages stages(7, 0);
+          for (std::size_t i = a; i < 7; ++i) stages[i] = i < b ? 1 : 2;
+          best = std::min(best, worst(stages));
+        }
+      QCOMPARE(worst(passes::balanceStages(costs, 3)), best);
+    }
+  }
+
+  void schedulesPlayEveryMicroBatchOnce() {
+    for (const std::string_view kind : planner::pipelineSchedules())
+      for (const int stages : {2, 3, 8})
+        for (const int micros : {1, 2, 5, 16}) {
+          const auto schedule = planner::pipelineSchedule(kind, stages, micros);
+          for (int s = 0; s < stages; ++s) {
+            const auto& plays = schedule.plays[static_cast<std::size_t>(s)];
+            std::map<std::string, std::vector<int>> micro;
+            int onTheWay = 0, most = 0;
+            for (const plan::Play& play : plays) {
+              micro[play.program].push_back(play.micro);
+              onTheWay += play.program == "forward" ? 1
+                          : play.program == (schedule.weightsApart ? "weights" : "backward") ? -1 : 0;
+              most = std::max(most, onTheWay);
+            }
+            std::vector<int> all(static_cast<std::size_t>(micros));
+            for (int i = 0; i < micros; ++i) all[static_cast<std::size_t>(i)] = i;
+            QCOMPARE(micro["forward"], all);
+            QCOMPARE(micro["backward"], all);
+            QCOMPARE(micro["weights"], schedule.weightsApart ? all : std::vector<int>{});
+            QCOMPARE(plays.back().program, std::string("update"));
+            QCOMPARE(most, schedule.copies[static_cast<std::size_t>(s)]);
+            if (kind == "1f1b") QCOMPARE(most, std::min(stages - s, micros));
+          }
+        }
+  }
+
+  // What would make ranks wait for ever, or read what is not there, is no plan.
+  void schedulesThatCannotBePlayedAreRefused() {
+    const auto plan = planOf(pipelineOf(3, 4, "1f1b"));
+    QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
+    QVERIFY(plan::verify(*plan).ok());
+    const auto refused = [&](auto change, std::string_view words) {
+      plan::Plan changed = *plan;
+      change(changed);
+      const Status status = plan::verify(changed);
+      const std::string said = status.ok() ? "nothing" : status.error().what;
+      if (said.find(words) == std::string::npos) qWarning("%s", said.c_str());
+      return said.find(words) != std::string::npos;
+    };
+    QVERIFY(refused([](plan::Plan& p) { std::swap(p.schedule[0][0], p.schedule[0][3]); },
+                    "before it was written"));
+    // The first stage waits for a gradient before it has passed on what that needs.
+    QVERIFY(refused([](plan::Plan& p) {
+      auto& plays = p.schedule[2];  // forward 0, backward 0, forward 1, …
+      std::rotate(plays.begin(), plays.begin() + 2, plays.begin() + 4);
+    }, "sends"));
+    QVERIFY(refused([](plan::Plan& p) { p.schedule[1].erase(p.schedule[1].begin()); }, ""));
+    QVERIFY(refused([](plan::Plan& p) { p.schedule[0].pop_back(); }, "waits for ever"));
+    QVERIFY(refused([](plan::Plan& p) { p.schedule[0][0].copy = 3; }, "copy 3"));
+    QVERIFY(refused([](plan::Plan& p) { p.schedule[0][0].micro = 4; }, "micro-batch 4"));
+    QVERIFY(refused([](plan::Plan& p) { p.schedule[0][0].program = "sideways"; }, "sideways"));
+    QVERIFY(refused([](plan::Plan& p) { p.schedule.pop_back(); }, "schedules of 2 stages"));
+    QVERIFY(refused([](plan::Plan& p) { p.state.back().stage = 0; }, ""));
+    QVERIFY(refused([](plan::Plan& p) {
+      for (plan::Program& program : p.programs)
+        for (plan::Body& body : program.bodies)
+          for (plan::Step& step : body.steps)
+            if (step.op == ir::Op::kRecv) step.attrs["peer"] = std::int64_t{7};
+    }, "coordinate 7"));
+  }
+
+  void whatCannotBeStagedSaysWhatToChange() {
+    const auto said = [](RunSettings settings) {
+      const auto plan = planOf(settings);
+      return plan.ok() ? std::string("a plan") : plan.error().text();
+    };
+    RunSettings many = pipelineOf(4, 4, "1f1b");
+    many.ranks = many.stages = 5;
+    QVERIFY(said(many).find("use at most 4 stages") != std::string::npos);
+    RunSettings uneven = pipelineOf(2, 2, "1f1b");
+    uneven.ranks = 4;
+    uneven.batch = 6;
+    QVERIFY(said(uneven).find("make it 4") != std::string::npos);
+    QVERIFY(said(pipelineOf(2, 2, "2f2b")).find("one of 1f1b, gpipe, zb-h1") != std::string::npos);
+  }
+
+  void bubbles_data() {
+    QTest::addColumn<int>("stages");
+    QTest::addColumn<int>("microBatches");
+    QTest::addColumn<QString>("schedule");
+    for (const char* schedule : {"1f1b", "gpipe", "zb-h1"})
+      for (const int stages : {4, 8})
+        QTest::addRow("%s, %d stages", schedule, stages) << stages << 2 * stages << QString(schedule);
+  }
+  void bubbles() {
+    QFETCH(int, stages);
+    QFETCH(int, microBatches);
+    QFETCH(QString, schedule);
+    RunSettings settings = pipelineOf(stages, microBatches, schedule.toStdString());
+    auto plan = planOf(settings);
+    QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
+    constexpr double kUnit = 4e-3;
+    setTimes(*plan, kUnit, schedule == "zb-h1");
+    const double limit = allowed(settings.schedule, stages, microBatches);
+
+    cluster::Cluster cluster = oneHost(stages, stages, 1, stages);
+    const double simulated =
+        idle(planner::simulate(*plan, cluster, {}).stepSeconds, kUnit, microBatches);
+    settings.trainer.maxSteps = 6;
+    const RunOutcome real = run(settings, *plan);
+    QVERIFY2(real.ok(), real.error().c_str());
+    std::vector<double> steps;
+    for (const auto& step : real.steps) steps.push_back(static_cast<double>(step.end - step.begin) * 1e-9);
+    std::sort(steps.begin(), steps.end());
+    const double measured = idle(steps[steps.size() / 2], kUnit, microBatches);
+    qInfo("idle: %.1f %% simulated, %.1f %% played, %.1f %% by the formula", 100 * simulated,
+          100 * measured, 100 * limit);
+    if (schedule == "zb-h1") {
+      QVERIFY(simulated <= limit);
+      QVERIFY(measured <= limit + 0.05);
+    } else {
+      QVERIFY(std::abs(simulated - limit) <= 0.005);
+      QVERIFY(std::abs(measured - limit) <= 0.05);
+    }
+  }
+
+  // Whichever message or collective fails, on whichever stage: every rank ends, with an error.
+  void everyCallCanFail() {
+    for (const int rank : {0, 1, 2})
+      for (int call = 0; call < 30; call += call < 8 ? 1 : 5) {
+        RunSettings settings = pipelineOf(3, 4, "zb-h1");
+        settings.backend = "reference";
+        settings.trainer.maxSteps = 3;
+        settings.failingRank = rank;
+        settings.failingCall = call;
+        const RunOutcome out = trained(settings);
+        for (const auto& result : out.ranks)
+          QVERIFY2(!result.ok(), qPrintable(QString("rank %1, call %2").arg(rank).arg(call)));
+        QVERIFY(out.ranks[static_cast<std::size_t>(rank)].error().code == Code::kAborted);
+      }
+  }
+
+  // 8 stages x 16 data x 8 tensor.
+  void aThousandRanksAreCheap() {
+    models::Model model = smallGpt();
+    const models::Layer block = model.layers[1];
+    model.layers.erase(model.layers.begin() + 1, model.layers.end() - 2);
+    for (int i = 0; i < 12; ++i) {
+      models::Layer layer = block;
+      layer.name = fmt::format("block{}", i);
+      layer.heads = 8;
+      model.layers.insert(model.layers.end() - 2, layer);
+    }
+    model.layers[0].units = 64;
+    RunSettings settings;
+    settings.model = model;
+    settings.strategy = "zero-1";
+    settings.ranks = 1024;
+    settings.modelRanks = 8;
+    settings.stages = 8;
+    settings.microBatches = 32;
+    settings.batch = 32 * 16;
+    settings.evaluateBatch = 16;
+    settings.compute = DType::kF32;
+    QElapsedTimer timer;
+    timer.start();
+    const auto plan = planOf(settings);
+    QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
+    const std::string written = plan::text(*plan);
+    const qint64 elapsed = timer.elapsed();
+    qInfo("%lld ms, %zu bytes of text", static_cast<long long>(elapsed), written.size());
+    QVERIFY(written.size() <= 1'000'000);
+    QVERIFY(elapsed <= 1000);
+    const auto parsed = plan::parse(written);
+    QVERIFY(parsed.ok() && *parsed == *plan);
+  }
+};
+
+QTEST_GUILESS_MAIN(PipelineTest)
+#include "pipeline_test.moc"
