@@ -12,7 +12,7 @@ constexpr Nanoseconds kCollectiveLimit = 30'000'000'000;
 template <typename Visit>
 std::int64_t forGroups(const cluster::Mesh& mesh, Visit visit) {
   std::int64_t offset = 0;
-  for (const cluster::Axis& axis : mesh.axes()) {
+  for (const cluster::Axis& axis : mesh.groupAxes()) {
     if (axis.size < 2) continue;
     for (int rank = 0; rank < mesh.size(); ++rank) {
       if (mesh.coordinate(rank, axis.name) != 0) continue;
@@ -26,7 +26,7 @@ std::int64_t forGroups(const cluster::Mesh& mesh, Visit visit) {
 }  // namespace
 
 Result<std::int64_t> sharedMemoryBytes(const cluster::Mesh& mesh) {
-  for (const cluster::Axis& axis : mesh.axes()) {
+  for (const cluster::Axis& axis : mesh.groupAxes()) {
     if (axis.size <= comm::kMaxSharedRanks) continue;
     return invalidArgument("axis {} has {} ranks in one node; shared memory takes at most {}",
                            axis.name, axis.size, comm::kMaxSharedRanks);

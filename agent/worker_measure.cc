@@ -62,7 +62,7 @@ class Alone final : public comm::Communicator {
 class AloneGroups {
  public:
   AloneGroups(int rank, const cluster::Mesh& mesh) {
-    for (const cluster::Axis& axis : mesh.axes()) {
+    for (const cluster::Axis& axis : mesh.groupAxes()) {
       owned_.push_back(std::make_unique<Alone>(mesh.coordinate(rank, axis.name), axis.size));
       groups_.set(axis.name, owned_.back().get());
     }

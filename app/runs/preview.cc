@@ -61,13 +61,13 @@ void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts) {
                       facts.node, mebibytes(needed), mebibytes(available)));
     memory.erase(host);
   }
-  const auto [least, most] = std::minmax_element(
-      preview.ranks.begin(), preview.ranks.end(),
-      [](const RankPreview& a, const RankPreview& b) { return a.samples < b.samples; });
-  if (least != preview.ranks.end() && least->samples != most->samples)
-    preview.remarks.push_back(
-        fmt::format("the batch of {} does not divide by {} ranks: shares are {} and {} samples",
-                    preview.plan.globalBatch, preview.ranks.size(), most->samples, least->samples));
+  std::set<std::int64_t> shares;  // of the ranks that compute
+  for (const RankPreview& rank : preview.ranks)
+    if (rank.samples > 0) shares.insert(rank.samples);
+  if (shares.size() > 1)
+    preview.remarks.push_back(fmt::format(
+        "the batch of {} does not divide by {} ranks: shares are {} and {} samples",
+        preview.plan.globalBatch, preview.plan.mesh.axisSize("data"), *shares.rbegin(), *shares.begin()));
 }
 
 }  // namespace
@@ -115,7 +115,8 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   for (int rank = 0; rank < out.plan.mesh.size(); ++rank) {
     const auto index = static_cast<std::size_t>(rank);
     const cluster::Device& device = out.cluster.devices[index];
-    const auto share = static_cast<std::size_t>(out.plan.mesh.coordinate(rank, "data"));
+    const bool server = out.plan.mesh.isServer(rank);
+    const auto share = static_cast<std::size_t>(server ? 0 : out.plan.mesh.coordinate(rank, "data"));
     const planner::RankMemory memory = planner::memory(out.plan, rank);
     const auto& spent = out.simulation.ranks[index];
     RankPreview row;
@@ -123,7 +124,9 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     row.node = device.node;
     row.device = fmt::format("{} {}", device.kind, device.index);
     row.threads = device.threads;
-    row.samples = (out.plan.batchCuts[share + 1] - out.plan.batchCuts[share]) * out.plan.microBatches;
+    row.samples =
+        server ? 0
+               : (out.plan.batchCuts[share + 1] - out.plan.batchCuts[share]) * out.plan.microBatches;
     row.parameterBytes = memory.parameters;
     row.optimizerBytes = memory.optimizer;
     row.gradientBytes = memory.gradients;

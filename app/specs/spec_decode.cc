@@ -404,6 +404,7 @@ const std::vector<FieldFacts>& facts() {
       {"StrategySpec.micro_batches", {}, "Parts of the batch that are added up before an update; 0: 1"},
       {"StrategySpec.tensor", {}, "Ranks that share each layer; 0: all with tensor-parallel, else 1"},
       {"StrategySpec.stages", {}, "Ranks the layers are divided among; 0: all with pipeline, else 1"},
+      {"StrategySpec.servers", {}, "Ranks that hold the parameters; 0: one with parameter-server, else none"},
       {"StrategySpec.schedule", {"1f1b", "gpipe", "zb-h1"}, "The order of micro-batches on a stage"},
   };
   return kFacts;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -28,20 +29,38 @@ struct Axis {
   int size = 1;
 };
 
-// Ranks are row-major over the axes: the last axis varies fastest.
+inline constexpr std::string_view kStageAxis = "stage", kServerAxis = "servers";
+
+// Workers are row-major over the axes: the last axis varies fastest. Parameter servers are the ranks
+// after them. Along axis "servers" lie all ranks, the servers and those they serve.
 class Mesh {
  public:
   Mesh() = default;
-  explicit Mesh(std::vector<Axis> axes) : axes_(std::move(axes)) {}
+  explicit Mesh(std::vector<Axis> axes, int servers = 0) : axes_(std::move(axes)), servers_(servers) {}
   const std::vector<Axis>& axes() const { return axes_; }
-  int size() const;                                // product of the axes
+  int servers() const { return servers_; }
+  int workers() const;                             // product of the axes
+  int size() const { return workers() + servers_; }
+  bool isServer(int rank) const { return rank >= workers(); }
+  std::vector<Axis> groupAxes() const;             // all along which ranks may have groups
   int axisSize(std::string_view axis) const;       // 1 for an axis not present
-  int coordinate(int rank, std::string_view axis) const;
+  int coordinate(int rank, std::string_view axis) const;  // -1 of a server along a workers' axis
   std::vector<int> group(int rank, std::string_view axis) const;  // the ranks along the axis, in order
-  std::string text() const;                        // "data 2, model 4"
+  std::string text() const;                        // "data 2, model 4", "data 3, servers 2"
+
+  // Where different work is done: the stages of a pipeline; or the workers, then each server.
+  int stages() const { return servers_ > 0 ? 1 + servers_ : axisSize(kStageAxis); }
+  int stageOf(int rank) const;
+  // The axis along which stages send each other messages, and the rank's coordinate there that stands
+  // for a stage; of the workers the first.
+  std::string_view messageAxis() const { return servers_ > 0 ? kServerAxis : kStageAxis; }
+  int messageCoordinate(int stage) const {
+    return servers_ > 0 && stage > 0 ? workers() + stage - 1 : stage;
+  }
 
  private:
   std::vector<Axis> axes_;
+  int servers_ = 0;
 };
 
 // How the ranks of one communicator group reach each other.

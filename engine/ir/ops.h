@@ -118,6 +118,9 @@ enum class Op : std::uint8_t {
   kBroadcast,      // (f) {axis, root} -> f: from the rank at coordinate root
   kSend,           // (f) {axis, peer} -> (): to the rank at coordinate peer
   kRecv,           // () {axis, peer, dtype, shape} -> f: from it; between two ranks in the order of sends
+  kSendAll,        // (f) {axis, count} -> (): to each of the ranks at coordinates 0 … count−1
+  kCollect,        // () {axis, count, dtype, shape} -> sum f, scratch f: Σ of what each of them sends, in
+                   // this order
   kCount_,
 };
 inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kCount_);

@@ -53,19 +53,27 @@ Inferred inferBroadcast(Types inputs, const Attrs& attrs) {
   return inferSame(inputs, attrs);
 }
 
-Inferred inferSend(Types inputs, const Attrs& attrs) {
-  LOCKSTEP_TRY(wantFloat(inputs, 0));
+Status wantPeers(const Attrs& attrs) {
   if (const std::int64_t peer = intAttr(attrs, "peer"); peer < 0)
     return invalidArgument("peer is {}, expected a coordinate", peer);
+  if (const std::int64_t count = intAttr(attrs, "count", 1); count < 1)
+    return invalidArgument("count is {}, expected at least 1", count);
+  return {};
+}
+
+Inferred inferSend(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantPeers(attrs));
   return std::vector<TensorType>{};
 }
 
 Inferred inferRecv(Types, const Attrs& attrs) {
-  if (const std::int64_t peer = intAttr(attrs, "peer"); peer < 0)
-    return invalidArgument("peer is {}, expected a coordinate", peer);
+  LOCKSTEP_TRY(wantPeers(attrs));
   if (!isFloat(dtypeAttr(attrs)))
     return invalidArgument("dtype is {}, expected a float type", textAttr(attrs, "dtype"));
-  return std::vector<TensorType>{{dtypeAttr(attrs), shapeAttr(attrs)}};
+  const TensorType type{dtypeAttr(attrs), shapeAttr(attrs)};
+  if (attrs.contains("count")) return std::vector<TensorType>{type, type};
+  return std::vector<TensorType>{type};
 }
 
 // A sum over one axis of values that are split or partial along another.
@@ -91,9 +99,17 @@ OpCost costPayload(const Node&, Types inputs, Types outputs) {
                       outputs.empty() ? 0 : outputs[0].bytes())};
 }
 
+OpCost costPeers(const Node& node, Types inputs, Types outputs) {
+  OpCost cost = costPayload(node, inputs, outputs);
+  cost.bytes *= intAttr(node.attrs, "count", 1);
+  if (!outputs.empty()) cost.flops = static_cast<double>(outputs[0].count() * intAttr(node.attrs, "count"));
+  return cost;
+}
+
 constexpr AttrInfo kAxis{"axis", AttrKind::kText};
 constexpr AttrInfo kCuts{"cuts", AttrKind::kList};
 constexpr AttrInfo kPeer{"peer", AttrKind::kInt};
+constexpr AttrInfo kCount{"count", AttrKind::kInt};
 
 }  // namespace
 
@@ -122,6 +138,14 @@ std::vector<OpInfo> collectiveOps() {
        .attrs = {kAxis, kPeer, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
        .inPlace = {-1}, .infer = inferRecv, .gradient = nullptr, .place = placeSource,
        .cost = costPayload},
+      {.op = Op::kSendAll, .name = "send-all", .minInputs = 1, .maxInputs = 1, .outputs = 0,
+       .isView = false, .isCollective = true, .attrs = {kAxis, kCount}, .inPlace = {},
+       .infer = inferSend, .gradient = nullptr, .place = placeSend, .cost = costPeers},
+      {.op = Op::kCollect, .name = "collect", .minInputs = 0, .maxInputs = 0, .outputs = 2,
+       .isView = false, .isCollective = true,
+       .attrs = {kAxis, kCount, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
+       .inPlace = {-1, -1}, .infer = inferRecv, .gradient = nullptr, .place = placeSource,
+       .cost = costPeers},
   };
 }
 

@@ -33,8 +33,8 @@ bool equalParts(const std::vector<std::int64_t>& cuts) {
 
 class Placer {
  public:
-  Placer(const ir::Graph& graph, std::string_view axis, const Sources& sources)
-      : graph_(graph), axis_(axis), sources_(sources) {}
+  Placer(const ir::Graph& graph, std::string_view axis, const Sources& sources, bool servers)
+      : graph_(graph), axis_(axis), sources_(sources), servers_(servers) {}
 
   // One round derives placements up to the first group that must be reduced as a whole; that
   // reduction is noted and the rounds repeat, so there are as many as there are such groups, plus
@@ -70,7 +70,7 @@ class Placer {
       std::vector<AxisPlacement> inputs;
       std::vector<ir::TensorType> inputTypes, outputTypes;
       for (const ValueId input : node.inputs) {
-        inputs.push_back(natural(input));
+        inputs.push_back(isCollected(node, input) ? AxisPlacement{} : natural(input));
         inputTypes.push_back(graph_.value(input).type);
       }
       for (const ValueId output : node.outputs) outputTypes.push_back(graph_.value(output).type);
@@ -92,6 +92,11 @@ class Placer {
       }
     }
     return true;
+  }
+
+  // A server adds up what its workers send.
+  bool isCollected(const ir::Node& reader, ValueId value) const {
+    return servers_ && reader.stage > 0 && graph_.node(graph_.value(value).producer).stage == 0;
   }
 
   // The strategy may say of any node where its result shall live.
@@ -251,6 +256,7 @@ class Placer {
   const ir::Graph& graph_;
   const std::string axis_;
   const Sources& sources_;
+  const bool servers_;
   std::vector<AxisPlacement> placements_;
   std::map<Operand, AxisPlacement> wanted_;
   std::map<ValueId, AxisPlacement> settled_;  // what is converted where it is made
@@ -318,8 +324,9 @@ std::vector<std::int64_t> evenCuts(std::int64_t extent, int shares) {
   return cuts;
 }
 
-Result<ir::Graph> place(const ir::Graph& graph, std::string_view axis, const Sources& sources) {
-  return Placer(graph, axis, sources).run();
+Result<ir::Graph> place(const ir::Graph& graph, std::string_view axis, const Sources& sources,
+                        bool servers) {
+  return Placer(graph, axis, sources, servers).run();
 }
 
 std::vector<int> localClasses(const ir::Graph& placed, const cluster::Mesh& mesh) {
@@ -332,7 +339,7 @@ std::vector<int> localClasses(const ir::Graph& placed, const cluster::Mesh& mesh
   }
   std::map<std::vector<std::int64_t>, int> known;
   std::vector<int> classes;
-  for (int rank = 0; rank < mesh.size(); ++rank) {
+  for (int rank = 0; rank < mesh.workers(); ++rank) {
     std::vector<std::int64_t> extents;
     for (const auto& [axis, cuts] : splits) {
       const auto c = static_cast<std::size_t>(mesh.coordinate(rank, axis));

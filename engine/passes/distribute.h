@@ -32,9 +32,12 @@ using Sources = std::map<std::string, ir::AxisPlacement, std::less<>>;
 // each on the stage of what is converted.
 // The last three of flat values, and views of equal parts only.
 // Errors: kInvalidArgument naming the node for a placement nothing can turn into what is needed.
-Result<ir::Graph> place(const ir::Graph& graph, std::string_view axis, const Sources& sources);
+// Where there are `servers`, the nodes of stage 0 are the workers' and the others are on no axis: what
+// these read of a worker is the sum of what all workers have.
+Result<ir::Graph> place(const ir::Graph& graph, std::string_view axis, const Sources& sources,
+                        bool servers = false);
 
-// Ranks whose local graphs would be equal: the class of each rank, from 0 in rank order.
+// Workers whose local graphs would be equal: the class of each rank, from 0 in rank order.
 std::vector<int> localClasses(const ir::Graph& placed, const cluster::Mesh& mesh);
 // The graph of one rank: shapes, and attributes that hold shapes, cut to its share.
 Result<ir::Graph> localise(const ir::Graph& placed, const cluster::Mesh& mesh, int rank);

@@ -282,7 +282,9 @@ Status emitUpdates(Builder& build, const std::vector<Group>& groups,
   build.phase = Phase::kOptimizer;
   const std::size_t metricsPack = grouping.metricsInGroup ? 0 : groups.size();
   const std::int64_t tail = grouping.metricsInGroup ? groups[0].count : 0;
-  build.stage = build.graph.node(build.graph.value(packs[metricsPack]).producer).stage;
+  build.stage = grouping.metricsInGroup
+                    ? groups[0].kind.stage
+                    : build.graph.node(build.graph.value(packs[metricsPack]).producer).stage;
   LOCKSTEP_ASSIGN(const ValueId reduced, build.slice("metrics", packs[metricsPack], tail, {4}));
   build.stage = grouping.everywhere;
   LOCKSTEP_ASSIGN(const ValueId norm, build.slice("metrics.weight", reduced, 1, {1}));
@@ -466,6 +468,13 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   }
   StepProgram program;
   program.groups = formGroups(order, dtype, grouping.bucketBytes, grouping.parts, kinds);
+  std::vector<std::int64_t> load(static_cast<std::size_t>(grouping.servers), 0);
+  for (Group& group : program.groups) {
+    if (load.empty()) break;
+    const auto least = std::min_element(load.begin(), load.end());
+    group.kind.stage = 1 + static_cast<int>(least - load.begin());
+    *least += group.count;
+  }
   program.statistics = formGroups(statistics, dtype, std::numeric_limits<std::int64_t>::max());
   if (grouping.accumulate && !statistics.empty())
     return makeError(Code::kInternal, "running statistics of several micro-batches");

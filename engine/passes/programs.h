@@ -50,6 +50,9 @@ struct Grouping {
   std::set<std::string, std::less<>> divided;
   // What belongs to no stage is on this one: 0, or kEveryStage where there are several.
   int everywhere = 0;
+  // Parameters and optimizer state are on stages 1 … servers, group by group, each time on the one
+  // that has least; 0: where the gradients are.
+  int servers = 0;
 };
 // State "sums.K" holds what has been added up of group K, "sums.metrics" of the metrics where they have
 // a group of their own.

@@ -18,18 +18,21 @@ const ir::Node& producerOf(const ir::Graph& graph, ValueId value) {
   return graph.node(graph.value(value).producer);
 }
 
-// Made anew where it is read: the trainer feeds every program, and a constant costs nothing.
-bool isLocal(const ir::Node& node) { return node.op == Op::kInput || node.op == Op::kFill; }
+// Made anew where it is read: the trainer feeds every program, and initial values depend on nothing.
+bool isLocal(const ir::Node& node) {
+  return node.op == Op::kInput || node.op == Op::kFill || node.op == Op::kRandom;
+}
 bool isView(const ir::Node& node) { return node.op == Op::kReshape || node.op == Op::kSlice1; }
 
 class StageCut {
  public:
-  StageCut(const ir::Graph& graph, int stages) : graph_(graph), readers_(graph.values().size()) {
+  StageCut(const ir::Graph& graph, const cluster::Mesh& mesh)
+      : graph_(graph), mesh_(mesh), readers_(graph.values().size()) {
     for (const ir::Node& node : graph.nodes()) {
       for (const ValueId input : node.inputs) {
         std::set<int>& readers = readers_[static_cast<std::size_t>(input)];
         if (node.stage != ir::kEveryStage) readers.insert(node.stage);
-        for (int s = 0; node.stage == ir::kEveryStage && s < stages; ++s) readers.insert(s);
+        for (int s = 0; node.stage == ir::kEveryStage && s < mesh.stages(); ++s) readers.insert(s);
       }
     }
   }
@@ -40,9 +43,7 @@ class StageCut {
       const auto id = static_cast<NodeId>(i);
       const ir::Node& node = graph_.node(id);
       const bool mine = node.stage == stage || node.stage == ir::kEveryStage;
-      if (mine || (isLocal(node) && reads(stage, node))) {
-        LOCKSTEP_TRY(rewrite.copy(id).status());
-      }
+      if (isLocal(node) ? reads(stage, node) : mine) LOCKSTEP_TRY(rewrite.copy(id).status());
       if (node.stage == ir::kEveryStage || isLocal(node)) continue;
       for (const ValueId output : node.outputs) {
         for (const int reader : readers_[static_cast<std::size_t>(output)]) {
@@ -66,31 +67,51 @@ class StageCut {
     const ir::Value& sent = graph_.value(value);
     return fmt::format("{}.{}.to.{}", graph_.node(sent.producer).name, sent.index, to);
   }
+  // The workers of servers are one stage of several ranks.
+  bool areWorkers(int stage) const { return mesh_.servers() > 0 && stage == 0; }
+  ir::Attrs along(int peer) const {
+    ir::Attrs attrs{{"axis", std::string(mesh_.messageAxis())}};
+    if (areWorkers(peer)) {
+      attrs["count"] = std::int64_t{mesh_.workers()};
+    } else {
+      attrs["peer"] = std::int64_t{mesh_.messageCoordinate(peer)};
+    }
+    return attrs;
+  }
 
   Status send(Rewrite& rewrite, ValueId value, int to) const {
     return rewrite.to()
-        .add(Op::kSend, name(value, to), {rewrite(value)},
-             {{"axis", std::string(kStageAxis)}, {"peer", std::int64_t{to}}},
+        .add(areWorkers(to) ? Op::kSendAll : Op::kSend, name(value, to), {rewrite(value)}, along(to),
              producerOf(graph_, value).phase)
         .status();
   }
   Status receive(Rewrite& rewrite, ValueId value, int to) const {
     const ir::Value& sent = graph_.value(value);
     const ir::Node& producer = graph_.node(sent.producer);
-    LOCKSTEP_ASSIGN(const NodeId node,
-                    rewrite.to().add(Op::kRecv, name(value, to), {},
-                                     {{"axis", std::string(kStageAxis)},
-                                      {"peer", std::int64_t{producer.stage}},
-                                      {"dtype", std::string(dtypeName(sent.type.dtype))},
-                                      {"shape", sent.type.shape}},
-                                     producer.phase));
+    const bool collected = areWorkers(producer.stage);
+    ir::Attrs attrs = along(producer.stage);
+    attrs["dtype"] = std::string(dtypeName(sent.type.dtype));
+    attrs["shape"] = sent.type.shape;
+    LOCKSTEP_ASSIGN(const NodeId node, rewrite.to().add(collected ? Op::kCollect : Op::kRecv,
+                                                        name(value, to), {}, std::move(attrs),
+                                                        producer.phase));
     const ValueId received = rewrite.to().output(node);
-    rewrite.to().value(received).placement = sent.placement;
     rewrite.replace(value, received);
-    return {};
+    if (!collected) {
+      rewrite.to().value(received).placement = sent.placement;
+      return {};
+    }
+    // Every worker sends its part of the sum.
+    const bool partial =
+        sent.placement && sent.placement->axes.size() == 1 &&
+        sent.placement->axes.begin()->second.kind == ir::AxisPlacement::Kind::kPartialSum;
+    if (partial || mesh_.workers() == 1) return {};
+    return makeError(Code::kInternal, "node {} is read by a server and is no sum over the workers",
+                     producer.name);
   }
 
   const ir::Graph& graph_;
+  const cluster::Mesh& mesh_;
   std::vector<std::set<int>> readers_;  // of each value, by stage
 };
 
@@ -112,7 +133,7 @@ class Splitter {
         LOCKSTEP_ASSIGN(const ValueId value, valueIn(part, input, node.phase));
         inputs.push_back(value);
       }
-      if (node.op == Op::kSend) {
+      if (node.op == Op::kSend || node.op == Op::kSendAll) {
         LOCKSTEP_ASSIGN(inputs[0], kept(part, node));
       }
       LOCKSTEP_TRY(in(part).copy(static_cast<NodeId>(i), node.attrs, std::move(inputs)).status());
@@ -179,7 +200,8 @@ class Splitter {
     if (const auto known = states_.find(value); known != states_.end()) return known->second;
     ValueId kept = in(part)(value);
     const ir::OpInfo& maker = ir::info(producerOf(graph_, value).op);
-    if (maker.isCollective && maker.op != Op::kRecv) {  // made where its operand lies
+    if (maker.isCollective && maker.op != Op::kRecv && maker.op != Op::kCollect) {
+      // made where its operand lies
       const ir::Node& node = producerOf(graph_, value);
       LOCKSTEP_ASSIGN(const NodeId copy, in(part).to().add(Op::kScale, node.name + ".kept", {kept},
                                                            {{"factor", 1.0}}, node.phase));
@@ -244,10 +266,10 @@ std::vector<int> balanceStages(const std::vector<double>& layerCosts, int stages
   return stageOfLayer;
 }
 
-Result<std::vector<ir::Graph>> cutStages(const ir::Graph& graph, int stages) {
-  const StageCut cut(graph, stages);
+Result<std::vector<ir::Graph>> cutStages(const ir::Graph& graph, const cluster::Mesh& mesh) {
+  const StageCut cut(graph, mesh);
   std::vector<ir::Graph> graphs;
-  for (int stage = 0; stage < stages; ++stage) {
+  for (int stage = 0; stage < mesh.stages(); ++stage) {
     LOCKSTEP_ASSIGN(ir::Graph one, cut.run(stage));
     graphs.push_back(std::move(one));
   }

@@ -1,5 +1,5 @@
-// Pipelines: from one graph whose nodes have stages to a graph a stage, and from a stage's graph to
-// the programs that its schedule plays.
+// From one graph whose nodes have stages to a graph a stage, and from a stage's graph to the programs
+// that its schedule plays. Stages are those of a pipeline, or workers and parameter servers.
 #pragma once
 
 #include <string>
@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/cluster/mesh.h"
 #include "engine/ir/graph.h"
 
 namespace lockstep::passes {
-
-inline constexpr std::string_view kStageAxis = "stage";
 
 // Gives every node of a forward graph the stage of its layer. `layers` holds the first node of each
 // layer, `stageOfLayer` ascends from 0.
@@ -24,8 +23,10 @@ std::vector<int> balanceStages(const std::vector<double>& layerCosts, int stages
 
 // One graph a stage: its own nodes and those of every stage, in the order they had. What another
 // stage reads is sent where it is made, and received at the same point of the order; so between two
-// stages all is sent and received in one order. Inputs and constants are not sent but made anew.
-Result<std::vector<ir::Graph>> cutStages(const ir::Graph& graph, int stages);
+// stages all is sent and received in one order. Inputs, constants and initial values are not sent but
+// made anew. What a server reads of its workers is a partial sum over axis "data", which it adds up;
+// what they read of it goes to all of them.
+Result<std::vector<ir::Graph>> cutStages(const ir::Graph& graph, const cluster::Mesh& mesh);
 
 // A value that a program leaves for a later one of the same micro-batch, or for the thread that
 // sends: it is a state, of which each micro-batch on the way needs a copy.

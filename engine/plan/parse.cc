@@ -252,7 +252,11 @@ class Parser {
       axes.push_back(std::move(axis));
       if (!accept(',')) break;
     }
-    plan.mesh = cluster::Mesh(std::move(axes));
+    std::int64_t servers = 0;
+    if (acceptWord("servers")) {
+      LOCKSTEP_ASSIGN(servers, integer(1, kMaxRanks, "a number of servers"));
+    }
+    plan.mesh = cluster::Mesh(std::move(axes), static_cast<int>(servers));
     LOCKSTEP_TRY(expectWord("batch"));
     LOCKSTEP_ASSIGN(plan.globalBatch, integer(0, kMaxBytes, "the global batch"));
     if (acceptWord("micro-batches")) {

@@ -101,7 +101,7 @@ struct StateSlot {
   std::string name;
   ir::TensorType type;              // local
   std::int64_t offset = 0;          // in the state arena
-  int stage = 0;                    // the ranks at this coordinate of axis "stage" have it
+  int stage = 0;                    // the ranks of this stage of the mesh have it
   int copies = 1;                   // one after another, each on 64 bytes: see Play::copy
   // Where not "", each rank along the axis holds its part of the group: the rank at coordinate c
   // elements [c·n, (c+1)·n), n = type.count(). Else every rank holds all of it.
@@ -136,12 +136,12 @@ struct Plan {
   std::vector<StateSlot> state;
   std::int64_t stateBytes = 0;      // of the rank that has most
   std::vector<Program> programs;
-  // What one training step plays, in order: by coordinate along axis "stage".
+  // What one training step plays, in order: by stage of the mesh.
   std::vector<std::vector<Play>> schedule;
 
   const Program* find(std::string_view program) const;
   const Body* find(std::string_view program, int rank) const;  // null where there is none
-  int stageOf(int rank) const { return mesh.coordinate(rank, "stage"); }
+  int stageOf(int rank) const { return mesh.stageOf(rank); }
   const std::vector<Play>& plays(int rank) const {
     return schedule[static_cast<std::size_t>(stageOf(rank))];
   }

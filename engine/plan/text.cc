@@ -153,6 +153,7 @@ std::string write(const Plan& plan, bool withSeconds) {
     put(out, "{} {} {}", first ? "" : ",", quoted(axis.name), axis.size);
     first = false;
   }
+  if (plan.mesh.servers() > 0) put(out, " servers {}", plan.mesh.servers());
   put(out, "\nbatch {}", plan.globalBatch);
   if (plan.microBatches != 1) put(out, " micro-batches {}", plan.microBatches);
   put(out, " cuts {}\n", listText(plan.batchCuts));

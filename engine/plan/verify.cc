@@ -15,7 +15,21 @@ namespace {
 
 constexpr int kMaxStreams = 8;
 constexpr std::int64_t kAlignment = 64;
-constexpr std::string_view kStageAxis = "stage";
+
+bool isSend(const Step& step) {
+  return step.op == ir::Op::kSend || step.op == ir::Op::kSendAll;
+}
+bool isMessage(const Step& step) {
+  return isSend(step) || step.op == ir::Op::kRecv || step.op == ir::Op::kCollect;
+}
+// The coordinates of those a message comes from or goes to.
+std::vector<int> peersOf(const Step& step) {
+  std::vector<int> peers;
+  const auto count = static_cast<int>(ir::intAttr(step.attrs, "count"));
+  for (int peer = 0; peer < count; ++peer) peers.push_back(peer);
+  if (count == 0) peers.push_back(static_cast<int>(ir::intAttr(step.attrs, "peer")));
+  return peers;
+}
 
 Error broken(std::string what) {
   Error error;
@@ -137,11 +151,13 @@ class BodyVerifier {
         return fail("step {} {} runs over axis {}, which has no two ranks", i, step.name,
                     step.axis);
       }
-      if (step.op == ir::Op::kSend || step.op == ir::Op::kRecv) {
-        const std::int64_t peer = ir::intAttr(step.attrs, "peer");
-        if (step.axis != kStageAxis || peer == stage_ || peer >= plan_.mesh.axisSize(kStageAxis)) {
+      if (isMessage(step)) {
+        const std::int64_t peer = ir::intAttr(step.attrs, "peer", -1);
+        const std::int64_t last = std::max(peer, ir::intAttr(step.attrs, "count", peer + 1) - 1);
+        if (step.axis != plan_.mesh.messageAxis() || last >= plan_.mesh.axisSize(step.axis) ||
+            (stage_ >= 0 && peer == plan_.mesh.messageCoordinate(stage_))) {
           return fail("step {} {} is for coordinate {} of axis {}, where no other rank is", i,
-                      step.name, peer, step.axis);
+                      step.name, last, step.axis);
         }
       }
       if (step.op == ir::Op::kAllReduce &&
@@ -318,7 +334,7 @@ Status verifyState(const Plan& plan) {
     if (!slots.insert(slot.name).second) {
       return broken(fmt::format("state {} is given twice", slot.name));
     }
-    if (slot.stage < 0 || slot.stage >= plan.mesh.axisSize("stage")) {
+    if (slot.stage < 0 || slot.stage >= plan.mesh.stages()) {
       return broken(fmt::format("state {} is on stage {}, which the mesh does not have", slot.name,
                                 slot.stage));
     }
@@ -373,9 +389,6 @@ Status verifyCuts(const std::vector<std::int64_t>& cuts, int shares, std::string
 
 using Signature = std::tuple<ir::Op, std::string, std::string, DType, std::int64_t>;
 
-bool isMessage(const Step& step) {
-  return step.op == ir::Op::kSend || step.op == ir::Op::kRecv;
-}
 const ir::TensorType& payload(const Body& body, const Step& step) {
   return body.buffers[static_cast<std::size_t>(
                           step.inputs.empty() ? step.outputs[0] : step.inputs[0])]
@@ -405,50 +418,53 @@ std::vector<std::string> axisOrder(const Body& body) {
   return axes;
 }
 
-// Plays all stages at once, one rank of each: the ranks of a stage are in step anyway. A message is
-// received in the order in which its sender sends; a play that writes anew what an earlier one of
-// the same program and copies sent waits until that has been received; an all-reduce waits for all
-// stages and for what was sent. Nothing else waits.
-class StagePlay {
+// Plays all ranks that send each other messages at once; of a pipeline's stage one rank, since the
+// ranks of a stage are in step anyway. A message is received in the order in which its sender sends;
+// a play that writes anew what an earlier one of the same program and copies sent waits until that
+// has been received; a collective of all waits for all, and for what was sent. Nothing else waits.
+class MessagePlay {
  public:
-  StagePlay(const Plan& plan, std::vector<std::vector<Play>> schedule) : plan_(plan) {
-    for (int stage = 0; stage < plan.mesh.axisSize(kStageAxis); ++stage) {
-      Stage one{std::move(schedule[static_cast<std::size_t>(stage)])};
-      while (plan.stageOf(one.rank) != stage) ++one.rank;
-      stages_.push_back(std::move(one));
+  MessagePlay(const Plan& plan, const std::vector<std::vector<Play>>& schedule) : plan_(plan) {
+    const bool all = plan.mesh.servers() > 0;
+    for (int c = 0; c < plan.mesh.axisSize(plan.mesh.messageAxis()); ++c) {
+      Player player;
+      while (!all && plan.stageOf(player.rank) != c) ++player.rank;
+      if (all) player.rank = c;
+      player.plays = schedule[static_cast<std::size_t>(plan.stageOf(player.rank))];
+      players_.push_back(std::move(player));
     }
   }
 
   Status run() {
     for (std::size_t before = 1; before != moves_;) {
       before = moves_;
-      for (std::size_t s = 0; s < stages_.size(); ++s) LOCKSTEP_TRY(advance(s));
+      for (std::size_t p = 0; p < players_.size(); ++p) LOCKSTEP_TRY(advance(p));
     }
-    for (std::size_t s = 0; s < stages_.size(); ++s) {
-      const Stage& stage = stages_[s];
-      if (stage.play < stage.plays.size()) {
-        const Play& play = stage.plays[stage.play];
-        const Body& body = *plan_.find(play.program, stage.rank);
-        return broken(fmt::format("stage {} waits for ever in program {} of micro-batch {}, at {}", s,
-                                  play.program, play.micro,
-                                  stage.begun ? body.steps[stage.step].name : "its beginning"));
-      }
+    for (const Player& player : players_) {
+      if (player.play == player.plays.size()) continue;
+      const Play& play = player.plays[player.play];
+      const Body& body = *plan_.find(play.program, player.rank);
+      return broken(fmt::format("rank {} waits for ever in program {} of micro-batch {}, at {}",
+                                player.rank, play.program, play.micro,
+                                player.begun ? body.steps[player.step].name : "its beginning"));
     }
     for (const auto& [pair, messages] : messages_) {
       if (messages.received == messages.sent.size()) continue;
-      return broken(fmt::format("stage {} sends stage {} what it does not receive", pair.first,
-                                pair.second));
+      return broken(fmt::format("rank {} sends rank {} what it does not receive",
+                                players_[static_cast<std::size_t>(pair.first)].rank,
+                                players_[static_cast<std::size_t>(pair.second)].rank));
     }
     return {};
   }
 
  private:
-  struct Stage {
-    std::vector<Play> plays;
+  struct Player {
+    std::vector<Play> plays{};
     int rank = 0;
     std::size_t play = 0, step = 0;
+    std::size_t peers = 0;  // of the step: from how many it has received
     bool begun = false;
-    bool arrived = false;  // at an all-reduce of all stages
+    bool arrived = false;   // at a collective of all
     // What the last play of a program and copy sent: the peer, and how many it had been sent by then.
     std::map<std::pair<std::string, int>, std::map<int, std::size_t>> sent{};
   };
@@ -464,72 +480,81 @@ class StagePlay {
   };
 
   // As far as it comes.
-  Status advance(std::size_t s) {
-    Stage& stage = stages_[s];
-    for (; stage.play < stage.plays.size(); ++stage.play, ++moves_) {
-      const Play& play = stage.plays[stage.play];
-      if (!stage.begun) {
-        for (const auto& [peer, count] : stage.sent[{play.program, play.copy}]) {
-          if (messages_[{static_cast<int>(s), peer}].received < count) return {};
+  Status advance(std::size_t p) {
+    Player& player = players_[p];
+    for (; player.play < player.plays.size(); ++player.play, ++moves_) {
+      const Play& play = player.plays[player.play];
+      if (!player.begun) {
+        for (const auto& [peer, count] : player.sent[{play.program, play.copy}]) {
+          if (messages_[{static_cast<int>(p), peer}].received < count) return {};
         }
-        stage.begun = true;
+        player.begun = true;
       }
-      LOCKSTEP_ASSIGN(const bool ended, advance(s, play));
+      LOCKSTEP_ASSIGN(const bool ended, advance(p, play));
       if (!ended) return {};
-      stage.step = 0;
-      stage.begun = false;
+      player.step = 0;
+      player.begun = false;
     }
     return {};
   }
   // Whether it came to the end of the play.
-  Result<bool> advance(std::size_t s, const Play& play) {
-    Stage& stage = stages_[s];
-    const Body* body = plan_.find(play.program, stage.rank);
-    for (; stage.step < body->steps.size(); ++stage.step, ++moves_) {
-      const Step& step = body->steps[stage.step];
-      if (step.kind != StepKind::kCollective || step.axis != kStageAxis) continue;
+  Result<bool> advance(std::size_t p, const Play& play) {
+    Player& player = players_[p];
+    const int self = static_cast<int>(p);
+    const Body* body = plan_.find(play.program, player.rank);
+    for (; player.step < body->steps.size(); ++player.step, ++moves_) {
+      const Step& step = body->steps[player.step];
+      if (step.kind != StepKind::kCollective || step.axis != plan_.mesh.messageAxis()) continue;
       if (!isMessage(step)) {
-        if (!meets(s)) return false;
+        if (!meets(p)) return false;
         continue;
       }
-      const auto peer = static_cast<int>(ir::intAttr(step.attrs, "peer"));
-      if (step.op == ir::Op::kSend) {
-        auto& sent = messages_[{static_cast<int>(s), peer}].sent;
-        sent.push_back({step.name, payload(*body, step), play.micro});
-        stage.sent[{play.program, play.copy}][peer] = sent.size();
+      const Messages::Message message{step.name, payload(*body, step), play.micro};
+      const std::vector<int> peers = peersOf(step);
+      if (isSend(step)) {
+        for (const int peer : peers) {
+          auto& sent = messages_[{self, peer}].sent;
+          sent.push_back(message);
+          player.sent[{play.program, play.copy}][peer] = sent.size();
+        }
         continue;
       }
-      Messages& messages = messages_[{peer, static_cast<int>(s)}];
-      if (messages.received == messages.sent.size()) return false;
-      const auto& message = messages.sent[messages.received];
-      if (message != Messages::Message{step.name, payload(*body, step), play.micro}) {
-        return Error(broken(fmt::format(
-            "stage {} expects {} of micro-batch {} of stage {}, which sends {} of micro-batch {}", s,
-            step.name, play.micro, peer, message.name, message.micro)));
+      for (; player.peers < peers.size(); ++player.peers, ++moves_) {
+        const int peer = peers[player.peers];
+        Messages& messages = messages_[{peer, self}];
+        if (messages.received == messages.sent.size()) return false;
+        const auto& next = messages.sent[messages.received];
+        if (next != message) {
+          return Error(broken(fmt::format(
+              "rank {} expects {} of micro-batch {} of rank {}, which sends {} of micro-batch {}",
+              player.rank, message.name, play.micro,
+              players_[static_cast<std::size_t>(peer)].rank, next.name, next.micro)));
+        }
+        ++messages.received;
       }
-      ++messages.received;
+      player.peers = 0;
     }
     return true;
   }
   // The last to arrive lets all pass. Before a rank arrives, what it has sent is received.
-  bool meets(std::size_t s) {
-    if (stages_[s].arrived) return false;
+  bool meets(std::size_t p) {
+    if (players_[p].arrived) return false;
     for (const auto& [pair, messages] : messages_) {
-      if (pair.first == static_cast<int>(s) && messages.received < messages.sent.size()) return false;
+      if (pair.first == static_cast<int>(p) && messages.received < messages.sent.size()) return false;
     }
-    stages_[s].arrived = true;
+    players_[p].arrived = true;
     ++moves_;
-    if (++waiting_ < stages_.size()) return false;
+    if (++waiting_ < players_.size()) return false;
     waiting_ = 0;
-    for (Stage& stage : stages_) {
-      stage.arrived = false;
-      if (&stage != &stages_[s]) ++stage.step;
+    for (Player& player : players_) {
+      player.arrived = false;
+      if (&player != &players_[p]) ++player.step;
     }
     return true;
   }
 
   const Plan& plan_;
-  std::vector<Stage> stages_;
+  std::vector<Player> players_;                       // by coordinate
   std::map<std::pair<int, int>, Messages> messages_;  // from, to
   std::size_t waiting_ = 0, moves_ = 0;
 };
@@ -576,7 +601,7 @@ Status verifyCopies(const Plan& plan, int rank) {
 }
 
 Status verifySchedule(const Plan& plan) {
-  const auto stages = static_cast<std::size_t>(plan.mesh.axisSize(kStageAxis));
+  const auto stages = static_cast<std::size_t>(plan.mesh.stages());
   if (plan.schedule.size() != stages) {
     return broken(fmt::format("the plan has schedules of {} stages, the mesh {}",
                               plan.schedule.size(), stages));
@@ -599,10 +624,10 @@ Status verifySchedule(const Plan& plan) {
     while (static_cast<std::size_t>(plan.stageOf(rank)) != stage) ++rank;
     LOCKSTEP_TRY(verifyCopies(plan, rank));
   }
-  LOCKSTEP_TRY(StagePlay(plan, plan.schedule).run());
+  LOCKSTEP_TRY(MessagePlay(plan, plan.schedule).run());
   std::vector<std::vector<Play>> evaluation(stages, {{"evaluate", 0, 0}, {"evaluate", 0, 0}});
   if (plan.find("evaluate") == nullptr) return {};
-  return StagePlay(plan, std::move(evaluation)).run();
+  return MessagePlay(plan, evaluation).run();
 }
 
 Status verifyProgram(const Plan& plan, const Program& program) {
@@ -651,8 +676,8 @@ Status verifyProgram(const Plan& plan, const Program& program) {
   }
   std::set<std::tuple<std::string, int, int>> compared;
   for (const cluster::Axis& axis : plan.mesh.axes()) {
-    if (axis.name == kStageAxis) continue;  // see StagePlay
-    for (int rank = 0; rank < plan.mesh.size(); ++rank) {
+    if (axis.name == plan.mesh.messageAxis()) continue;  // see MessagePlay
+    for (int rank = 0; rank < plan.mesh.workers(); ++rank) {
       const int leader = plan.mesh.group(rank, axis.name).front();
       const int mine = program.bodyOfRank[static_cast<std::size_t>(rank)];
       const int leaders = program.bodyOfRank[static_cast<std::size_t>(leader)];

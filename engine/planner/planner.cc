@@ -1,6 +1,7 @@
 #include "engine/planner/planner.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "engine/passes/distribute.h"
@@ -37,7 +38,7 @@ Result<Strategy> strategyOf(const PlanRequest& request, const cluster::Cluster& 
         "", "give each rank one device");
   }
   for (const cluster::Axis& axis : cluster.mesh.axes()) {
-    if (axis.name != kDataAxis && axis.name != kModelAxis && axis.name != passes::kStageAxis &&
+    if (axis.name != kDataAxis && axis.name != kModelAxis && axis.name != cluster::kStageAxis &&
         axis.size > 1) {
       return numberToChange(
           fmt::format("strategy {} cannot use mesh axis {}", request.strategy, axis.name),
@@ -50,9 +51,10 @@ Result<Strategy> strategyOf(const PlanRequest& request, const cluster::Cluster& 
     for (const cluster::Device& device : cluster.devices) {
       if (device.node == cluster.devices[0].node) continue;
       return numberToChange(
-          "strategy mirrored keeps all ranks in one node",
+          fmt::format("strategy {} keeps all ranks in one node", strategy->name),
           fmt::format("ranks are on {} and {}", cluster.devices[0].node, device.node),
-          "set strategy.kind to multi-worker-mirrored");
+          fmt::format("set strategy.kind to {}",
+                      strategy->servers ? "parameter-server" : "multi-worker-mirrored"));
     }
   }
   return *strategy;
@@ -164,6 +166,30 @@ Status checkTensor(const std::vector<ir::Parameter>& parameters, int ranks) {
                         "put all ranks on axis data");
 }
 
+// A server has whole groups, and its workers all layers.
+Status checkServers(const Strategy& strategy, const cluster::Mesh& mesh) {
+  if (strategy.servers != (mesh.servers() > 0)) {
+    return numberToChange(
+        strategy.servers
+            ? fmt::format("strategy {} needs a server", strategy.name)
+            : fmt::format("strategy {} has no use for {} servers", strategy.name, mesh.servers()),
+        "", strategy.servers ? "set strategy.servers to at least 1" : "set strategy.servers to 0");
+  }
+  if (strategy.oneServer && mesh.servers() > 1) {
+    return numberToChange(fmt::format("strategy {} has one server, not {}", strategy.name,
+                                      mesh.servers()),
+                          "", "set strategy.servers to 1, or strategy.kind to parameter-server");
+  }
+  for (const cluster::Axis& axis : mesh.axes()) {
+    if (!strategy.servers || axis.name == kDataAxis || axis.size == 1) continue;
+    return numberToChange(
+        fmt::format("strategy {} cannot use mesh axis {}", strategy.name, axis.name),
+        "a server adds up the gradients of workers that have the same parameters",
+        "put all workers on axis data: set strategy.tensor and strategy.stages to 1");
+  }
+  return {};
+}
+
 Status checkStages(const PlanRequest& request, int stages, int ranks) {
   if (stages == 1) return {};
   const std::size_t layers = request.step.layers.size();
@@ -216,7 +242,8 @@ class Maker {
         cost_(cost),
         ranks_(cluster.mesh.axisSize(kDataAxis)),
         modelRanks_(cluster.mesh.axisSize(kModelAxis)),
-        stages_(cluster.mesh.axisSize(passes::kStageAxis)),
+        stages_(cluster.mesh.stages()),
+        servers_(cluster.mesh.servers()),
         stateBytes_(static_cast<std::size_t>(stages_), 0) {}
 
   Result<plan::Plan> run() {
@@ -225,7 +252,8 @@ class Maker {
     LOCKSTEP_TRY(checkBatch(request_.evaluate, ranks_, "evaluation batch"));
     LOCKSTEP_TRY(checkModels(request_.step, request_.evaluate));
     LOCKSTEP_TRY(checkTensor(request_.step.parameters, modelRanks_));
-    LOCKSTEP_TRY(checkStages(request_, stages_, ranks_));
+    LOCKSTEP_TRY(checkServers(strategy, cluster_.mesh));
+    LOCKSTEP_TRY(checkStages(request_, isPipeline() ? stages_ : 1, ranks_));
     const DType dtype = request_.step.compute;
     plan_.name = request_.step.graph.name();
     plan_.strategy = request_.strategy;
@@ -235,11 +263,12 @@ class Maker {
     plan_.microBatches = request_.microBatches;
     plan_.batchCuts = passes::evenCuts(request_.step.batch, ranks_);
     plan_.evaluateCuts = passes::evenCuts(request_.evaluate.batch, ranks_);
-    LOCKSTEP_TRY(checkStatistics(request_.step, request_.microBatches, stages_, plan_.batchCuts));
+    LOCKSTEP_TRY(checkStatistics(request_.step, request_.microBatches, isPipeline() ? stages_ : 1,
+                                 plan_.batchCuts));
 
     ir::ModelGraph model = request_.step, evaluation = request_.evaluate;
     std::vector<std::string> training{"step"};
-    if (stages_ > 1) {
+    if (isPipeline()) {
       const std::vector<int> stageOfLayer =
           passes::balanceStages(layerCosts(model, cost_), stages_);
       passes::assignStages(model.graph, model.layers, stageOfLayer);
@@ -249,11 +278,10 @@ class Maker {
       training = {"forward", "backward"};
       if (pipeline_.weightsApart) training.emplace_back("weights");
     } else {
-      plan_.schedule.emplace_back();
-      for (int micro = 0; micro < request_.microBatches; ++micro) {
-        plan_.schedule[0].push_back({"step", micro, 0});
-      }
-      if (request_.microBatches > 1) plan_.schedule[0].push_back({"update", 0, 0});
+      std::vector<plan::Play> plays;
+      for (int micro = 0; micro < request_.microBatches; ++micro) plays.push_back({"step", micro, 0});
+      if (request_.microBatches > 1) plays.push_back({"update", 0, 0});
+      plan_.schedule.assign(static_cast<std::size_t>(stages_), std::move(plays));
     }
 
     const std::int64_t bucketBytes =
@@ -265,15 +293,14 @@ class Maker {
       grouping.parts = ranks_;
       grouping.metricsInGroup = false;
     }
-    grouping.accumulate = request_.microBatches > 1 || stages_ > 1;
+    grouping.accumulate = request_.microBatches > 1 || isPipeline();
+    grouping.servers = servers_;
     if (modelRanks_ > 1) {
       grouping.agree.emplace_back(kModelAxis);
       grouping.dividedAlong = kModelAxis;
     }
-    if (stages_ > 1) {
-      grouping.agree.emplace_back(passes::kStageAxis);
-      grouping.everywhere = ir::kEveryStage;
-    }
+    if (isPipeline()) grouping.agree.emplace_back(cluster::kStageAxis);
+    if (stages_ > 1) grouping.everywhere = ir::kEveryStage;
     for (const ir::Parameter& parameter : model.parameters) {
       if (modelRanks_ > 1 && parameter.splitDim >= 0) grouping.divided.insert(parameter.name);
     }
@@ -282,7 +309,8 @@ class Maker {
     LOCKSTEP_ASSIGN(const passes::StepProgram step,
                     passes::stepProgram(train, request_.training, grouping));
     LOCKSTEP_ASSIGN(ir::Graph evaluate, divided(passes::evaluateGraph(evaluation)));
-    LOCKSTEP_ASSIGN(evaluate, passes::evaluateProgram(evaluate, step, grouping.everywhere));
+    LOCKSTEP_ASSIGN(evaluate, passes::evaluateProgram(evaluate, step,
+                                                              isPipeline() ? ir::kEveryStage : 0));
     LOCKSTEP_ASSIGN(ir::Graph init, divided(passes::initGraph(model, request_.training.seed)));
     LOCKSTEP_ASSIGN(init, passes::initProgram(init, step, request_.training));
     LOCKSTEP_TRY(addState(step, strategy, dtype));
@@ -412,7 +440,8 @@ class Maker {
     LOCKSTEP_ASSIGN(graph, checked("fuse-epilogues", passes::fuseEpilogues(graph)));
     LOCKSTEP_ASSIGN(graph, checked("remove-dead", passes::removeDead(graph)));
     if (ranks_ > 1) {
-      LOCKSTEP_ASSIGN(graph, checked("place", passes::place(graph, kDataAxis, sources)));
+      LOCKSTEP_ASSIGN(graph,
+                      checked("place", passes::place(graph, kDataAxis, sources, servers_ > 0)));
       LOCKSTEP_ASSIGN(graph, checked("remove-dead", passes::removeDead(graph)));
     }
     if (stages_ > 1) return addStages(names, graph);
@@ -434,45 +463,75 @@ class Maker {
     return {};
   }
 
-  // All ranks of a stage have equal shares, so that it has one body.
   Status addStages(const std::vector<std::string>& names, const ir::Graph& placed) {
-    LOCKSTEP_ASSIGN(const std::vector<ir::Graph> graphs, passes::cutStages(placed, stages_));
+    LOCKSTEP_ASSIGN(const std::vector<ir::Graph> graphs, passes::cutStages(placed, cluster_.mesh));
     std::vector<plan::Program> programs(names.size());
-    for (std::size_t part = 0; part < names.size(); ++part) programs[part].name = names[part];
+    for (std::size_t part = 0; part < names.size(); ++part) {
+      programs[part].name = names[part];
+      programs[part].bodyOfRank.resize(static_cast<std::size_t>(cluster_.mesh.size()), -1);
+    }
+    const std::vector<int> classes = passes::localClasses(placed, cluster_.mesh);
     for (int stage = 0; stage < stages_; ++stage) {
-      LOCKSTEP_ASSIGN(ir::Graph local, checked("cut-stages", graphs[static_cast<std::size_t>(stage)]));
-      int rank = 0;
-      while (cluster_.mesh.coordinate(rank, passes::kStageAxis) != stage) ++rank;
-      LOCKSTEP_ASSIGN(local, checked("localise", passes::localise(local, cluster_.mesh, rank)));
-      const bool training = names.size() > 1;
-      const std::vector<int> partOf =
-          training ? passes::trainingParts(local, pipeline_.weightsApart)
-                   : std::vector<int>(local.nodes().size(), 0);
-      LOCKSTEP_ASSIGN(passes::Programs split,
-                      passes::splitPrograms(local, partOf, static_cast<int>(names.size()),
-                                            fmt::format("{}.{}", training ? "step" : names[0], stage)));
-      for (const passes::Carried& carried : split.carried) {
-        plan::StateSlot slot;
-        slot.name = carried.state;
-        slot.type = carried.type;
-        slot.stage = stage;
-        slot.copies = training ? pipeline_.copies[static_cast<std::size_t>(stage)] : 1;
-        addSlot(std::move(slot));
-      }
-      for (std::size_t part = 0; part < names.size(); ++part) {
-        LOCKSTEP_ASSIGN(const ir::Graph graph, checked("split-programs", split.graphs[part]));
-        LOCKSTEP_ASSIGN(plan::Body body, lower(graph, plan_.state, fmt::format("stage.{}", stage)));
-        programs[part].bodies.push_back(std::move(body));
+      LOCKSTEP_ASSIGN(const ir::Graph graph,
+                      checked("cut-stages", graphs[static_cast<std::size_t>(stage)]));
+      std::map<int, std::size_t> bodies;  // by the workers' class
+      for (int rank = 0; rank < cluster_.mesh.size(); ++rank) {
+        if (cluster_.mesh.stageOf(rank) != stage) continue;
+        const int kind = cluster_.mesh.isServer(rank) ? 0 : classes[static_cast<std::size_t>(rank)];
+        const auto [known, isNew] = bodies.emplace(kind, programs[0].bodies.size());
+        if (isNew) LOCKSTEP_TRY(addBodies(programs, graph, stage, rank));
+        for (plan::Program& program : programs) {
+          program.bodyOfRank[static_cast<std::size_t>(rank)] = static_cast<int>(known->second);
+        }
       }
     }
-    for (plan::Program& program : programs) {
-      for (int rank = 0; rank < cluster_.mesh.size(); ++rank) {
-        program.bodyOfRank.push_back(cluster_.mesh.coordinate(rank, passes::kStageAxis));
+    for (plan::Program& program : programs) plan_.programs.push_back(std::move(program));
+    return {};
+  }
+
+  // One body of each program, of the rank's stage.
+  Status addBodies(std::vector<plan::Program>& programs, const ir::Graph& graph, int stage, int rank) {
+    LOCKSTEP_ASSIGN(const ir::Graph local,
+                    checked("localise", passes::localise(graph, cluster_.mesh, rank)));
+    const bool inParts = programs.size() > 1;
+    const std::vector<int> partOf = inParts
+                                        ? passes::trainingParts(local, pipeline_.weightsApart)
+                                        : std::vector<int>(local.nodes().size(), 0);
+    LOCKSTEP_ASSIGN(
+        const passes::Programs split,
+        passes::splitPrograms(local, partOf, static_cast<int>(programs.size()),
+                              fmt::format("{}.{}", inParts ? "step" : programs[0].name, stage)));
+    for (const passes::Carried& carried : split.carried) {
+      plan::StateSlot slot;
+      slot.name = carried.state;
+      slot.type = carried.type;
+      slot.stage = stage;
+      slot.copies = inParts ? pipeline_.copies[static_cast<std::size_t>(stage)] : 1;
+      const auto known =
+          std::find_if(plan_.state.begin(), plan_.state.end(),
+                       [&](const plan::StateSlot& other) { return other.name == slot.name; });
+      if (known == plan_.state.end()) {
+        addSlot(std::move(slot));
+      } else if (known->type != slot.type) {
+        return makeError(Code::kInternal, "{} differs between ranks of stage {}", slot.name, stage);
       }
-      plan_.programs.push_back(std::move(program));
+    }
+    for (std::size_t part = 0; part < programs.size(); ++part) {
+      LOCKSTEP_ASSIGN(const ir::Graph played, checked("split-programs", split.graphs[part]));
+      LOCKSTEP_ASSIGN(plan::Body body,
+                      lower(played, plan_.state, stageRole(programs[part], stage, rank)));
+      programs[part].bodies.push_back(std::move(body));
     }
     return {};
   }
+
+  // "stage.1"; "server.1"; "worker.22", as far as it is the first of its kind.
+  std::string stageRole(const plan::Program& program, int stage, int rank) const {
+    if (isPipeline()) return fmt::format("stage.{}", stage);
+    if (stage > 0) return fmt::format("server.{}", stage - 1);
+    return role(program.name, rank, 2);
+  }
+  bool isPipeline() const { return stages_ > 1 && servers_ == 0; }
 
   // "worker", or where shares differ "worker.22".
   std::string role(std::string_view program, int rank, int bodies) const {
@@ -485,7 +544,8 @@ class Maker {
   const PlanRequest& request_;
   const cluster::Cluster& cluster_;
   const CostModel& cost_;
-  int ranks_, modelRanks_, stages_;  // along the axes data, model and stage
+  int ranks_, modelRanks_;  // along the axes data and model
+  int stages_, servers_;    // of the mesh
   std::vector<std::int64_t> stateBytes_;  // by stage
   PipelineSchedule pipeline_;
   passes::Sources splits_;

@@ -80,8 +80,12 @@ std::string signature(const plan::Body& body, const plan::Step& step) {
 
 double priceOf(const plan::Plan& plan, const plan::Body& body, const plan::Step& step,
                const cluster::Cluster& cluster, const CostModel& cost) {
-  if (step.op == ir::Op::kSend || step.op == ir::Op::kRecv) {
-    return cluster.link.latency + static_cast<double>(step.bytes) / cluster.link.bytesPerSecond;
+  const bool message = step.op == ir::Op::kSend || step.op == ir::Op::kSendAll ||
+                       step.op == ir::Op::kRecv || step.op == ir::Op::kCollect;
+  if (message) {  // each of them
+    const auto count = static_cast<double>(ir::intAttr(step.attrs, "count", 1));
+    return cluster.link.latency +
+           static_cast<double>(step.bytes) / count / cluster.link.bytesPerSecond;
   }
   if (step.kind == plan::StepKind::kCollective) {
     return collectiveSeconds(plan.mesh.axisSize(step.axis), step.bytes, cluster.link, cost);

@@ -102,6 +102,8 @@ class Simulator {
     int at = -1;             // step of the script; -1: data
     int played = 0;          // training steps done
     double since = 0;        // when what it does now began
+    double sending = 0;      // when what it has sent is there
+    std::size_t peers = 0;   // from how many it has what it receives now
     std::vector<Event> events;
     std::vector<double> ends;
   };
@@ -183,56 +185,63 @@ class Simulator {
     const plan::Step& step = *steps[static_cast<std::size_t>(rank.at)];
     if (step.kind == plan::StepKind::kCompute) {
       work(r, scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)]);
-    } else if (step.op == ir::Op::kSend) {
+    } else if (step.op == ir::Op::kSend || step.op == ir::Op::kSendAll) {
       send(r, step);
-    } else if (step.op == ir::Op::kRecv) {
+    } else if (step.op == ir::Op::kRecv || step.op == ir::Op::kCollect) {
       rank.since = now_;
-      if (const std::optional<double> ready = readyFor(r, step)) {
-        agenda_.push({std::max(now_, *ready), order_++, Due::Kind::kMessage, r, 0});
-      }
+      rank.peers = 0;
+      await(r, step);
     } else {
       arrive(r, step);
     }
   }
 
-  // A message travels while its sender goes on; messages between two ranks travel one after another.
+  // A message travels while its sender goes on; the messages of a rank leave one after another.
   struct Channel {
     std::vector<double> there;  // when each message has arrived
     std::size_t received = 0;
     std::optional<std::size_t> awaitedBy;
   };
-  std::size_t peerOf(std::size_t r, const plan::Step& step) const {
+  std::size_t peersOf(const plan::Step& step) const {
+    return static_cast<std::size_t>(ir::intAttr(step.attrs, "count", 1));
+  }
+  std::size_t peerOf(std::size_t r, const plan::Step& step, std::size_t index) const {
     const std::vector<int> group = plan_.mesh.group(static_cast<int>(r), step.axis);
     return static_cast<std::size_t>(
-        group[static_cast<std::size_t>(ir::intAttr(step.attrs, "peer"))]);
+        group[static_cast<std::size_t>(ir::intAttr(step.attrs, "peer")) + index]);
   }
   void send(std::size_t r, const plan::Step& step) {
     Rank& rank = ranks_[r];
-    Channel& channel = channels_[{r, peerOf(r, step)}];
-    const double free = channel.there.empty() ? now_ : std::max(now_, channel.there.back());
-    channel.there.push_back(
-        free + scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)]);
-    if (channel.awaitedBy) {
-      agenda_.push({channel.there.back(), order_++, Due::Kind::kMessage, *channel.awaitedBy, 0});
+    for (std::size_t peer = 0; peer < peersOf(step); ++peer) {
+      // They leave by one thread.
+      rank.sending = std::max(now_, rank.sending) +
+                     scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)];
+      Channel& channel = channels_[{r, peerOf(r, step, peer)}];
+      channel.there.push_back(rank.sending);
+      if (!channel.awaitedBy) continue;
+      agenda_.push({rank.sending, order_++, Due::Kind::kMessage, *channel.awaitedBy, 0});
       channel.awaitedBy.reset();
     }
     record(rank, r, EventKind::kTransfer, now_, now_);
     next(r);
   }
-  // When the next message is there; where it has not been sent, its sender wakes the rank.
-  std::optional<double> readyFor(std::size_t r, const plan::Step& step) {
-    Channel& channel = channels_[{peerOf(r, step), r}];
-    if (channel.received < channel.there.size()) return channel.there[channel.received];
-    channel.awaitedBy = r;
-    return std::nullopt;
+  // Wakes the rank when its next message is there; where it has not been sent, its sender does.
+  void await(std::size_t r, const plan::Step& step) {
+    Channel& channel = channels_[{peerOf(r, step, ranks_[r].peers), r}];
+    if (channel.received == channel.there.size()) {
+      channel.awaitedBy = r;
+    } else {
+      agenda_.push({std::max(now_, channel.there[channel.received]), order_++, Due::Kind::kMessage, r, 0});
+    }
   }
   void receive(std::size_t r) {
     Rank& rank = ranks_[r];
-    const std::size_t at = static_cast<std::size_t>(rank.at);
+    const auto at = static_cast<std::size_t>(rank.at);
     const plan::Step& step = *scripts_[rank.script].steps[at];
-    const std::size_t peer = peerOf(r, step);
+    const std::size_t peer = peerOf(r, step, rank.peers);
     Channel& channel = channels_[{peer, r}];
     const double there = channel.there[channel.received++];
+    if (++rank.peers < peersOf(step)) return await(r, step);
     const double began = std::max(rank.since, there - scripts_[rank.script].seconds[at]);
     if (began > rank.since) {
       record(rank, r, EventKind::kWaiting, rank.since, began);

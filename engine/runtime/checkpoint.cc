@@ -33,7 +33,8 @@ class WholeTensors {
 
   // Valid until the next call.
   Result<std::span<const std::byte>> of(const plan::StateSlot& slot, const Member& member) {
-    comm::Communicator* const stages = state_.groups.along("stage");
+    const cluster::Mesh& mesh = state_.plan.mesh;
+    comm::Communicator* const stages = state_.groups.along(mesh.messageAxis());
     if (stages == nullptr) return onStage(slot, member);
     if (state_.plan.stageOf(state_.rank) == slot.stage) {
       LOCKSTEP_ASSIGN(const auto tensor, onStage(slot, member));
@@ -42,7 +43,8 @@ class WholeTensors {
       whole_.resize(static_cast<std::size_t>(elementCount(member.shape)) *
                     sizeOf(slot.type.dtype));
     }
-    LOCKSTEP_TRY(stages->broadcast(whole_.data(), std::ssize(whole_), slot.stage));
+    LOCKSTEP_TRY(stages->broadcast(whole_.data(), std::ssize(whole_),
+                                   mesh.messageCoordinate(slot.stage)));
     return std::span<const std::byte>(whole_);
   }
 

@@ -1,6 +1,7 @@
 #include "engine/runtime/executor.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 namespace lockstep::runtime {
@@ -19,7 +20,8 @@ struct BoundStep {
   DType dtype{};
   comm::ReduceOp reduce{};
   int root = 0;
-  Sender::Message* message = nullptr;  // of a send
+  int peers = 1;                       // of a send-all or collect: so many, from coordinate 0
+  std::size_t message = 0;             // of a send: its first
   std::vector<std::int64_t> cuts;
   double Breakdown::*account = nullptr;
 };
@@ -33,6 +35,17 @@ double Breakdown::*accountOf(const plan::Step& step) {
   }
 }
 
+template <typename T>
+void addElements(void* sum, const void* values, std::int64_t count) {
+  auto* to = static_cast<T*>(sum);
+  const auto* from = static_cast<const T*>(values);
+  for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
+}
+void addTo(void* sum, const void* values, std::int64_t count, DType dtype) {
+  dtype == DType::kF64 ? addElements<double>(sum, values, count)
+                       : addElements<float>(sum, values, count);
+}
+
 }  // namespace
 
 struct Executor::Impl {
@@ -44,7 +57,7 @@ struct Executor::Impl {
   bool ownsArena = true;
   StateArena* state = nullptr;
   int copy = 0;
-  std::vector<std::unique_ptr<Sender::Message>> messages;
+  std::deque<Sender::Message> messages;
   std::vector<std::unique_ptr<backends::Kernel>> kernels;
   std::vector<BoundStep> steps;
   Breakdown last;
@@ -104,8 +117,7 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
     return makeError(Code::kFailedPrecondition,
                      "step {} is for a group of {} ranks along axis {}, and this rank's has {}",
                      step.name, size, step.axis, group == nullptr ? 1 : group->size());
-  LOCKSTEP_CHECK(step.inputs.size() <= 1 && step.outputs.size() <= 1 &&
-                 step.inputs.size() + step.outputs.size() > 0);
+  LOCKSTEP_CHECK(step.inputs.size() <= 1 && step.inputs.size() + step.outputs.size() > 0);
   const backends::Operand out = operand(step.outputs.empty() ? step.inputs[0] : step.outputs[0]);
   const backends::Operand in = step.inputs.empty() ? out : operand(step.inputs[0]);
   BoundStep bound;
@@ -119,12 +131,16 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
   bound.dtype = in.type.dtype;
   bound.reduce = ir::textAttr(step.attrs, "op", "sum") == "max" ? comm::ReduceOp::kMax
                                                                  : comm::ReduceOp::kSum;
-  const bool message = step.op == ir::Op::kSend || step.op == ir::Op::kRecv;
-  bound.root = static_cast<int>(ir::intAttr(step.attrs, message ? "peer" : "root"));
-  if (step.op == ir::Op::kSend) {
-    messages.push_back(std::make_unique<Sender::Message>(Sender::Message{in.data, step.bytes, bound.root}));
-    bound.message = messages.back().get();
+  const bool toPeers = step.op == ir::Op::kSend || step.op == ir::Op::kSendAll;
+  const bool fromPeers = step.op == ir::Op::kRecv || step.op == ir::Op::kCollect;
+  if (toPeers || fromPeers) bound.bytes = in.type.bytes();  // of one message
+  bound.root = static_cast<int>(ir::intAttr(step.attrs, toPeers || fromPeers ? "peer" : "root"));
+  bound.peers = static_cast<int>(ir::intAttr(step.attrs, "count", 1));
+  for (int peer = 0; toPeers && peer < bound.peers; ++peer) {
+    if (peer == 0) bound.message = messages.size();
+    messages.push_back({in.data, bound.bytes, bound.root + peer});
   }
+  if (step.op == ir::Op::kCollect) bound.in = operand(step.outputs[1]).data;
   bound.cuts = ir::listAttr(step.attrs, "cuts");
   bound.account = accountOf(step);
   if ((step.op == ir::Op::kAllReduce || step.op == ir::Op::kBroadcast) && in.data != out.data)
@@ -141,12 +157,24 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
 Status Executor::Impl::collective(const BoundStep& step) {
   Sender* const sender = groups.sender();
   switch (step.op) {
-    case ir::Op::kSend: return sender->post(*step.message);
+    case ir::Op::kSend:
+    case ir::Op::kSendAll:
+      for (int peer = 0; peer < step.peers; ++peer)
+        LOCKSTEP_TRY(sender->post(messages[step.message + static_cast<std::size_t>(peer)]));
+      return {};
     case ir::Op::kRecv: return step.group->recv(step.out, step.bytes, step.root, 0);
+    case ir::Op::kCollect:
+      LOCKSTEP_TRY(step.group->recv(step.out, step.bytes, 0, 0));
+      for (int peer = 1; peer < step.peers; ++peer) {
+        LOCKSTEP_TRY(step.group->recv(step.in, step.bytes, peer, 0));
+        addTo(step.out, step.in, step.count, step.dtype);
+      }
+      return {};
     default: break;
   }
   // In a group where messages travel nothing else does.
-  if (sender != nullptr && step.group == groups.along("stage")) LOCKSTEP_TRY(sender->drain());
+  if (sender != nullptr && step.group == groups.along(plan->mesh.messageAxis()))
+    LOCKSTEP_TRY(sender->drain());
   switch (step.op) {
     case ir::Op::kAllReduce: return step.group->allReduce(step.out, step.count, step.dtype, step.reduce);
     case ir::Op::kReduceScatter:
@@ -211,7 +239,13 @@ backends::Operand Executor::result(std::string_view name) {
 
 Status Executor::play(std::int64_t step, std::vector<plan::Event>* events) {
   Impl& self = *impl_;
-  for (const auto& message : self.messages) LOCKSTEP_TRY(self.groups.sender()->wait(*message));
+  for (const Sender::Message& message : self.messages) {
+    if (Status status = self.groups.sender()->wait(message); !status.ok()) {
+      status.error().rank = self.rank;
+      status.error().step = step;
+      return status;
+    }
+  }
   Breakdown spent;
   // The clock is read where the account changes, and round every step when events are wanted.
   double Breakdown::*account = nullptr;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "engine/base/status.h"
+#include "engine/cluster/mesh.h"
 #include "engine/comm/communicator.h"
 #include "engine/runtime/sender.h"
 
@@ -19,15 +20,16 @@ class Groups {
   Groups(comm::Communicator* data) { set("data", data); }  // null: a run of one rank
   void set(std::string axis, comm::Communicator* group) {
     if (group == nullptr) return;
-    if (axis == "stage") sender_ = std::make_shared<Sender>(*group);
+    if (axis == cluster::kStageAxis || axis == cluster::kServerAxis)
+      sender_ = std::make_shared<Sender>(*group);
     groups_[std::move(axis)] = group;
   }
   comm::Communicator* along(std::string_view axis) const {
     const auto found = groups_.find(axis);
     return found == groups_.end() ? nullptr : found->second;
   }
-  // Of the axis stage, whose ranks send each other messages; null where there is one stage. Copies
-  // of these groups share it.
+  // Of the axis whose ranks send each other messages; null where none do. Copies of these groups share
+  // it.
   Sender* sender() const { return sender_.get(); }
   // What rank 0 of the mesh has, to all its ranks: along one axis after another.
   Status broadcast(void* data, std::int64_t bytes) const {

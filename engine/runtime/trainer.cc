@@ -41,12 +41,14 @@ class Feed {
     auto feed = std::unique_ptr<Feed>(new Feed);
     LOCKSTEP_ASSIGN(feed->executor_, Executor::bind(plan, program, rank, backend, groups, state,
                                                     copy, sibling));
-    const auto coordinate = static_cast<std::size_t>(plan.mesh.coordinate(rank, kDataAxis));
+    const auto coordinate = static_cast<std::size_t>(
+        std::max(plan.mesh.coordinate(rank, kDataAxis), 0));
     if (coordinate + 1 >= cuts.size())
       return invalidArgument("the plan's cut-points of program \"{}\" do not reach rank {}", program,
                              rank);
     feed->begin_ = cuts[coordinate];
-    feed->end_ = cuts[coordinate + 1];
+    // A server reads no samples.
+    feed->end_ = plan.mesh.isServer(rank) ? feed->begin_ : cuts[coordinate + 1];
     for (const data::Field& field : dataset.fields()) {
       const backends::Operand to = feed->executor_->input(field.name);
       if (to.data != nullptr) {
@@ -181,7 +183,8 @@ Status Training::bind() {
     plays_.push_back({feed.get(), play.micro});
     steps += feed->executor().steps();
   }
-  if (plays_.empty() || !plays_.back().feed->hasMetrics() || !evalFeed_->hasMetrics())
+  const bool evaluates = evalFeed_->hasMetrics() || plan_.mesh.isServer(rank_);
+  if (plays_.empty() || !plays_.back().feed->hasMetrics() || !evaluates)
     return invalidArgument("a program of the plan has no result \"metrics\" of four");
   events_.reserve(steps);
   return {};
@@ -278,11 +281,13 @@ Status Training::evaluate() {
     evalFeed_->write(*share, 0, 1);
     evalFeed_->writeScalars(0, 0, false);
     LOCKSTEP_TRY(evalFeed_->executor().play(progress_.step, nullptr));
+    if (!evalFeed_->hasMetrics()) continue;  // a server
     const Metrics metrics = evalFeed_->metrics();
     total.loss += metrics.loss;
     total.weight += metrics.weight;
     total.correct += metrics.correct;
   }
+  if (!evalFeed_->hasMetrics()) return {};
   summary_.evalLoss = total.loss / total.weight;
   summary_.evalAccuracy = total.correct / total.weight;
   return {};

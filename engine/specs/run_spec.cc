@@ -195,6 +195,7 @@ Status checkAndFill(RunSpec& spec) {
   if (strategy.kind().empty()) strategy.set_kind(std::string(strategyKinds().front()));
   LOCKSTEP_TRY(checkKind("strategy.kind", strategy.kind(), strategyKinds()));
   LOCKSTEP_TRY(checkRange("strategy.tensor", strategy.tensor(), 0, 4096));
+  LOCKSTEP_TRY(checkRange("strategy.servers", strategy.servers(), 0, 4096));
   LOCKSTEP_TRY(checkRange("strategy.stages", strategy.stages(), 0, 4096));
   if (strategy.schedule().empty()) strategy.set_schedule("1f1b");
   LOCKSTEP_TRY(checkKind("strategy.schedule", strategy.schedule(), {"1f1b", "gpipe", "zb-h1"}));

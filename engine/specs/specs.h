@@ -34,7 +34,7 @@ Result<cluster::Cluster> toCluster(const spec::v1::ClusterSpec& spec,
 std::span<const std::string_view> strategyKinds();
 // The ranks on the axes the strategy divides work over: "stage" where layers are divided among
 // ranks, "data", and "model" where several ranks share layers. The last axis varies fastest, so that
-// ranks that share layers are neighbours.
+// ranks that share layers are neighbours. Parameter servers are the last ranks.
 Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks);
 
 // The data files a run names, in order: "train.images" or "train.text", … as `name`.

@@ -7,13 +7,21 @@
 namespace lockstep::specs {
 
 std::span<const std::string_view> strategyKinds() {
-  static constexpr std::array<std::string_view, 7> kKinds{
+  static constexpr std::array<std::string_view, 9> kKinds{
       "multi-worker-mirrored", "mirrored", "zero-1", "zero-2", "zero-3", "tensor-parallel",
-      "pipeline"};
+      "pipeline", "parameter-server", "central-storage"};
   return kKinds;
 }
 
 Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks) {
+  const bool served = strategy.kind() == "parameter-server" || strategy.kind() == "central-storage";
+  const int servers = served ? std::max(strategy.servers(), 1) : strategy.servers();
+  if (servers >= ranks)
+    return wrongField("strategy.servers",
+                      fmt::format("servers is {}; expected at most {}, so that one of the {} ranks "
+                                  "computes",
+                                  servers, ranks - 1, ranks));
+  ranks -= servers;
   // What a kind is named for takes all ranks that are not asked for otherwise.
   const auto asked = [](int count) { return std::max(count, 1); };
   int tensor = asked(strategy.tensor()), stages = asked(strategy.stages());
@@ -32,7 +40,7 @@ Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks) 
   if (stages > 1) axes.push_back({"stage", stages});
   axes.push_back({"data", ranks / tensor / stages});
   if (tensor > 1) axes.push_back({"model", tensor});
-  return cluster::Mesh(std::move(axes));
+  return cluster::Mesh(std::move(axes), servers);
 }
 
 }  // namespace lockstep::specs

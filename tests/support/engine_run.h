@@ -201,15 +201,16 @@ inline const data::Dataset* fashionMnist() {
 }
 
 // `model` of the ranks are along axis model, the rest along axis data.
-inline cluster::Cluster oneHost(int ranks, int cores = 2, int model = 1, int stages = 1) {
+inline cluster::Cluster oneHost(int ranks, int cores = 2, int model = 1, int stages = 1,
+                                int servers = 0) {
   cluster::Cluster cluster;
   cluster.hosts = {{"host", cores}};
   for (int i = 0; i < ranks; ++i) cluster.devices.push_back({"node", "host", "cpu", i, 1});
   std::vector<cluster::Axis> axes;
   if (stages > 1) axes.push_back({"stage", stages});
-  axes.push_back({"data", ranks / model / stages});
+  axes.push_back({"data", (ranks - servers) / model / stages});
   if (model > 1) axes.push_back({"model", model});
-  cluster.mesh = cluster::Mesh(std::move(axes));
+  cluster.mesh = cluster::Mesh(std::move(axes), servers);
   cluster.link.kind = "in-process";
   return cluster;
 }
@@ -220,7 +221,7 @@ class MeshGroups {
   // Of rank `failingRank` call number `failingCall` along each axis fails.
   explicit MeshGroups(const cluster::Mesh& mesh, int failingRank = -1, int failingCall = -1)
       : ranks_(static_cast<std::size_t>(mesh.size())) {
-    for (const cluster::Axis& axis : mesh.axes()) {
+    for (const cluster::Axis& axis : mesh.groupAxes()) {
       if (axis.size < 2) continue;
       for (int rank = 0; rank < mesh.size(); ++rank) {
         const std::vector<int> members = mesh.group(rank, axis.name);
@@ -255,6 +256,7 @@ struct RunSettings {
   int ranks = 1;                         // of which
   int modelRanks = 1;                    // along axis model
   int stages = 1;                        // along axis stage
+  int servers = 0;                       // the last ranks
   std::string schedule = "1f1b";         // of stages
   std::int64_t batch = 96, evaluateBatch = 200;
   int microBatches = 1;
@@ -281,7 +283,8 @@ inline Result<plan::Plan> planOf(const RunSettings& settings) {
   request.bucketBytes = settings.bucketBytes;
   request.schedule = settings.schedule;
   return planner::makePlan(request,
-                           oneHost(settings.ranks, 2, settings.modelRanks, settings.stages), {});
+                           oneHost(settings.ranks, 2, settings.modelRanks, settings.stages,
+                                            settings.servers), {});
 }
 
 struct RunOutcome {

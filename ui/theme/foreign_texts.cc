@@ -58,6 +58,7 @@ namespace lockstep::ui {
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Ranks that share each layer; 0: all with tensor-parallel, else 1"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Ranks the layers are divided among; 0: all with pipeline, else 1"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "The order of micro-batches on a stage"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Ranks that hold the parameters; 0: one with parameter-server, else none"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Samples a step, over all ranks"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Times through the data; left out: 1, or as many as max_steps needs"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Steps at most; 0: no limit"),

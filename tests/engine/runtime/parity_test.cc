@@ -110,14 +110,16 @@ class ParityTest : public QObject {
     QTest::addColumn<int>("microBatches");
     QTest::addColumn<int>("stages");
     QTest::addColumn<QString>("schedule");
+    QTest::addColumn<int>("servers");
     const auto row = [](bool text, const char* strategy, int ranks, int modelRanks, int microBatches,
-                        int stages = 1, const char* schedule = "1f1b") {
+                        int stages = 1, const char* schedule = "1f1b", int servers = 0) {
       std::string name = fmt::format("{} {}, {} ranks", text ? "gpt" : "mlp", strategy, ranks);
       if (modelRanks > 1) name += fmt::format(", tensor {}", modelRanks);
       if (stages > 1) name += fmt::format(", {} stages {}", stages, schedule);
+      if (servers > 0) name += fmt::format(", {} servers", servers);
       if (microBatches > 1) name += fmt::format(", {} micro-batches", microBatches);
       QTest::newRow(name.c_str()) << QString(strategy) << text << ranks << modelRanks << microBatches
-                                  << stages << QString(schedule);
+                                  << stages << QString(schedule) << servers;
     };
     for (const bool text : {false, true}) {
       row(text, "tensor-parallel", 2, 2, 1);
@@ -127,6 +129,10 @@ class ParityTest : public QObject {
       row(text, "mirrored", 1, 1, 4);
       for (const char* schedule : {"1f1b", "gpipe", "zb-h1"}) row(text, "pipeline", 2, 1, 4, 2, schedule);
       row(text, "pipeline", 4, 1, 2, 2);
+      row(text, "parameter-server", 2, 1, 1, 1, "", 1);
+      row(text, "parameter-server", 5, 1, 1, 1, "", 2);
+      row(text, "parameter-server", 5, 1, 2, 1, "", 2);
+      row(text, "central-storage", 3, 1, 1, 1, "", 1);
     }
     for (const char* schedule : {"1f1b", "gpipe", "zb-h1"}) row(true, "pipeline", 4, 1, 8, 4, schedule);
     row(true, "pipeline", 2, 1, 1, 2);
@@ -148,6 +154,7 @@ class ParityTest : public QObject {
     QFETCH(int, microBatches);
     QFETCH(int, stages);
     QFETCH(QString, schedule);
+    QFETCH(int, servers);
     RunSettings settings;
     settings.model = text ? smallGpt() : fashionMlp();
     settings.batch = 16;
@@ -169,6 +176,7 @@ class ParityTest : public QObject {
     settings.microBatches = microBatches;
     settings.stages = stages;
     settings.schedule = schedule.toStdString();
+    settings.servers = servers;
     const RunOutcome several = trained(settings);
     QVERIFY2(several.ok(), several.error().c_str());
     const double worst = worstRelative(several, one);
