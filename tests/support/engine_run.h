@@ -225,7 +225,7 @@ class MeshGroups {
       if (axis.size < 2) continue;
       for (int rank = 0; rank < mesh.size(); ++rank) {
         const std::vector<int> members = mesh.group(rank, axis.name);
-        if (members.front() != rank) continue;
+        if (mesh.coordinate(rank, axis.name) != 0) continue;
         auto group = comm::makeInProcessGroup(axis.size, 30'000'000'000);
         for (std::size_t i = 0; i < members.size(); ++i)
           ranks_[static_cast<std::size_t>(members[i])].emplace_back(
@@ -299,9 +299,10 @@ struct RunOutcome {
     return !ranks.empty();
   }
   std::string error() const {
-    for (const auto& rank : ranks)
-      if (!rank.ok()) return rank.error().text();
-    return "";
+    std::string all;
+    for (std::size_t r = 0; r < ranks.size(); ++r)
+      if (!ranks[r].ok()) all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", r, ranks[r].error().text());
+    return all;
   }
 };
 

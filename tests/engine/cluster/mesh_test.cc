@@ -20,6 +20,22 @@ class MeshTest : public QObject {
     QCOMPARE(mesh.group(4, "stage"), (std::vector<int>{4}));
     QCOMPARE(mesh.text(), std::string("data 2, model 3"));
   }
+  void serversComeAfterTheWorkers() {
+    const Mesh mesh({{"data", 3}}, 2);
+    QCOMPARE(mesh.size(), 5);
+    QCOMPARE(mesh.workers(), 3);
+    QVERIFY(!mesh.isServer(2) && mesh.isServer(3));
+    QCOMPARE(mesh.coordinate(4, "data"), -1);
+    QCOMPARE(mesh.coordinate(4, "servers"), 4);
+    QCOMPARE(mesh.axisSize("servers"), 5);
+    QCOMPARE(mesh.group(1, "servers"), (std::vector<int>{0, 1, 2, 3, 4}));
+    QCOMPARE(mesh.group(3, "data"), (std::vector<int>{3}));
+    QCOMPARE(mesh.stages(), 3);
+    QCOMPARE(mesh.stageOf(1), 0);
+    QCOMPARE(mesh.stageOf(4), 2);
+    QCOMPARE(mesh.messageCoordinate(2), 4);
+    QCOMPARE(mesh.text(), std::string("data 3, servers 2"));
+  }
   void noAxesIsOneRank() {
     QCOMPARE(Mesh().size(), 1);
     QCOMPARE(Mesh().text(), std::string());

@@ -29,7 +29,10 @@ Graph sample() {
   const NodeId y = *g.add(Op::kMatmul, "y", {g.output(cast), g.output(w)}, {{"act", "relu"}},
                           Phase::kForward, {cast, x, cast});
   const NodeId sum = *g.add(Op::kSumAll, "sum", {g.output(y)});
-  (void)*g.add(Op::kResult, "loss", {g.output(sum)}, {{"name", "loss"}}, Phase::kForward, {y});
+  const NodeId loss =
+      *g.add(Op::kResult, "loss", {g.output(sum)}, {{"name", "loss"}}, Phase::kForward, {y});
+  g.setStage(y, 2);
+  g.setStage(loss, kEveryStage);
   Placement split;
   split.axes["data"] = {AxisPlacement::Kind::kSplit, 0, {0, 2, 4, 6}};
   g.value(g.output(y)).placement = split;
@@ -47,9 +50,9 @@ constexpr std::string_view kSampleText =
     "%0 = input() {dtype=\"u8\", name=\"x\", shape=[6 4]} : u8[6x4] | x, data\n"
     "%1 = cast(%0) {dtype=\"f32\", scale=0.00392156862745098} : f32[6x4] | x.cast, data\n"
     "%2 = state() {dtype=\"f32\", shape=[4 3], state=\"w\"} : f32[4x3] <replicated> | w, forward\n"
-    "%3 = matmul(%1, %2) {act=\"relu\"} : f32[6x3] <data: split 0 [0 2 4 6]> | y, forward, after x x.cast\n"
+    "%3 = matmul(%1, %2) {act=\"relu\"} : f32[6x3] <data: split 0 [0 2 4 6]> | y, forward, stage 2, after x x.cast\n"
     "%4 = sum-all(%3) : f32[1] <@stage1 data: partial sum; model: partial max> | sum, forward\n"
-    "result(%4) {name=\"loss\"} | loss, forward, after y\n";
+    "result(%4) {name=\"loss\"} | loss, forward, every stage, after y\n";
 
 std::string errorOf(std::string_view graphText) {
   const Result<Graph> graph = parse(graphText, "g");

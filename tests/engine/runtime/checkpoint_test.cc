@@ -40,11 +40,13 @@ class CheckpointTest : public QObject {
     QTest::addColumn<int>("modelRanks");
     QTest::addColumn<int>("microBatches");
     QTest::addColumn<int>("stages");
+    QTest::addColumn<int>("servers");
     for (const char* strategy : {"multi-worker-mirrored", "zero-1", "zero-3"})
-      QTest::newRow(strategy) << strategy << 3 << 1 << 1 << 1;
-    QTest::newRow("data x tensor") << "tensor-parallel" << 4 << 2 << 1 << 1;
-    QTest::newRow("zero-2, micro-batches") << "zero-2" << 3 << 1 << 2 << 1;
-    QTest::newRow("zero-1 x tensor x pipeline") << "zero-1" << 8 << 2 << 2 << 2;
+      QTest::newRow(strategy) << strategy << 3 << 1 << 1 << 1 << 0;
+    QTest::newRow("data x tensor") << "tensor-parallel" << 4 << 2 << 1 << 1 << 0;
+    QTest::newRow("zero-2, micro-batches") << "zero-2" << 3 << 1 << 2 << 1 << 0;
+    QTest::newRow("zero-1 x tensor x pipeline") << "zero-1" << 8 << 2 << 2 << 2 << 0;
+    QTest::newRow("servers") << "parameter-server" << 4 << 1 << 1 << 1 << 2;
   }
   void resumeGivesTheSameBits() {
     QFETCH(QString, strategy);
@@ -59,6 +61,8 @@ class CheckpointTest : public QObject {
     settings.microBatches = microBatches;
     QFETCH(int, stages);
     settings.stages = stages;
+    QFETCH(int, servers);
+    settings.servers = servers;
     const RunOutcome whole = trained(settings);
     QVERIFY2(whole.ok(), whole.error().c_str());
     // Cut in the middle of the second epoch, then at an epoch's end.

@@ -17,6 +17,8 @@ RunOutcome trained(const RunSettings& settings) {
     out.ranks.push_back(plan.error());
     return out;
   }
+  const auto parsed = plan::parse(plan::text(*plan));
+  LOCKSTEP_CHECK(parsed.ok() && *parsed == *plan, "the plan's text is another plan");
   return run(settings, *plan);
 }
 
