@@ -63,6 +63,7 @@ class AloneGroups {
  public:
   AloneGroups(int rank, const cluster::Mesh& mesh) {
     for (const cluster::Axis& axis : mesh.groupAxes()) {
+      if (mesh.coordinate(rank, axis.name) < 0) continue;  // a server's
       owned_.push_back(std::make_unique<Alone>(mesh.coordinate(rank, axis.name), axis.size));
       groups_.set(axis.name, owned_.back().get());
     }

@@ -118,6 +118,7 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   };
   tensor_ = number("launchTensor", "strategy.tensor", 0);
   stages_ = number("launchStages", "strategy.stages", 0);
+  servers_ = number("launchServers", "strategy.servers", 0);
   micro_ = number("launchMicroBatches", "strategy.micro_batches", 1);
   order_ = new QComboBox(this);
   order_->setObjectName("launchSchedule");
@@ -148,7 +149,7 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   measure_->setChecked(true);
   for (QWidget* field : {static_cast<QWidget*>(target_), static_cast<QWidget*>(nodes_),
                          static_cast<QWidget*>(strategy_), static_cast<QWidget*>(tensor_),
-                         static_cast<QWidget*>(stages_), static_cast<QWidget*>(order_),
+                         static_cast<QWidget*>(stages_), static_cast<QWidget*>(servers_), static_cast<QWidget*>(order_),
                          static_cast<QWidget*>(micro_), static_cast<QWidget*>(batch_),
                          static_cast<QWidget*>(epochs_), static_cast<QWidget*>(comm_)}) {
     field->setMinimumWidth(190);
@@ -259,7 +260,7 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
     fillRanks();
     schedule();
   });
-  for (QSpinBox* spin : {nodes_, tensor_, stages_, micro_, batch_, epochs_}) {
+  for (QSpinBox* spin : {nodes_, tensor_, stages_, servers_, micro_, batch_, epochs_}) {
     connect(spin, &QSpinBox::valueChanged, this, &LaunchDialog::schedule);
   }
   for (QComboBox* combo : {strategy_, order_, comm_}) {
@@ -301,8 +302,12 @@ void LaunchDialog::nodesChanged() {
 void LaunchDialog::chooseTarget(int index) { target_->setCurrentIndex(index); }
 bool LaunchDialog::local() const { return target_->currentIndex() >= targets_.size(); }
 
+bool LaunchDialog::served() const {
+  const QString kind = strategy_->currentData().toString();
+  return kind == "parameter-server" || kind == "central-storage";
+}
 bool LaunchDialog::staged() const {
-  return stages_->value() > 1 || (stages_->value() == 0 && strategy_->currentData().toString() == "pipeline");
+  return !served() && (stages_->value() > 1 || (stages_->value() == 0 && strategy_->currentData().toString() == "pipeline"));
 }
 
 QStringList LaunchDialog::sets() const {
@@ -314,8 +319,11 @@ QStringList LaunchDialog::sets() const {
     }
   };
   add("strategy.kind", strategy_->currentData().toString(), "");
-  add("strategy.tensor", QString::number(tensor_->value()), "0");
-  add("strategy.stages", QString::number(stages_->value()), "0");
+  if (!served()) {
+    add("strategy.tensor", QString::number(tensor_->value()), "0");
+    add("strategy.stages", QString::number(stages_->value()), "0");
+  }
+  if (served()) add("strategy.servers", QString::number(servers_->value()), "0");
   if (staged()) add("strategy.schedule", order_->currentData().toString(), "1f1b");
   add("strategy.micro_batches", QString::number(micro_->value()), "1");
   add("training.batch", QString::number(batch_->value()), "");
@@ -393,6 +401,9 @@ QString LaunchDialog::command() const {
 }
 
 void LaunchDialog::schedule() {
+  form_->setRowVisible(tensor_, !served());
+  form_->setRowVisible(stages_, !served());
+  form_->setRowVisible(servers_, served());
   form_->setRowVisible(order_, staged());
   command_->setText(command());
   command_->setCursorPosition(0);
@@ -627,16 +638,16 @@ void LaunchDialog::reject() {
 void LaunchDialog::retranslate() {
   setHeading(tr("Launch %1").arg(QFileInfo(specFile_).completeBaseName()), {});
   const QStringList names{tr("Cluster"), tr("Local nodes"), tr("Strategy"), tr("Ranks that share a layer"),
-                          tr("Stages of layers"), tr("Order of micro-batches"), tr("Micro-batches"),
+                          tr("Stages of layers"), tr("Servers"), tr("Order of micro-batches"), tr("Micro-batches"),
                           tr("Global batch"), tr("Epochs"), tr("Communicator"), tr("Command")};
-  QWidget* const fields[] = {target_, nodes_, strategy_, tensor_, stages_, order_, micro_, batch_, epochs_, comm_, command_};
+  QWidget* const fields[] = {target_, nodes_, strategy_, tensor_, stages_, servers_, order_, micro_, batch_, epochs_, comm_, command_};
   for (int i = 0; i < labels_.size(); ++i) {
     labels_[i]->setText(names[i]);
     fields[i]->setAccessibleName(names[i]);
   }
   target_->setItemText(target_->count() - 1, tr("This machine"));
   comm_->setItemText(0, tr("chosen from the cluster"));
-  for (QSpinBox* spin : {tensor_, stages_}) spin->setSpecialValueText(tr("as the strategy says"));
+  for (QSpinBox* spin : {tensor_, stages_, servers_}) spin->setSpecialValueText(tr("as the strategy says"));
   if (epochs_->minimum() == 0) epochs_->setSpecialValueText(tr("as many as its steps need"));
   measure_->setText(tr("Measure the nodes first"));
   measure_->setAccessibleName(measure_->text());

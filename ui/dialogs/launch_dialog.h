@@ -72,6 +72,7 @@ class LaunchDialog : public Dialog {
   void fillRanks();                    // a number for every node of the chosen cluster
   bool local() const;
   bool staged() const;                 // whether layers are divided among stages
+  bool served() const;                 // whether there are parameter servers
   QString progressText(const app::LaunchProgress& progress) const;
   void setBusy(bool busy, const QString& text);
   void dropMeasuring();
@@ -86,7 +87,7 @@ class LaunchDialog : public Dialog {
   QComboBox* strategy_ = nullptr;
   QSpinBox* batch_ = nullptr;
   QSpinBox* epochs_ = nullptr;
-  QSpinBox *tensor_ = nullptr, *stages_ = nullptr, *micro_ = nullptr;
+  QSpinBox *tensor_ = nullptr, *stages_ = nullptr, *servers_ = nullptr, *micro_ = nullptr;
   QComboBox* order_ = nullptr;
   QComboBox* comm_ = nullptr;
   QCheckBox* measure_ = nullptr;
