@@ -99,6 +99,8 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   plan.training = trainOptions(training);
   plan.strategy = request.spec->strategy().kind();
   plan.bucketBytes = request.spec->strategy().bucket_bytes();
+  for (const auto& pin : request.spec->strategy().pins())
+    plan.pins.emplace_back(pin.layer(), pin.stage());
   if (!request.spec->strategy().schedule().empty())
     plan.schedule = request.spec->strategy().schedule();
   if (measured != nullptr) out.cost = *measured;

@@ -405,6 +405,9 @@ const std::vector<FieldFacts>& facts() {
       {"StrategySpec.tensor", {}, "Ranks that share each layer; 0: all with tensor-parallel, else 1"},
       {"StrategySpec.stages", {}, "Ranks the layers are divided among; 0: all with pipeline, else 1"},
       {"StrategySpec.servers", {}, "Ranks that hold the parameters; 0: one with parameter-server, else none"},
+      {"StrategySpec.pins", {}, "Layers and the stage each is on; none: stages of equal cost"},
+      {"PinSpec.layer", {}, "A layer's name"},
+      {"PinSpec.stage", {}, "It and the layers after it, up to the next pin, are on this stage"},
       {"StrategySpec.schedule", {"1f1b", "gpipe", "zb-h1"}, "The order of micro-batches on a stage"},
   };
   return kFacts;

@@ -29,7 +29,11 @@ struct ModelGraph {
   std::vector<Parameter> parameters; // in the order of the layers
   // Running statistics: states that the training graph replaces and the evaluation graph reads.
   std::vector<Parameter> statistics;
-  std::vector<NodeId> layers;        // the first node of each; the last one's go on to the end
+  struct Layer {
+    std::string name;
+    NodeId first = 0;                // the nodes from it to the next layer's
+  };
+  std::vector<Layer> layers;
   ValueId loss = -1;                 // f[1]: Σ w·loss
   ValueId weight = -1;               // f[1]: Σ w
   ValueId correct = -1;              // f[1]: Σ w·[correct]; -1 for losses without classes

@@ -61,7 +61,7 @@ class Builder {
     LOCKSTEP_TRY(addInput());
     if (model_.layers.empty()) return fail("layers", "there are no layers; expected at least one");
     for (index_ = 0; index_ < model_.layers.size(); ++index_) {
-      out_.layers.push_back(static_cast<ir::NodeId>(out_.graph.nodes().size()));
+      out_.layers.push_back({layer().name, static_cast<ir::NodeId>(out_.graph.nodes().size())});
       LOCKSTEP_TRY(addLayer());
     }
     LOCKSTEP_TRY(checkUses());

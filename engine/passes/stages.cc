@@ -230,12 +230,12 @@ class Splitter {
 
 }  // namespace
 
-void assignStages(ir::Graph& forward, const std::vector<NodeId>& layers,
-                  const std::vector<int>& stageOfLayer) {
+void assignStages(ir::ModelGraph& model, const std::vector<int>& stageOfLayer) {
   std::size_t layer = 0;
-  for (std::size_t i = 0; i < forward.nodes().size(); ++i) {
-    while (layer + 1 < layers.size() && static_cast<NodeId>(i) >= layers[layer + 1]) ++layer;
-    forward.setStage(static_cast<NodeId>(i), stageOfLayer[layer]);
+  const auto nodes = static_cast<NodeId>(model.graph.nodes().size());
+  for (NodeId node = 0; node < nodes; ++node) {
+    while (layer + 1 < model.layers.size() && node >= model.layers[layer + 1].first) ++layer;
+    model.graph.setStage(node, stageOfLayer[layer]);
   }
 }
 

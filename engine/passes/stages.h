@@ -8,14 +8,12 @@
 
 #include "engine/base/status.h"
 #include "engine/cluster/mesh.h"
-#include "engine/ir/graph.h"
+#include "engine/ir/model_graph.h"
 
 namespace lockstep::passes {
 
-// Gives every node of a forward graph the stage of its layer. `layers` holds the first node of each
-// layer, `stageOfLayer` ascends from 0.
-void assignStages(ir::Graph& forward, const std::vector<ir::NodeId>& layers,
-                  const std::vector<int>& stageOfLayer);
+// Gives every node of a forward graph the stage of its layer.
+void assignStages(ir::ModelGraph& model, const std::vector<int>& stageOfLayer);
 
 // Consecutive layers to `stages` stages, none of them empty, so that the largest sum of costs is as
 // small as it can be. Precondition: no fewer layers than stages.

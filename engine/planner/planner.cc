@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "engine/passes/distribute.h"
@@ -198,6 +199,10 @@ Status checkStages(const PlanRequest& request, int stages, int ranks) {
                           "every stage needs a layer",
                           fmt::format("use at most {} stages", layers));
   }
+  if (request.strategy == "placement" && request.pins.empty()) {
+    return numberToChange("strategy placement has no layers pinned", "",
+                          "list them in strategy.pins, or set strategy.kind to pipeline");
+  }
   for (const auto& [what, batch] : {std::pair<std::string_view, std::int64_t>(
                                         "micro-batch", request.step.batch),
                                     {"evaluation batch", request.evaluate.batch}}) {
@@ -215,12 +220,55 @@ Status checkStages(const PlanRequest& request, int stages, int ranks) {
   return {};
 }
 
+// A layer without a pin is where the one before it is.
+Result<std::vector<int>> pinnedStages(const PlanRequest& request, int stages) {
+  std::map<std::string_view, int> pins;
+  for (const auto& [layer, stage] : request.pins) {
+    const auto known = std::find_if(request.step.layers.begin(), request.step.layers.end(),
+                                    [&](const auto& one) { return one.name == layer; });
+    if (known == request.step.layers.end()) {
+      std::vector<std::string_view> names;
+      for (const auto& one : request.step.layers) names.push_back(one.name);
+      return numberToChange(fmt::format("strategy.pins names layer {}, which the model does not have",
+                                        layer),
+                            "", fmt::format("its layers are {}", fmt::join(names, ", ")));
+    }
+    if (stage < 0 || stage >= stages) {
+      return numberToChange(fmt::format("layer {} is pinned to stage {} of {}", layer, stage, stages),
+                            "", fmt::format("use stages 0 to {}", stages - 1));
+    }
+    pins[known->name] = stage;
+  }
+  std::vector<int> stageOfLayer;
+  std::set<int> used;
+  for (const auto& layer : request.step.layers) {
+    const auto pin = pins.find(layer.name);
+    const int before = stageOfLayer.empty() ? 0 : stageOfLayer.back();
+    stageOfLayer.push_back(pin == pins.end() ? before : pin->second);
+    used.insert(stageOfLayer.back());
+  }
+  for (int stage = 0; stage < stages; ++stage) {
+    if (used.contains(stage)) continue;
+    return numberToChange(fmt::format("no layer is pinned to stage {} of {}", stage, stages),
+                          "every stage needs a layer",
+                          fmt::format("pin one to it, or use {} stages", used.size()));
+  }
+  if (request.microBatches > 1 && !std::is_sorted(stageOfLayer.begin(), stageOfLayer.end())) {
+    return numberToChange("layers pinned back and forth cannot be played in micro-batches",
+                          "a stage passes micro-batches on to later ones",
+                          "set strategy.micro_batches to 1, or pin layers to stages in their order");
+  }
+  return stageOfLayer;
+}
+
 // Seconds of a layer's forward pass by the roofline.
 std::vector<double> layerCosts(const ir::ModelGraph& model, const CostModel& cost) {
   std::vector<double> costs(model.layers.size(), 0);
   std::size_t layer = 0;
   for (std::size_t i = 0; i < model.graph.nodes().size(); ++i) {
-    while (layer + 1 < costs.size() && static_cast<ir::NodeId>(i) >= model.layers[layer + 1]) ++layer;
+    while (layer + 1 < costs.size() && static_cast<ir::NodeId>(i) >= model.layers[layer + 1].first) {
+      ++layer;
+    }
     const ir::Node& node = model.graph.nodes()[i];
     if (node.inputs.empty() || ir::info(node.op).isView) continue;
     std::vector<ir::TensorType> inputs, outputs;
@@ -269,10 +317,12 @@ class Maker {
     ir::ModelGraph model = request_.step, evaluation = request_.evaluate;
     std::vector<std::string> training{"step"};
     if (isPipeline()) {
-      const std::vector<int> stageOfLayer =
-          passes::balanceStages(layerCosts(model, cost_), stages_);
-      passes::assignStages(model.graph, model.layers, stageOfLayer);
-      passes::assignStages(evaluation.graph, evaluation.layers, stageOfLayer);
+      LOCKSTEP_ASSIGN(const std::vector<int> stageOfLayer,
+                      request_.pins.empty()
+                          ? passes::balanceStages(layerCosts(model, cost_), stages_)
+                          : pinnedStages(request_, stages_));
+      passes::assignStages(model, stageOfLayer);
+      passes::assignStages(evaluation, stageOfLayer);
       pipeline_ = pipelineSchedule(request_.schedule, stages_, request_.microBatches);
       plan_.schedule = pipeline_.plays;
       training = {"forward", "backward"};

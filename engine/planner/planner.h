@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -34,6 +35,8 @@ struct PlanRequest {
   passes::TrainOptions training;
   std::string strategy;              // a name of strategies()
   std::int64_t bucketBytes = 0;      // 0: chosen by the cost model
+  // Layers and the stage each is on, instead of stages that are balanced by cost.
+  std::vector<std::pair<std::string, int>> pins;
   std::string schedule = "1f1b";     // one of pipelineSchedules(); where axis "stage" has several ranks
 };
 // Layers are divided among stages so that they take equal time by the cost model's roofline. Errors:

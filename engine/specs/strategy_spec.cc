@@ -7,9 +7,9 @@
 namespace lockstep::specs {
 
 std::span<const std::string_view> strategyKinds() {
-  static constexpr std::array<std::string_view, 9> kKinds{
+  static constexpr std::array<std::string_view, 10> kKinds{
       "multi-worker-mirrored", "mirrored", "zero-1", "zero-2", "zero-3", "tensor-parallel",
-      "pipeline", "parameter-server", "central-storage"};
+      "pipeline", "placement", "parameter-server", "central-storage"};
   return kKinds;
 }
 
@@ -30,7 +30,8 @@ Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks) 
   if (ranks % tensor != 0)
     return wrongField("strategy.tensor",
                       fmt::format("tensor is {}; expected a divisor of the {} ranks", tensor, ranks));
-  if (strategy.kind() == "pipeline" && strategy.stages() == 0) stages = ranks / tensor;
+  const bool staged = strategy.kind() == "pipeline" || strategy.kind() == "placement";
+  if (staged && strategy.stages() == 0) stages = ranks / tensor;
   if (ranks / tensor % stages != 0)
     return wrongField("strategy.stages",
                       fmt::format("stages is {}; expected a divisor of {}", stages,

@@ -909,6 +909,18 @@ It uses:
             <source>One image in two is mirrored left to right</source>
             <translation>一半的图像左右翻转</translation>
         </message>
+        <message>
+            <source>Layers and the stage each is on; none: stages of equal cost</source>
+            <translation>各层及其所在阶段；不填：按代价均分</translation>
+        </message>
+        <message>
+            <source>A layer&apos;s name</source>
+            <translation>层的名称</translation>
+        </message>
+        <message>
+            <source>It and the layers after it, up to the next pin, are on this stage</source>
+            <translation>该层及其后直到下一个固定点的各层位于此阶段</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::FieldModel</name>

@@ -257,6 +257,7 @@ struct RunSettings {
   int modelRanks = 1;                    // along axis model
   int stages = 1;                        // along axis stage
   int servers = 0;                       // the last ranks
+  std::vector<std::pair<std::string, int>> pins;
   std::string schedule = "1f1b";         // of stages
   std::int64_t batch = 96, evaluateBatch = 200;
   int microBatches = 1;
@@ -282,6 +283,7 @@ inline Result<plan::Plan> planOf(const RunSettings& settings) {
   request.strategy = settings.strategy;
   request.bucketBytes = settings.bucketBytes;
   request.schedule = settings.schedule;
+  request.pins = settings.pins;
   return planner::makePlan(request,
                            oneHost(settings.ranks, 2, settings.modelRanks, settings.stages,
                                             settings.servers), {});

@@ -307,7 +307,8 @@ bool LaunchDialog::served() const {
   return kind == "parameter-server" || kind == "central-storage";
 }
 bool LaunchDialog::staged() const {
-  return !served() && (stages_->value() > 1 || (stages_->value() == 0 && strategy_->currentData().toString() == "pipeline"));
+  const QString kind = strategy_->currentData().toString();
+  return !served() && (stages_->value() > 1 || (stages_->value() == 0 && (kind == "pipeline" || kind == "placement")));
 }
 
 QStringList LaunchDialog::sets() const {

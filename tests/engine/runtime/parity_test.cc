@@ -256,6 +256,37 @@ class ParityTest : public QObject {
     QTest::newRow("cnn") << false;
     QTest::newRow("resnet") << true;
   }
+  // Layers anywhere, also back and forth.
+  void pinnedLayersAgainstOne() {
+    RunSettings settings;
+    settings.model = smallGpt();
+    settings.batch = 16;
+    settings.samples = 200;
+    settings.trainer.maxSteps = 20;
+    settings.trainer.epochs = 2;
+    settings.optimizer.clipNorm = 0.3;
+    const RunOutcome one = trained(settings);
+    QVERIFY2(one.ok(), one.error().c_str());
+    settings.strategy = "placement";
+    settings.ranks = settings.stages = 3;
+    settings.pins = {{"block1", 2}, {"block2", 0}, {"norm", 1}};
+    const RunOutcome several = trained(settings);
+    QVERIFY2(several.ok(), several.error().c_str());
+    QVERIFY(worstRelative(several, one) <= 1e-9);
+    const auto refused = [&](std::vector<std::pair<std::string, int>> pins, int micros, const char* words) {
+      RunSettings wrong = settings;
+      wrong.pins = std::move(pins);
+      wrong.microBatches = micros;
+      const auto plan = planOf(wrong);
+      return !plan.ok() && plan.error().text().find(words) != std::string::npos;
+    };
+    QVERIFY(refused({}, 1, "strategy.pins"));
+    QVERIFY(refused({{"block3", 1}}, 1, "its layers are embedding, block1, block2, norm, head"));
+    QVERIFY(refused({{"block1", 3}}, 1, "use stages 0 to 2"));
+    QVERIFY(refused({{"block1", 2}}, 1, "no layer is pinned to stage 1"));
+    QVERIFY(refused(settings.pins, 2, "back and forth"));
+  }
+
   void sameSpecSameBits() {
     QFETCH(bool, resnet);
     RunSettings settings;

@@ -138,7 +138,7 @@ class SpecsTest : public QObject {
     row(6, "training.backend | backend onednn has no fp64; expected reference, or precision fp32");
     row(7,
         "strategy.kind | kind is \"mirored\"; expected multi-worker-mirrored, mirrored, zero-1, "
-        "zero-2, zero-3, tensor-parallel, pipeline, parameter-server or central-storage; did you mean mirrored?");
+        "zero-2, zero-3, tensor-parallel, pipeline, placement, parameter-server or central-storage; did you mean mirrored?");
     row(8, "data.evaluate.labels | labels is missing; expected the path of an IDX file");
     row(9, "data.train.images_sha256 | not a SHA-256; expected 64 digits of 0-9 and a-f");
     row(10,
