@@ -189,6 +189,7 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
     error.next = "launch again from one version of the program";
     return error;
   }
+  LOCKSTEP_TRY(plan::verify(*parsed));
   const int world = parsed->mesh.size();
   if (request.ranks().empty()) return invalidArgument("no rank of the run is on node {}", request.node());
   for (int rank : request.ranks())

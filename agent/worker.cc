@@ -155,7 +155,9 @@ Result<std::string> WorkerLink::get(const std::string& key, Nanoseconds timeout)
 
 Result<plan::Plan> readPlan(const node::v1::WorkerStart& start) {
   LOCKSTEP_ASSIGN(const std::string text, readFile(start.plan_path()));
-  return plan::parse(text, start.plan_path());
+  LOCKSTEP_ASSIGN(plan::Plan plan, plan::parse(text, start.plan_path()));
+  LOCKSTEP_TRY(plan::verify(plan));
+  return plan;
 }
 
 data::Augment augmentOf(const spec::v1::DataSpec& data) {

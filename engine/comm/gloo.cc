@@ -172,13 +172,14 @@ class GlooCommunicator final : public Communicator {
       pollfd event{mesh_->descriptor(peer), POLLOUT, 0};
       if (poll(&event, 1, since == 0 ? 0 : 100) == 1) {
         since = 0;
-        LOCKSTEP_TRY(sendPart(call, out));
+        if (Status status = sendPart(call, out); !status.ok())
+          return failSending(std::move(status.error()), peer);
         continue;
       }
       const Nanoseconds now = monotonicNow();
       if (since == 0) since = now;
       if (now - since >= timeout_)
-        return fail(makeError(Code::kDeadlineExceeded, "{}", callText(call)), peer);
+        return failSending(makeError(Code::kDeadlineExceeded, "{}", callText(call)), peer);
     }
     return {};
   }
@@ -254,7 +255,10 @@ class GlooCommunicator final : public Communicator {
       progress = 0;
       std::size_t next = 0;
       for (Outgoing& out : outgoing_)
-        if (!out.finished && events_[next++].revents != 0) LOCKSTEP_TRY(sendPart(call_, out));
+        if (!out.finished && events_[next++].revents != 0) {
+          if (Status status = sendPart(call_, out); !status.ok())
+            return broken(std::move(status.error()), call_, out.peer);
+        }
       for (Incoming& in : incoming_)
         if (!in.finished && events_[next++].revents != 0) LOCKSTEP_TRY(receivePart(in));
     }
@@ -298,8 +302,7 @@ class GlooCommunicator final : public Communicator {
     std::memcpy(message, &header, sizeof header);
     if (header.length > 0)
       std::memcpy(message + sizeof header, out.data + out.done, header.length);
-    if (auto status = mesh_->sendMessage(out.peer, header.length); !status.ok())
-      return broken(std::move(status.error()), call, out.peer);
+    LOCKSTEP_TRY(mesh_->sendMessage(out.peer, header.length));
     out.done += header.length;
     out.finished = out.done >= out.bytes;
     return {};
@@ -344,11 +347,23 @@ class GlooCommunicator final : public Communicator {
   // other run out of time together; kGrace covers the difference.
   Error fail(Error error, int suspect) {
     const std::lock_guard lock(failing_);
-    if (dead_.exchange(true)) {
-      error.rank = rank_;
-      error.why = "an earlier call of this group failed";
-      return error;
-    }
+    if (dead_.exchange(true)) return first_;
+    first_ = accused(std::move(error), suspect);
+    return first_;
+  }
+  // On a thread that sends: who is to blame is asked of sockets that another thread may be reading.
+  Error failSending(Error error, int peer) {
+    if (aborted_.load()) return refusal(callOf(Operation::kMessage, 0));
+    const std::lock_guard lock(failing_);
+    if (dead_.exchange(true)) return first_;
+    error.rank = rank_;
+    error.next = "form the group anew";
+    error.why = fmt::format("rank {} takes no messages: {}", peer, error.why.empty() ? error.what : error.why);
+    first_ = std::move(error);
+    mesh_->sayFarewell(peer, first_.code);
+    return first_;
+  }
+  Error accused(Error error, int suspect) {
     error.rank = rank_;
     error.next = "form the group anew";
     mesh_->sayFarewell(suspect, error.code);
@@ -380,10 +395,15 @@ class GlooCommunicator final : public Communicator {
     return error;
   }
 
-  Error refusal(const Call& call) const {
+  Error refusal(const Call& call) {
     Error error = makeError(Code::kAborted, "{}", callText(call));
     error.rank = rank_;
-    error.why = aborted_.load() ? "this rank was aborted" : "an earlier call of this group failed";
+    error.why = "this rank was aborted";
+    if (!aborted_.load()) {
+      const std::lock_guard lock(failing_);
+      error.why = "an earlier call of this group failed";
+      if (!first_.why.empty()) error.why += ": " + first_.why;
+    }
     error.next = "form the group anew";
     return error;
   }
@@ -394,7 +414,8 @@ class GlooCommunicator final : public Communicator {
   Nanoseconds timeout_;
   std::atomic<bool> aborted_{false};
   std::atomic<bool> dead_{false};
-  std::mutex failing_;
+  std::mutex failing_;  // of the first failure, which every later call tells
+  Error first_;
   Call call_;
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;

@@ -73,8 +73,7 @@ class SharedMemoryCommunicator final : public Communicator {
                            int size, bool oversubscribed, Nanoseconds timeout)
       : kind_(kind), segment_(std::move(segment)), rank_(rank), size_(size), timeout_(timeout),
         spins_(oversubscribed ? kSpinsOversubscribed : kSpins),
-        watches_(std::make_unique<ProcessWatch[]>(static_cast<std::size_t>(size))),
-        sendWatches_(std::make_unique<ProcessWatch[]>(static_cast<std::size_t>(size))) {}
+        watches_(std::make_unique<ProcessWatch[]>(static_cast<std::size_t>(size))) {}
 
   ~SharedMemoryCommunicator() override {
     if (!joined_) return;
@@ -204,8 +203,7 @@ class SharedMemoryCommunicator final : public Communicator {
     std::int64_t first = 0;
     do {
       const std::uint32_t written = box.written.value.load(std::memory_order_relaxed);
-      LOCKSTEP_TRY(inCall(await(box.read, written - kPieces + 1, peer, sendWatches_[peer]), "send",
-                          bytes));
+      LOCKSTEP_TRY(inCall(await(box.read, written - kPieces + 1, peer), "send", bytes));
       Piece& piece = box.pieces[written % kPieces];
       piece.total = bytes;
       piece.tag = tag;
@@ -343,9 +341,6 @@ class SharedMemoryCommunicator final : public Communicator {
 
   // Until the counter has reached `target`; an error names the peer and is the group's.
   Status await(SharedCounter& counter, std::uint32_t target, int peer) {
-    return await(counter, target, peer, watches_[static_cast<std::size_t>(peer)]);
-  }
-  Status await(SharedCounter& counter, std::uint32_t target, int peer, ProcessWatch& watch) {
     for (int i = 0; i < spins_; ++i) {
       if (reached(counter.value.load(std::memory_order_acquire), target)) return {};
       __builtin_ia32_pause();
@@ -360,7 +355,7 @@ class SharedMemoryCommunicator final : public Communicator {
       if (now - checked >= kCheckInterval) {
         checked = now;
         // What a peer published before its end counts: so the counter is read again after it.
-        const auto gone = whyGone(peer, watch);
+        const auto gone = whyGone(peer);
         if (reached(counter.value.load(std::memory_order_acquire), target)) return {};
         if (gone) return peerError(Code::kAborted, *gone, peer);
       }
@@ -369,11 +364,11 @@ class SharedMemoryCommunicator final : public Communicator {
     }
   }
 
-  std::optional<std::string> whyGone(int peer, ProcessWatch& watch) {
+  std::optional<std::string> whyGone(int peer) {
     RankBlock& block = segment_->rank(peer);
     const int pid = block.pid.load();
     if (block.presence.load() == Presence::kLeft) return fmt::format("rank {} left the group", peer);
-    if (watch.ended(pid))
+    if (watches_[static_cast<std::size_t>(peer)].ended(pid))
       return fmt::format("rank {} (process {}) has ended", peer, pid);
     return std::nullopt;
   }
@@ -404,7 +399,7 @@ class SharedMemoryCommunicator final : public Communicator {
     if (culprit == rank_) {
       error.why = code == Code::kDeadlineExceeded ? "the others waited for this rank in vain"
                                                   : "this rank was aborted";
-    } else if (const auto gone = whyGone(culprit, watches_[static_cast<std::size_t>(culprit)])) {
+    } else if (const auto gone = whyGone(culprit)) {
       error.why = *gone;
     } else {
       error.why = code == Code::kDeadlineExceeded ? fmt::format("rank {} does not answer", culprit)
@@ -456,7 +451,7 @@ class SharedMemoryCommunicator final : public Communicator {
   int size_;
   Nanoseconds timeout_;
   int spins_;
-  std::unique_ptr<ProcessWatch[]> watches_, sendWatches_;  // one thread each
+  std::unique_ptr<ProcessWatch[]> watches_;
   std::uint32_t round_ = 0;
   Call call_;
   bool joined_ = false;

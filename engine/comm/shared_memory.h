@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 #include "engine/base/clock.h"
 #include "engine/comm/communicator.h"
@@ -86,7 +87,7 @@ inline bool reached(std::uint32_t value, std::uint32_t target) {
   return static_cast<std::int32_t>(value - target) >= 0;
 }
 
-// Says whether a process of this host has ended, a zombie included.
+// Says whether a process of this host has ended, a zombie included. Threads: any.
 class ProcessWatch {
  public:
   ProcessWatch() = default;
@@ -96,6 +97,7 @@ class ProcessWatch {
   bool ended(int pid);
 
  private:
+  std::mutex mutex_;
   int pid_ = 0;
   int descriptor_ = -1;
   bool ended_ = false;

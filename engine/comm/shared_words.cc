@@ -54,6 +54,7 @@ ProcessWatch::~ProcessWatch() {
 }
 
 bool ProcessWatch::ended(int pid) {
+  const std::lock_guard lock(mutex_);
   if (pid <= 0) return false;
   if (pid != pid_) {
     if (descriptor_ >= 0) close(descriptor_);

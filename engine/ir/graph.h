@@ -57,7 +57,7 @@ struct Node {
   std::vector<NodeId> after;      // control edges: runs after these
   Attrs attrs;
   Phase phase = Phase::kForward;
-  int stage = 0;                  // coordinate on the axis "stage", or kEveryStage
+  int stage = 0;                  // of the mesh (Mesh::stageOf), or kEveryStage
 };
 // What every stage of a pipeline computes for itself.
 inline constexpr int kEveryStage = -1;

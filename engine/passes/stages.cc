@@ -190,9 +190,8 @@ class Splitter {
     const ValueId sent = in(part)(send.inputs[0]);
     LOCKSTEP_ASSIGN(const NodeId copy, in(part).to().add(Op::kScale, send.name + ".copy", {sent},
                                                          {{"factor", 1.0}}, send.phase));
-    return store(part, in(part).to().output(copy)).ok()
-               ? Result<ValueId>(in(part).to().output(copy))
-               : makeError(Code::kInternal, "node {} cannot be stored", send.name);
+    LOCKSTEP_TRY(store(part, in(part).to().output(copy)).status());
+    return in(part).to().output(copy);
   }
 
   // The state in which the part leaves the value.

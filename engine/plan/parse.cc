@@ -41,6 +41,10 @@ class Parser {
     LOCKSTEP_TRY(header(plan));
     LOCKSTEP_TRY(state(plan));
     while (isWord("schedule")) LOCKSTEP_TRY(schedule(plan));
+    if (std::ssize(plan.schedule) != plan.mesh.stages()) {
+      return error(fmt::format("{} schedules, expected one for each of {} stages",
+                               plan.schedule.size(), plan.mesh.stages()));
+    }
     while (isWord("program")) {
       Program program;
       LOCKSTEP_TRY(parseProgram(program, plan.mesh.size()));
@@ -249,6 +253,11 @@ class Parser {
       LOCKSTEP_ASSIGN(const std::int64_t size, integer(1, kMaxRanks / ranks, "the axis' size"));
       axis.size = static_cast<int>(size);
       ranks *= size;
+      const bool known = std::any_of(axes.begin(), axes.end(),
+                                     [&](const cluster::Axis& a) { return a.name == axis.name; });
+      if (known || axis.name == cluster::kServerAxis) {
+        return error(fmt::format("axis {} is given twice, or is that of the servers", axis.name));
+      }
       axes.push_back(std::move(axis));
       if (!accept(',')) break;
     }

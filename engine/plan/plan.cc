@@ -4,6 +4,16 @@
 
 namespace lockstep::plan {
 
+Peers peersOf(const Step& step) {
+  switch (step.op) {
+    case ir::Op::kSend:
+    case ir::Op::kRecv: return {static_cast<int>(ir::intAttr(step.attrs, "peer", -1)), 1};
+    case ir::Op::kSendAll:
+    case ir::Op::kCollect: return {0, static_cast<int>(ir::intAttr(step.attrs, "count", -1))};
+    default: return {};
+  }
+}
+
 const Program* Plan::find(std::string_view program) const {
   for (const Program& candidate : programs) {
     if (candidate.name == program) return &candidate;

@@ -61,6 +61,13 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
+// Of a step that is a message: the coordinates along its axis that it goes to or comes from, those of
+// `first` and the `count`-1 after it; count is 0 for any other step.
+struct Peers {
+  int first = 0, count = 0;
+};
+Peers peersOf(const Step& step);
+
 // A named value the trainer reads after a play.
 struct ResultSlot {
   std::string name;

@@ -1,8 +1,9 @@
 // The text of a Plan. Grammar (white space separates, its kind and amount do not matter):
 //
-//   plan NAME version 1  strategy NAME  precision NAME  mesh AXIS SIZE, …
+//   plan NAME version 1  strategy NAME  precision NAME  mesh AXIS SIZE, … [servers N]
 //   batch N [micro-batches N] cuts [N …]  evaluate cuts [N …]
-//   state N bytes { NAME TYPE at N [along AXIS] { NAME [SHAPE] from N [along AXIS dim N]  … } … }
+//   state N bytes { NAME TYPE at N [stage N] [copies N] [along AXIS] { NAME [SHAPE] from N [along AXIS dim N]  … } … }
+//   schedule STAGE: PROGRAM MICRO-BATCH [copy N], …   one a stage
 //   program NAME { body NAME ranks RANGE, … { arena N bytes  BUFFER…  STEP…  RESULT… } … }
 //   BUFFER: buffer %I NAME TYPE (state|input|temp) at N
 //           | buffer %I NAME TYPE view of %I at N [along AXIS by N]

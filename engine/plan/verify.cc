@@ -22,15 +22,6 @@ bool isSend(const Step& step) {
 bool isMessage(const Step& step) {
   return isSend(step) || step.op == ir::Op::kRecv || step.op == ir::Op::kCollect;
 }
-// The coordinates of those a message comes from or goes to.
-std::vector<int> peersOf(const Step& step) {
-  std::vector<int> peers;
-  const auto count = static_cast<int>(ir::intAttr(step.attrs, "count"));
-  for (int peer = 0; peer < count; ++peer) peers.push_back(peer);
-  if (count == 0) peers.push_back(static_cast<int>(ir::intAttr(step.attrs, "peer")));
-  return peers;
-}
-
 Error broken(std::string what) {
   Error error;
   error.code = Code::kInvalidArgument;
@@ -40,9 +31,14 @@ Error broken(std::string what) {
 
 class BodyVerifier {
  public:
-  // `stage` is that of the ranks that play the body; -1: none do.
-  BodyVerifier(const Plan& plan, const Program& program, const Body& body, int stage)
-      : plan_(plan), program_(program), body_(body), stage_(stage) {}
+  // `ranks` play the body, all of one stage.
+  BodyVerifier(const Plan& plan, const Program& program, const Body& body,
+               const std::vector<int>& ranks)
+      : plan_(plan),
+        program_(program),
+        body_(body),
+        ranks_(ranks),
+        stage_(ranks.empty() ? -1 : plan.stageOf(ranks[0])) {}
 
   Status run() {
     LOCKSTEP_TRY(buffers());
@@ -90,6 +86,9 @@ class BodyVerifier {
         const Buffer& base = at(buffer.base);
         if (buffer.kind != base.kind) {
           return fail("buffer %{} {} is of another kind than its base", i, buffer.name);
+        }
+        if (!buffer.axis.empty() && stage_ > 0 && plan_.mesh.servers() > 0) {
+          return fail("buffer %{} {} of a server lies along axis {}", i, buffer.name, buffer.axis);
         }
         if (!buffer.axis.empty() && plan_.mesh.axisSize(buffer.axis) < 2) {
           return fail("buffer %{} {} lies along axis {}, which has no two ranks", i, buffer.name,
@@ -151,15 +150,7 @@ class BodyVerifier {
         return fail("step {} {} runs over axis {}, which has no two ranks", i, step.name,
                     step.axis);
       }
-      if (isMessage(step)) {
-        const std::int64_t peer = ir::intAttr(step.attrs, "peer", -1);
-        const std::int64_t last = std::max(peer, ir::intAttr(step.attrs, "count", peer + 1) - 1);
-        if (step.axis != plan_.mesh.messageAxis() || last >= plan_.mesh.axisSize(step.axis) ||
-            (stage_ >= 0 && peer == plan_.mesh.messageCoordinate(stage_))) {
-          return fail("step {} {} is for coordinate {} of axis {}, where no other rank is", i,
-                      step.name, last, step.axis);
-        }
-      }
+      if (isMessage(step)) LOCKSTEP_TRY(message(i, step));
       if (step.op == ir::Op::kAllReduce &&
           (rootOf(step.inputs[0]) != rootOf(step.outputs[0]) ||
            begin(step.inputs[0]) != begin(step.outputs[0]) ||
@@ -179,6 +170,43 @@ class BodyVerifier {
         if (!std::isfinite(figure) || figure < 0) {
           return fail("step {} {} has a cost that is no amount", i, step.name);
         }
+      }
+    }
+    return {};
+  }
+
+  // Its peers are others; what is sent lies still; what is collected is added up beside itself.
+  Status message(std::size_t i, const Step& step) const {
+    const Peers peers = peersOf(step);
+    const int size = plan_.mesh.axisSize(step.axis);
+    const bool one = step.op == ir::Op::kSend || step.op == ir::Op::kRecv;
+    bool others = step.axis == plan_.mesh.messageAxis() && peers.first >= 0 && peers.count >= 1 &&
+                  peers.count <= size && peers.first < size &&
+                  step.attrs.contains(one ? "peer" : "count") &&
+                  !step.attrs.contains(one ? "count" : "peer");
+    for (const int rank : ranks_) {
+      const int self = plan_.mesh.coordinate(rank, step.axis);
+      others = others && !(self >= peers.first && self < peers.first + peers.count);
+    }
+    if (!others) {
+      return fail("step {} {} is for coordinates {} to {} of axis {}, where no other rank is", i,
+                  step.name, peers.first, peers.first + peers.count - 1, step.axis);
+    }
+    if (isSend(step)) {
+      // See MessagePlay for what becomes of it.
+      if (at(rootOf(step.inputs[0])).kind != BufferKind::kState) {
+        return fail("step {} {} sends what does not last until it has been sent", i, step.name);
+      }
+    }
+    if (step.op == ir::Op::kCollect) {
+      const BufferId sum = step.outputs[0], scratch = step.outputs[1];
+      const DType dtype = at(sum).type.dtype;
+      const bool apart = rootOf(sum) != rootOf(scratch) ||
+                         begin(sum) >= begin(scratch) + at(scratch).type.bytes() ||
+                         begin(scratch) >= begin(sum) + at(sum).type.bytes();
+      if (at(sum).type != at(scratch).type || !apart ||
+          (dtype != DType::kF32 && dtype != DType::kF64)) {
+        return fail("step {} {} needs two memories of one type, f32 or f64", i, step.name);
       }
     }
     return {};
@@ -321,6 +349,7 @@ class BodyVerifier {
   const Plan& plan_;
   const Program& program_;
   const Body& body_;
+  const std::vector<int>& ranks_;
   const int stage_;
   std::vector<std::array<int, kMaxStreams>> clock_;
   std::vector<int> position_;  // within the step's stream
@@ -345,6 +374,10 @@ Status verifyState(const Plan& plan) {
                                 "reaches past the {} bytes of state",
                                 slot.name, slot.offset, kAlignment, plan.stateBytes));
     }
+    const bool ofServer = plan.mesh.servers() > 0 && slot.stage > 0;
+    if (ofServer && !slot.axis.empty()) {
+      return broken(fmt::format("state {} of a server lies along axis {}", slot.name, slot.axis));
+    }
     if (slot.copies > 1 && !slot.members.empty()) {
       return broken(fmt::format("state {} has copies and members", slot.name));
     }
@@ -361,7 +394,7 @@ Status verifyState(const Plan& plan) {
       }
       const int parts = plan.mesh.axisSize(member.axis);
       if (!member.axis.empty() &&
-          (parts < 2 || member.dim < 0 || member.dim >= static_cast<int>(member.shape.size()) ||
+          (ofServer || parts < 2 || member.dim < 0 || member.dim >= static_cast<int>(member.shape.size()) ||
            member.shape[static_cast<std::size_t>(member.dim)] % parts != 0)) {
         return broken(fmt::format("member {} of state {} cannot be divided along axis {}",
                                   member.name, slot.name, member.axis));
@@ -409,6 +442,17 @@ std::map<std::string, std::vector<Signature>> collectives(const Body& body) {
   return result;
 }
 
+using Message = std::tuple<ir::Op, std::string, std::string, int, int>;
+std::vector<Message> messagesOf(const Body& body) {
+  std::vector<Message> messages;
+  for (const Step& step : body.steps) {
+    if (!isMessage(step)) continue;
+    const Peers peers = peersOf(step);
+    messages.emplace_back(step.op, step.name, payload(body, step).text(), peers.first, peers.count);
+  }
+  return messages;
+}
+
 // The order over all axes together: ranks of a stage that agree in it cannot wait in a circle.
 std::vector<std::string> axisOrder(const Body& body) {
   std::vector<std::string> axes;
@@ -418,13 +462,27 @@ std::vector<std::string> axisOrder(const Body& body) {
   return axes;
 }
 
+// A piece of a rank's state.
+struct Memory {
+  std::string_view state;  // "" of anything else
+  int copy = 0;
+  std::int64_t begin = 0, end = 0;
+  bool overlaps(const Memory& other) const {
+    return !state.empty() && state == other.state && copy == other.copy && begin < other.end &&
+           other.begin < end;
+  }
+};
+
 // Plays all ranks that send each other messages at once; of a pipeline's stage one rank, since the
 // ranks of a stage are in step anyway. A message is received in the order in which its sender sends;
-// a play that writes anew what an earlier one of the same program and copies sent waits until that
-// has been received; a collective of all waits for all, and for what was sent. Nothing else waits.
+// a play waits until what an earlier one of the same program and copies sent has been received; a
+// collective of all waits for all, and for what was sent. Nothing else waits. What is sent is not
+// written before it has been received, which its sender knows when it waited for that, or when it
+// has received what the other sent afterwards.
 class MessagePlay {
  public:
   MessagePlay(const Plan& plan, const std::vector<std::vector<Play>>& schedule) : plan_(plan) {
+    for (const StateSlot& slot : plan.state) slots_.emplace(slot.name, slot.copies);
     const bool all = plan.mesh.servers() > 0;
     for (int c = 0; c < plan.mesh.axisSize(plan.mesh.messageAxis()); ++c) {
       Player player;
@@ -462,22 +520,37 @@ class MessagePlay {
     std::vector<Play> plays{};
     int rank = 0;
     std::size_t play = 0, step = 0;
-    std::size_t peers = 0;  // of the step: from how many it has received
+    int peers = 0;          // of the step: from how many it has received
     bool begun = false;
     bool arrived = false;   // at a collective of all
     // What the last play of a program and copy sent: the peer, and how many it had been sent by then.
     std::map<std::pair<std::string, int>, std::map<int, std::size_t>> sent{};
+    // Memory that is being sent, as far as this rank knows.
+    struct Lent {
+      int peer = 0;
+      std::size_t message = 0;  // among those to the peer
+      Memory memory;
+    };
+    std::vector<Lent> lent{};
   };
   struct Messages {
     struct Message {
       std::string name;
       ir::TensorType type;
       int micro = 0;
-      bool operator==(const Message&) const = default;
+      std::size_t known = 0;  // how many messages of the receiver its sender had received
+      bool is(const Message& other) const {
+        return name == other.name && type == other.type && micro == other.micro;
+      }
     };
     std::vector<Message> sent;
     std::size_t received = 0;
   };
+  void returned(Player& player, int peer, std::size_t count) const {
+    std::erase_if(player.lent, [&](const typename Player::Lent& lent) {
+      return lent.peer == peer && lent.message < count;
+    });
+  }
 
   // As far as it comes.
   Status advance(std::size_t p) {
@@ -487,6 +560,9 @@ class MessagePlay {
       if (!player.begun) {
         for (const auto& [peer, count] : player.sent[{play.program, play.copy}]) {
           if (messages_[{static_cast<int>(p), peer}].received < count) return {};
+        }
+        for (const auto& [peer, count] : player.sent[{play.program, play.copy}]) {
+          returned(player, peer, count);
         }
         player.begun = true;
       }
@@ -504,32 +580,45 @@ class MessagePlay {
     const Body* body = plan_.find(play.program, player.rank);
     for (; player.step < body->steps.size(); ++player.step, ++moves_) {
       const Step& step = body->steps[player.step];
+      for (const BufferId output : step.outputs) {
+        const Memory written = memoryOf(*body, output, play.copy);
+        for (const auto& lent : player.lent) {
+          if (!written.overlaps(lent.memory)) continue;
+          return Error(broken(fmt::format(
+              "program {} of micro-batch {}: step {} {} writes what rank {} may still be sending",
+              play.program, play.micro, player.step, step.name, player.rank)));
+        }
+      }
       if (step.kind != StepKind::kCollective || step.axis != plan_.mesh.messageAxis()) continue;
       if (!isMessage(step)) {
-        if (!meets(p)) return false;
+        LOCKSTEP_ASSIGN(const bool met, meets(p, *body, step));
+        if (!met) return false;
         continue;
       }
-      const Messages::Message message{step.name, payload(*body, step), play.micro};
-      const std::vector<int> peers = peersOf(step);
+      Messages::Message message{step.name, payload(*body, step), play.micro};
+      const Peers peers = peersOf(step);
       if (isSend(step)) {
-        for (const int peer : peers) {
+        for (int peer = peers.first; peer < peers.first + peers.count; ++peer) {
           auto& sent = messages_[{self, peer}].sent;
+          message.known = messages_[{peer, self}].received;
+          player.lent.push_back({peer, sent.size(), memoryOf(*body, step.inputs[0], play.copy)});
           sent.push_back(message);
           player.sent[{play.program, play.copy}][peer] = sent.size();
         }
         continue;
       }
-      for (; player.peers < peers.size(); ++player.peers, ++moves_) {
-        const int peer = peers[player.peers];
+      for (; player.peers < peers.count; ++player.peers, ++moves_) {
+        const int peer = peers.first + player.peers;
         Messages& messages = messages_[{peer, self}];
         if (messages.received == messages.sent.size()) return false;
         const auto& next = messages.sent[messages.received];
-        if (next != message) {
+        if (!next.is(message)) {
           return Error(broken(fmt::format(
               "rank {} expects {} of micro-batch {} of rank {}, which sends {} of micro-batch {}",
               player.rank, message.name, play.micro,
               players_[static_cast<std::size_t>(peer)].rank, next.name, next.micro)));
         }
+        returned(player, peer, next.known);
         ++messages.received;
       }
       player.peers = 0;
@@ -537,8 +626,18 @@ class MessagePlay {
     return true;
   }
   // The last to arrive lets all pass. Before a rank arrives, what it has sent is received.
-  bool meets(std::size_t p) {
+  Result<bool> meets(std::size_t p, const Body& body, const Step& step) {
     if (players_[p].arrived) return false;
+    const Message mine{step.op, step.name,
+                       fmt::format("{} {}", payload(body, step).text(),
+                                   ir::textAttr(step.attrs, "op", "")),
+                       0, 0};
+    if (waiting_ == 0) {
+      meeting_ = mine;
+    } else if (mine != meeting_) {
+      return Error(broken(fmt::format("rank {} plays {} where others play {}", players_[p].rank,
+                                      step.name, std::get<1>(meeting_))));
+    }
     for (const auto& [pair, messages] : messages_) {
       if (pair.first == static_cast<int>(p) && messages.received < messages.sent.size()) return false;
     }
@@ -548,15 +647,30 @@ class MessagePlay {
     waiting_ = 0;
     for (Player& player : players_) {
       player.arrived = false;
+      player.lent.clear();
       if (&player != &players_[p]) ++player.step;
     }
     return true;
   }
 
+  Memory memoryOf(const Body& body, BufferId id, int copy) const {
+    const Buffer& buffer = body.buffers[static_cast<std::size_t>(id)];
+    const Buffer& root =
+        buffer.base >= 0 ? body.buffers[static_cast<std::size_t>(buffer.base)] : buffer;
+    if (root.kind != BufferKind::kState) return {};
+    const auto slot = slots_.find(root.name);
+    const std::int64_t begin = buffer.base >= 0 ? buffer.offset : 0;
+    // Along an axis: wherever some rank's view may lie.
+    const std::int64_t end = buffer.axis.empty() ? begin + buffer.type.bytes() : root.type.bytes();
+    return {slot->first, slot->second > 1 ? copy : 0, begin, end};
+  }
+
   const Plan& plan_;
+  std::map<std::string_view, int> slots_;             // the copies of each state
   std::vector<Player> players_;                       // by coordinate
   std::map<std::pair<int, int>, Messages> messages_;  // from, to
   std::size_t waiting_ = 0, moves_ = 0;
+  Message meeting_;  // what those who wait play
 };
 
 // What plays leave for later ones is there when it is read, of the same micro-batch, and in a copy
@@ -573,13 +687,20 @@ Status verifyCopies(const Plan& plan, int rank) {
           buffer.base >= 0 ? body.buffers[static_cast<std::size_t>(buffer.base)] : buffer;
       if (root.kind != BufferKind::kState) return nullptr;
       const StateSlot* slot = slots.at(root.name);
-      return slot->name.starts_with("carry.") ? slot : nullptr;
+      return slot->copies > 1 || slot->name.starts_with("carry.") ? slot : nullptr;
+    };
+    // Of a state without copies every play works on the one there is.
+    const auto within = [&](const StateSlot& slot) -> Status {
+      if (slot.copies == 1 || play.copy < slot.copies) return {};
+      return broken(fmt::format("program {} of micro-batch {} works on copy {} of the {} of {}",
+                                play.program, play.micro, play.copy, slot.copies, slot.name));
     };
     for (const Step& step : body.steps) {
       for (const BufferId id : step.inputs) {
         const StateSlot* slot = copied(id);
         if (slot == nullptr) continue;
-        const auto last = written.find({slot->name, play.copy});
+        LOCKSTEP_TRY(within(*slot));
+        const auto last = written.find({slot->name, slot->copies > 1 ? play.copy : 0});
         if (last == written.end() || last->second != play.micro) {
           return broken(fmt::format("program {} of micro-batch {} reads {} before it was written",
                                     play.program, play.micro, slot->name));
@@ -588,12 +709,8 @@ Status verifyCopies(const Plan& plan, int rank) {
       for (const BufferId id : step.outputs) {
         const StateSlot* slot = copied(id);
         if (slot == nullptr) continue;
-        if (play.copy >= slot->copies) {
-          return broken(fmt::format("program {} of micro-batch {} works on copy {} of the {} of {}",
-                                    play.program, play.micro, play.copy, slot->copies,
-                                    slot->name));
-        }
-        written[{slot->name, play.copy}] = play.micro;
+        LOCKSTEP_TRY(within(*slot));
+        written[{slot->name, slot->copies > 1 ? play.copy : 0}] = play.micro;
       }
     }
   }
@@ -618,12 +735,15 @@ Status verifySchedule(const Plan& plan) {
       }
     }
   }
-  if (stages == 1) return {};
-  for (std::size_t stage = 0; stage < stages; ++stage) {
-    int rank = 0;
-    while (static_cast<std::size_t>(plan.stageOf(rank)) != stage) ++rank;
-    LOCKSTEP_TRY(verifyCopies(plan, rank));
+  std::set<std::vector<int>> checked;  // by stage and the bodies of the plays
+  for (int rank = 0; rank < plan.mesh.size(); ++rank) {
+    std::vector<int> bodies{plan.stageOf(rank)};
+    for (const Play& play : plan.plays(rank)) {
+      bodies.push_back(plan.find(play.program)->bodyOfRank[static_cast<std::size_t>(rank)]);
+    }
+    if (checked.insert(std::move(bodies)).second) LOCKSTEP_TRY(verifyCopies(plan, rank));
   }
+  if (stages == 1) return {};
   LOCKSTEP_TRY(MessagePlay(plan, plan.schedule).run());
   std::vector<std::vector<Play>> evaluation(stages, {{"evaluate", 0, 0}, {"evaluate", 0, 0}});
   if (plan.find("evaluate") == nullptr) return {};
@@ -642,15 +762,20 @@ Status verifyProgram(const Plan& plan, const Program& program) {
     }
     played.insert(body);
   }
-  std::vector<int> stageOfBody(program.bodies.size(), -1);
+  std::vector<std::vector<int>> ranksOfBody(program.bodies.size());
   for (int rank = 0; rank < plan.mesh.size(); ++rank) {
-    int& stage = stageOfBody[static_cast<std::size_t>(
+    std::vector<int>& ranks = ranksOfBody[static_cast<std::size_t>(
         program.bodyOfRank[static_cast<std::size_t>(rank)])];
-    if (stage >= 0 && stage != plan.stageOf(rank)) {
+    if (!ranks.empty() && plan.stageOf(ranks[0]) != plan.stageOf(rank)) {
       return broken(fmt::format("program {}: ranks of two stages play one body", program.name));
     }
-    stage = plan.stageOf(rank);
+    ranks.push_back(rank);
   }
+  const auto stageOfBody = [&](std::size_t body) { return plan.stageOf(ranksOfBody[body][0]); };
+  const bool scheduled = std::any_of(plan.schedule.begin(), plan.schedule.end(), [&](const auto& plays) {
+    return std::any_of(plays.begin(), plays.end(),
+                       [&](const Play& play) { return play.program == program.name; });
+  });
   std::set<std::string> roles;
   std::map<int, const Body*> firsts;  // by stage
   for (std::size_t i = 0; i < program.bodies.size(); ++i) {
@@ -658,8 +783,11 @@ Status verifyProgram(const Plan& plan, const Program& program) {
     if (!roles.insert(body.role).second) {
       return broken(fmt::format("program {}: role {} is given twice", program.name, body.role));
     }
-    LOCKSTEP_TRY(BodyVerifier(plan, program, body, stageOfBody[i]).run());
-    if (stageOfBody[i] >= 0) firsts.emplace(stageOfBody[i], &body);
+    LOCKSTEP_TRY(BodyVerifier(plan, program, body, ranksOfBody[i]).run());
+    if (!ranksOfBody[i].empty()) firsts.emplace(stageOfBody(i), &body);
+    if (!scheduled && program.name != "evaluate" && messagesOf(body).size() > 0) {
+      return broken(fmt::format("program {} sends messages and is in no schedule", program.name));
+    }
   }
   if (played.empty()) return {};
   const auto differ = [&](const Body& one, const Body& other) {
@@ -670,8 +798,10 @@ Status verifyProgram(const Plan& plan, const Program& program) {
   std::map<int, std::map<std::string, std::vector<Signature>>> signatures;
   for (const int index : played) {
     const Body& body = program.bodies[static_cast<std::size_t>(index)];
-    const Body& first = *firsts[stageOfBody[static_cast<std::size_t>(index)]];
-    if (axisOrder(body) != axisOrder(first)) return differ(first, body);
+    const Body& first = *firsts[stageOfBody(static_cast<std::size_t>(index))];
+    if (axisOrder(body) != axisOrder(first) || messagesOf(body) != messagesOf(first)) {
+      return differ(first, body);
+    }
     signatures[index] = collectives(body);
   }
   std::set<std::tuple<std::string, int, int>> compared;

@@ -203,14 +203,18 @@ Status checkStages(const PlanRequest& request, int stages, int ranks) {
     return numberToChange("strategy placement has no layers pinned", "",
                           "list them in strategy.pins, or set strategy.kind to pipeline");
   }
-  for (const auto& [what, batch] : {std::pair<std::string_view, std::int64_t>(
-                                        "micro-batch", request.step.batch),
-                                    {"evaluation batch", request.evaluate.batch}}) {
-    if (batch % ranks == 0) continue;
+  struct Batch {
+    std::string_view what, field;
+    std::int64_t size, parts;
+  };
+  for (const auto& [what, field, size, parts] :
+       {Batch{"micro-batch", "training.batch", request.step.batch, request.microBatches},
+        Batch{"evaluation batch", "training.evaluate_batch", request.evaluate.batch, 1}}) {
+    if (size % ranks == 0) continue;
     return numberToChange(
-        fmt::format("a {} of {} cannot be divided evenly over {} ranks", what, batch, ranks),
+        fmt::format("a {} of {} cannot be divided evenly over {} ranks", what, size, ranks),
         "the ranks of a pipeline's stage have equal shares",
-        fmt::format("make it {}", (batch + ranks - 1) / ranks * ranks));
+        fmt::format("set {} to {}", field, (size + ranks - 1) / ranks * ranks * parts));
   }
   const auto schedules = pipelineSchedules();
   if (std::find(schedules.begin(), schedules.end(), request.schedule) == schedules.end()) {

@@ -80,10 +80,7 @@ std::string signature(const plan::Body& body, const plan::Step& step) {
 
 double priceOf(const plan::Plan& plan, const plan::Body& body, const plan::Step& step,
                const cluster::Cluster& cluster, const CostModel& cost) {
-  const bool message = step.op == ir::Op::kSend || step.op == ir::Op::kSendAll ||
-                       step.op == ir::Op::kRecv || step.op == ir::Op::kCollect;
-  if (message) {  // each of them
-    const auto count = static_cast<double>(ir::intAttr(step.attrs, "count", 1));
+  if (const int count = plan::peersOf(step).count; count > 0) {  // each of the messages
     return cluster.link.latency +
            static_cast<double>(step.bytes) / count / cluster.link.bytesPerSecond;
   }
@@ -113,7 +110,8 @@ RankMemory memory(const plan::Plan& plan, int rank) {
     if (slot.stage != plan.stageOf(rank)) continue;
     (slot.name.starts_with("params.") || slot.name.starts_with("stats.") ? result.parameters
      : slot.name.starts_with("sums.")  ? result.gradients
-     : slot.name.starts_with("carry.") ? result.activations
+     : slot.name.starts_with("carry.") && plan.mesh.servers() == 0 ? result.activations
+     : slot.name.starts_with("carry.") ? result.gradients  // on their way to servers
                                        : result.optimizer) += slot.type.bytes() * slot.copies;
   }
   for (const plan::Program& program : plan.programs) {

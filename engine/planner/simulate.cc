@@ -102,7 +102,6 @@ class Simulator {
     int at = -1;             // step of the script; -1: data
     int played = 0;          // training steps done
     double since = 0;        // when what it does now began
-    double sending = 0;      // when what it has sent is there
     std::size_t peers = 0;   // from how many it has what it receives now
     std::vector<Event> events;
     std::vector<double> ends;
@@ -196,30 +195,29 @@ class Simulator {
     }
   }
 
-  // A message travels while its sender goes on; the messages of a rank leave one after another.
+  // A message travels while its sender goes on; those to one rank travel one after another.
   struct Channel {
     std::vector<double> there;  // when each message has arrived
     std::size_t received = 0;
     std::optional<std::size_t> awaitedBy;
   };
   std::size_t peersOf(const plan::Step& step) const {
-    return static_cast<std::size_t>(ir::intAttr(step.attrs, "count", 1));
+    return static_cast<std::size_t>(plan::peersOf(step).count);
   }
   std::size_t peerOf(std::size_t r, const plan::Step& step, std::size_t index) const {
     const std::vector<int> group = plan_.mesh.group(static_cast<int>(r), step.axis);
     return static_cast<std::size_t>(
-        group[static_cast<std::size_t>(ir::intAttr(step.attrs, "peer")) + index]);
+        group[static_cast<std::size_t>(plan::peersOf(step).first) + index]);
   }
   void send(std::size_t r, const plan::Step& step) {
     Rank& rank = ranks_[r];
     for (std::size_t peer = 0; peer < peersOf(step); ++peer) {
-      // They leave by one thread.
-      rank.sending = std::max(now_, rank.sending) +
-                     scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)];
       Channel& channel = channels_[{r, peerOf(r, step, peer)}];
-      channel.there.push_back(rank.sending);
+      const double free = channel.there.empty() ? now_ : std::max(now_, channel.there.back());
+      channel.there.push_back(
+          free + scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)]);
       if (!channel.awaitedBy) continue;
-      agenda_.push({rank.sending, order_++, Due::Kind::kMessage, *channel.awaitedBy, 0});
+      agenda_.push({channel.there.back(), order_++, Due::Kind::kMessage, *channel.awaitedBy, 0});
       channel.awaitedBy.reset();
     }
     record(rank, r, EventKind::kTransfer, now_, now_);

@@ -16,10 +16,12 @@ struct BoundStep {
   void* in = nullptr;
   void* out = nullptr;
   std::int64_t count = 0;
-  std::int64_t bytes = 0;
+  std::int64_t bytes = 0;              // the plan's
+  std::int64_t messageBytes = 0;
   DType dtype{};
   comm::ReduceOp reduce{};
   int root = 0;
+  bool drains = false;                 // in a group where messages travel nothing else does
   int peers = 1;                       // of a send-all or collect: so many, from coordinate 0
   std::size_t message = 0;             // of a send: its first
   std::vector<std::int64_t> cuts;
@@ -81,6 +83,10 @@ struct Executor::Impl {
   backends::Operand operand(plan::BufferId id) const {
     return {address(id), body->buffers[static_cast<std::size_t>(id)].type};
   }
+  // Nobody reads the memory of what ends, also where its end is a failure.
+  ~Impl() {
+    for (const Sender::Message& message : messages) groups.sender()->giveUp(message);
+  }
   Status bindCompute(const plan::Step& step, backends::Backend& backend);
   Status bindCollective(const plan::Step& step);
   Status collective(const BoundStep& step);
@@ -133,14 +139,22 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
                                                                  : comm::ReduceOp::kSum;
   const bool toPeers = step.op == ir::Op::kSend || step.op == ir::Op::kSendAll;
   const bool fromPeers = step.op == ir::Op::kRecv || step.op == ir::Op::kCollect;
-  if (toPeers || fromPeers) bound.bytes = in.type.bytes();  // of one message
-  bound.root = static_cast<int>(ir::intAttr(step.attrs, toPeers || fromPeers ? "peer" : "root"));
-  bound.peers = static_cast<int>(ir::intAttr(step.attrs, "count", 1));
+  bound.messageBytes = in.type.bytes();
+  const plan::Peers peers = plan::peersOf(step);
+  bound.root = peers.count > 0 ? peers.first : static_cast<int>(ir::intAttr(step.attrs, "root"));
+  bound.peers = peers.count;
   for (int peer = 0; toPeers && peer < bound.peers; ++peer) {
     if (peer == 0) bound.message = messages.size();
-    messages.push_back({in.data, bound.bytes, bound.root + peer});
+    messages.push_back({in.data, bound.messageBytes, bound.root + peer});
+    groups.sender()->prepare(messages.back());
   }
-  if (step.op == ir::Op::kCollect) bound.in = operand(step.outputs[1]).data;
+  if (step.op == ir::Op::kCollect) {
+    const backends::Operand scratch = operand(step.outputs[1]);
+    if (scratch.type != out.type || scratch.data == out.data)
+      return makeError(Code::kInternal, "step {} adds up in memory of another type", step.name);
+    bound.in = scratch.data;
+  }
+  bound.drains = !toPeers && !fromPeers && step.axis == plan->mesh.messageAxis();
   bound.cuts = ir::listAttr(step.attrs, "cuts");
   bound.account = accountOf(step);
   if ((step.op == ir::Op::kAllReduce || step.op == ir::Op::kBroadcast) && in.data != out.data)
@@ -160,21 +174,19 @@ Status Executor::Impl::collective(const BoundStep& step) {
     case ir::Op::kSend:
     case ir::Op::kSendAll:
       for (int peer = 0; peer < step.peers; ++peer)
-        LOCKSTEP_TRY(sender->post(messages[step.message + static_cast<std::size_t>(peer)]));
+        sender->post(messages[step.message + static_cast<std::size_t>(peer)]);
       return {};
-    case ir::Op::kRecv: return step.group->recv(step.out, step.bytes, step.root, 0);
+    case ir::Op::kRecv: return step.group->recv(step.out, step.messageBytes, step.root, 0);
     case ir::Op::kCollect:
-      LOCKSTEP_TRY(step.group->recv(step.out, step.bytes, 0, 0));
+      LOCKSTEP_TRY(step.group->recv(step.out, step.messageBytes, step.root, 0));
       for (int peer = 1; peer < step.peers; ++peer) {
-        LOCKSTEP_TRY(step.group->recv(step.in, step.bytes, peer, 0));
+        LOCKSTEP_TRY(step.group->recv(step.in, step.messageBytes, step.root + peer, 0));
         addTo(step.out, step.in, step.count, step.dtype);
       }
       return {};
     default: break;
   }
-  // In a group where messages travel nothing else does.
-  if (sender != nullptr && step.group == groups.along(plan->mesh.messageAxis()))
-    LOCKSTEP_TRY(sender->drain());
+  if (step.drains) LOCKSTEP_TRY(sender->drain());
   switch (step.op) {
     case ir::Op::kAllReduce: return step.group->allReduce(step.out, step.count, step.dtype, step.reduce);
     case ir::Op::kReduceScatter:
@@ -239,6 +251,7 @@ backends::Operand Executor::result(std::string_view name) {
 
 Status Executor::play(std::int64_t step, std::vector<plan::Event>* events) {
   Impl& self = *impl_;
+  const Nanoseconds begin = monotonicNow();
   for (const Sender::Message& message : self.messages) {
     if (Status status = self.groups.sender()->wait(message); !status.ok()) {
       status.error().rank = self.rank;
@@ -250,6 +263,7 @@ Status Executor::play(std::int64_t step, std::vector<plan::Event>* events) {
   // The clock is read where the account changes, and round every step when events are wanted.
   double Breakdown::*account = nullptr;
   Nanoseconds since = monotonicNow();
+  if (!self.messages.empty()) spent.communication += static_cast<double>(since - begin) * 1e-9;
   const std::size_t played = events == nullptr ? 0 : events->size();
   for (std::size_t i = 0; i < self.steps.size(); ++i) {
     const BoundStep& bound = self.steps[i];

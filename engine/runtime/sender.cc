@@ -1,62 +1,75 @@
 #include "engine/runtime/sender.h"
 
 namespace lockstep::runtime {
-namespace {
-
-// Tickets go round: a difference tells which is later.
-bool reached(std::uint32_t value, std::uint32_t target) {
-  return static_cast<std::int32_t>(value - target) >= 0;
-}
-
-}  // namespace
-
-Sender::Sender(comm::Communicator& group) : group_(group), thread_([this] { run(); }) {}
 
 Sender::~Sender() {
-  if (sent_.load() != posted_.load()) group_.abort();
   ending_.store(true);
-  posted_.fetch_add(1);
-  posted_.notify_all();
-  thread_.join();
+  for (auto& [peer, lane] : lanes_) {
+    if (lane->sent.load() != lane->posted.load()) group_.abort();
+    lane->posted.fetch_add(1);
+    lane->posted.notify_all();
+  }
+  for (auto& [peer, lane] : lanes_) lane->thread.join();
 }
 
-void Sender::run() {
-  for (std::uint32_t at = 0;; ++at) {
-    posted_.wait(at);
+void Sender::prepare(const Message& message) {
+  std::unique_ptr<Lane>& lane = lanes_[message.peer];
+  if (!lane) {
+    lane = std::make_unique<Lane>();
+    lane->thread = std::thread([this, &own = *lane] { run(own); });
+  }
+  // The ring grows while it is empty; its thread looks at it after the next posting.
+  static_cast<void>(waitFor(*lane, lane->posted.load()));
+  lane->queue.resize(lane->queue.size() + 1);
+}
+
+void Sender::run(Lane& lane) {
+  for (std::uint64_t at = 0;; ++at) {
+    lane.posted.wait(at);
     if (ending_.load()) return;
-    const Message& message = *queue_[at % kCapacity];
+    const Message message = lane.queue[at % lane.queue.size()];
     if (!failed_.load()) {
       Status status = group_.send(message.data, message.bytes, message.peer, 0);
-      if (!status.ok()) {
-        const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(mutex_);
+      if (!status.ok() && !failed_.load()) {
         error_ = std::move(status);
         failed_.store(true);
       }
     }
-    sent_.store(at + 1);
-    sent_.notify_all();
+    lane.sent.store(at + 1);
+    lane.sent.notify_all();
   }
 }
 
-Status Sender::post(Message& message) {
-  const std::uint32_t at = posted_.load(std::memory_order_relaxed);
-  if (at >= kCapacity) LOCKSTEP_TRY(waitFor(at - kCapacity + 1));
-  queue_[at % kCapacity] = &message;
+void Sender::post(Message& message) {
+  Lane& to = *lanes_.find(message.peer)->second;
+  const std::uint64_t at = to.posted.load(std::memory_order_relaxed);
+  to.queue[at % to.queue.size()] = message;
   message.ticket = at + 1;
-  posted_.store(at + 1);
-  posted_.notify_all();
-  return {};
+  to.posted.store(at + 1);
+  to.posted.notify_all();
 }
 
 Status Sender::wait(const Message& message) {
-  return message.ticket == 0 ? Status() : waitFor(message.ticket);
+  return message.ticket == 0 ? Status()
+                             : waitFor(*lanes_.find(message.peer)->second, message.ticket);
 }
 
-Status Sender::drain() { return waitFor(posted_.load(std::memory_order_relaxed)); }
+Status Sender::drain() {
+  for (auto& [peer, lane] : lanes_) LOCKSTEP_TRY(waitFor(*lane, lane->posted.load()));
+  return {};
+}
 
-Status Sender::waitFor(std::uint32_t ticket) {
-  for (std::uint32_t sent = sent_.load(); !reached(sent, ticket); sent = sent_.load()) {
-    sent_.wait(sent);
+void Sender::giveUp(const Message& message) {
+  const auto lane = lanes_.find(message.peer);
+  if (lane == lanes_.end() || lane->second->sent.load() >= message.ticket) return;
+  group_.abort();
+  static_cast<void>(waitFor(*lane->second, message.ticket));
+}
+
+Status Sender::waitFor(Lane& lane, std::uint64_t ticket) {
+  for (std::uint64_t sent = lane.sent.load(); sent < ticket; sent = lane.sent.load()) {
+    lane.sent.wait(sent);
   }
   if (!failed_.load()) return {};
   const std::lock_guard lock(mutex_);

@@ -1,54 +1,63 @@
-// Sends messages to other ranks of one axis on a thread of its own, so that a rank computes while what
-// it made travels, and ranks that send to each other do not wait for each other.
+// Sends messages to the ranks of one group, on a thread for each of them, so that a rank computes
+// while what it made travels, and neither ranks that send to each other nor messages to different
+// ranks wait for each other.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/comm/communicator.h"
 
 namespace lockstep::runtime {
 
-// Order: as posted. Threads: one posts and waits. Failure: the group's first error is told by every
-// later call. Nothing is allocated after construction.
+// Order: to one rank as posted. Threads: one posts and waits. Failure: the first error of any message
+// is told by every later call.
 class Sender {
  public:
+  // Memory that is sent again and again, to one rank.
   struct Message {
     const void* data = nullptr;
     std::int64_t bytes = 0;
     int peer = 0;
-    std::uint32_t ticket = 0;  // of the last posting; 0: never posted
+    std::uint64_t ticket = 0;  // of the last posting; 0: never posted
   };
 
   // The group is borrowed; nobody else sends in it.
-  explicit Sender(comm::Communicator& group);
+  explicit Sender(comm::Communicator& group) : group_(group) {}
   // What has not been sent yet is given up, and the group with it.
   ~Sender();
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
 
-  // The message's memory is not written until it has been sent. Precondition: waited for since it
-  // was last posted.
-  Status post(Message& message);
+  // Once for each message before it is posted; posting allocates nothing afterwards.
+  void prepare(const Message& message);
+  // The memory is not written until it has been sent. Precondition: waited for since the last time.
+  void post(Message& message);
   Status wait(const Message& message);
   Status drain();  // until all is sent
+  // Ends the group where the message is still being sent; afterwards its memory is nobody's.
+  void giveUp(const Message& message);
 
  private:
-  static constexpr std::uint32_t kCapacity = 256;
-  void run();
-  Status waitFor(std::uint32_t ticket);
+  struct Lane {
+    std::vector<Message> queue;  // a ring with room for every message of the lane
+    std::atomic<std::uint64_t> posted{0}, sent{0};
+    std::thread thread;
+  };
+  void run(Lane& lane);
+  Status waitFor(Lane& lane, std::uint64_t ticket);
 
   comm::Communicator& group_;
-  std::array<const Message*, kCapacity> queue_{};
-  std::atomic<std::uint32_t> posted_{0}, sent_{0};
+  std::map<int, std::unique_ptr<Lane>> lanes_;  // by peer
   std::atomic<bool> ending_{false}, failed_{false};
   std::mutex mutex_;  // of error_
   Status error_;
-  std::thread thread_;
 };
 
 }  // namespace lockstep::runtime

@@ -73,6 +73,10 @@ class Feed {
   std::int64_t end() const { return end_; }
   Executor& executor() { return *executor_; }
 
+  bool readsSamples() const {
+    return weight_.data != nullptr ||
+           std::any_of(fields_.begin(), fields_.end(), [](const auto& f) { return f.data != nullptr; });
+  }
   bool hasMetrics() const { return metrics_.data != nullptr && metrics_.type.count() == 4; }
 
   // One of the batch's `micros` micro-batches.
@@ -217,7 +221,10 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
     spent.add(feed->executor().last());
     since = monotonicNow();
   }
-  if (Sender* sender = groups_.sender()) LOCKSTEP_TRY(sender->drain());
+  if (Sender* sender = groups_.sender()) {
+    LOCKSTEP_TRY(sender->drain());
+    spent.communication += static_cast<double>(monotonicNow() - since) * 1e-9;
+  }
   const Metrics metrics = plays_.back().feed->metrics();
   progress_.step = number;
   progress_.lossSum += metrics.loss;
@@ -251,7 +258,10 @@ Result<bool> Training::trainEpoch() {
   load.globalBatch = plan_.globalBatch;
   load.microBatches = plan_.microBatches;
   load.begin = plays_.front().feed->begin();
-  load.end = plays_.front().feed->end();
+  load.end = load.begin;
+  // The stages between the first and the last read no samples.
+  for (const BoundPlay& play : plays_)
+    if (play.feed->readsSamples()) load.end = play.feed->end();
   load.seed = options_.seed;
   load.shuffle = options_.shuffle;
   load.augment = options_.augment;
@@ -287,6 +297,7 @@ Status Training::evaluate() {
     total.weight += metrics.weight;
     total.correct += metrics.correct;
   }
+  if (Sender* sender = groups_.sender()) LOCKSTEP_TRY(sender->drain());
   if (!evalFeed_->hasMetrics()) return {};
   summary_.evalLoss = total.loss / total.weight;
   summary_.evalAccuracy = total.correct / total.weight;
