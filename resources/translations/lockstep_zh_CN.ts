@@ -59,7 +59,7 @@ It uses:
             <translation>请选择主机；留空表示本机，并为节点命名。</translation>
         </message>
         <message>
-            <source>A node's name has letters, digits, '-', '_' and '.'.</source>
+            <source>A node&apos;s name has letters, digits, &apos;-&apos;, &apos;_&apos; and &apos;.&apos;.</source>
             <translation>节点名称只能包含字母、数字、“-”、“_”和“.”。</translation>
         </message>
         <message>
@@ -921,6 +921,26 @@ It uses:
             <source>It and the layers after it, up to the next pin, are on this stage</source>
             <translation>该层及其后直到下一个固定点的各层位于此阶段</translation>
         </message>
+        <message>
+            <source>Parts of the batch that are added up before an update; 0: 1</source>
+            <translation>更新前累加的批量份数；0：1</translation>
+        </message>
+        <message>
+            <source>Ranks that share each layer; 0: all with tensor-parallel, else 1</source>
+            <translation>共享每一层的 rank 数；0：tensor-parallel 时为全部，否则为 1</translation>
+        </message>
+        <message>
+            <source>Ranks the layers are divided among; 0: all with pipeline, else 1</source>
+            <translation>层分配到的 rank 数；0：pipeline 时为全部，否则为 1</translation>
+        </message>
+        <message>
+            <source>The order of micro-batches on a stage</source>
+            <translation>一个阶段上微批次的顺序</translation>
+        </message>
+        <message>
+            <source>Ranks that hold the parameters; 0: one with parameter-server, else none</source>
+            <translation>保存参数的 rank 数；0：parameter-server 时为一个，否则没有</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::FieldModel</name>
@@ -1320,6 +1340,30 @@ It uses:
         <message>
             <source>as many as its steps need</source>
             <translation>按步数所需</translation>
+        </message>
+        <message>
+            <source>Ranks that share a layer</source>
+            <translation>共享一层的 rank 数</translation>
+        </message>
+        <message>
+            <source>Stages of layers</source>
+            <translation>流水线阶段数</translation>
+        </message>
+        <message>
+            <source>Servers</source>
+            <translation>参数服务器数</translation>
+        </message>
+        <message>
+            <source>Order of micro-batches</source>
+            <translation>微批次顺序</translation>
+        </message>
+        <message>
+            <source>Micro-batches</source>
+            <translation>微批次数</translation>
+        </message>
+        <message>
+            <source>as the strategy says</source>
+            <translation>由策略决定</translation>
         </message>
     </context>
     <context>
@@ -1806,7 +1850,7 @@ It uses:
             <translation>%1 中没有空间放置此运行</translation>
         </message>
         <message>
-            <source>comm "%1" reaches the ranks of one node only</source>
+            <source>comm &quot;%1&quot; reaches the ranks of one node only</source>
             <translation>通信方式“%1”只能到达同一节点的进程</translation>
         </message>
         <message>
@@ -1818,7 +1862,7 @@ It uses:
             <translation>没有带地址的网络接口 %1</translation>
         </message>
         <message>
-            <source>cannot listen for the run's other nodes at %1</source>
+            <source>cannot listen for the run&apos;s other nodes at %1</source>
             <translation>无法在 %1 监听运行的其他节点</translation>
         </message>
         <message>
@@ -1878,11 +1922,11 @@ It uses:
             <translation>节点 %1 的计划不同</translation>
         </message>
         <message>
-            <source>the run's supervisor ended unexpectedly</source>
+            <source>the run&apos;s supervisor ended unexpectedly</source>
             <translation>运行的监管进程意外结束</translation>
         </message>
         <message>
-            <source>the run's supervisor has gone</source>
+            <source>the run&apos;s supervisor has gone</source>
             <translation>运行的监管进程已不在</translation>
         </message>
         <message>
@@ -1890,11 +1934,11 @@ It uses:
             <translation>节点 %1 上没有进程代表此运行</translation>
         </message>
         <message>
-            <source>there is no run "%1" on this node</source>
+            <source>there is no run &quot;%1&quot; on this node</source>
             <translation>此节点上没有运行“%1”</translation>
         </message>
         <message>
-            <source>there is no run "%1" in the history</source>
+            <source>there is no run &quot;%1&quot; in the history</source>
             <translation>历史中没有运行“%1”</translation>
         </message>
         <message>
@@ -1950,7 +1994,7 @@ It uses:
             <translation>无法读取%1 %2</translation>
         </message>
         <message>
-            <source>cannot read the model '%1' (%2)</source>
+            <source>cannot read the model &apos;%1&apos; (%2)</source>
             <translation>无法读取模型“%1”（%2）</translation>
         </message>
         <message>
@@ -2050,7 +2094,7 @@ It uses:
             <translation>其协调节点已不知道此运行</translation>
         </message>
         <message>
-            <source>the address is not one of this node, or the run's keys are unusable</source>
+            <source>the address is not one of this node, or the run&apos;s keys are unusable</source>
             <translation>该地址不属于此节点，或运行的密钥不可用</translation>
         </message>
         <message>
@@ -2134,7 +2178,7 @@ It uses:
             <translation>服务器限制了尝试次数：为它设置 IdentitiesOnly 和 IdentityFile</translation>
         </message>
         <message>
-            <source>ask the host's administrator for its new key</source>
+            <source>ask the host&apos;s administrator for its new key</source>
             <translation>向主机管理员索取新密钥</translation>
         </message>
         <message>
@@ -2142,11 +2186,11 @@ It uses:
             <translation>如果确认改变无误：%1</translation>
         </message>
         <message>
-            <source>compare it with the host's own (%1</source>
+            <source>compare it with the host&apos;s own (%1</source>
             <translation>与主机自己的密钥比对（%1</translation>
         </message>
         <message>
-            <source>check the host's name in the cluster and in the SSH configuration</source>
+            <source>check the host&apos;s name in the cluster and in the SSH configuration</source>
             <translation>检查集群和 SSH 配置中的主机名</translation>
         </message>
         <message>
@@ -2182,7 +2226,7 @@ It uses:
             <translation>确认 sshd 启用了 sftp 子系统</translation>
         </message>
         <message>
-            <source>see that the account's login files print nothing for non-interactive shells</source>
+            <source>see that the account&apos;s login files print nothing for non-interactive shells</source>
             <translation>确认该账户的登录脚本在非交互 shell 中不输出任何内容</translation>
         </message>
         <message>
@@ -2194,7 +2238,7 @@ It uses:
             <translation>把你的版本的代理部署到此节点</translation>
         </message>
         <message>
-            <source>deploy again; if it stays so, make the bundle again and check the node's disk</source>
+            <source>deploy again; if it stays so, make the bundle again and check the node&apos;s disk</source>
             <translation>重新部署；如仍如此，重新制作软件包并检查节点磁盘</translation>
         </message>
         <message>
@@ -2234,7 +2278,7 @@ It uses:
             <translation>在该节点上改正，然后重新连接</translation>
         </message>
         <message>
-            <source>see that the node's work folder can be written, then resume</source>
+            <source>see that the node&apos;s work folder can be written, then resume</source>
             <translation>确认节点的工作目录可写，然后恢复运行</translation>
         </message>
         <message>
@@ -2242,7 +2286,7 @@ It uses:
             <translation>腾出磁盘空间</translation>
         </message>
         <message>
-            <source>put the file there, or correct its path in the run or in the node's `data`</source>
+            <source>put the file there, or correct its path in the run or in the node&apos;s `data`</source>
             <translation>把文件放到那里，或在运行或节点的 `data` 中改正路径</translation>
         </message>
         <message>
@@ -2266,7 +2310,7 @@ It uses:
             <translation>重新启动它</translation>
         </message>
         <message>
-            <source>see the run's log; launch it again with --resume to go on from its last checkpoint</source>
+            <source>see the run&apos;s log; launch it again with --resume to go on from its last checkpoint</source>
             <translation>查看运行日志；用 --resume 重新启动，从最后一个检查点继续</translation>
         </message>
         <message>
@@ -2274,7 +2318,7 @@ It uses:
             <translation>用 --resume 重新启动运行，从最后一个检查点继续</translation>
         </message>
         <message>
-            <source>look at that node's agent, and whether it reaches the first node at its address</source>
+            <source>look at that node&apos;s agent, and whether it reaches the first node at its address</source>
             <translation>查看该节点的代理，以及它能否按地址到达第一个节点</translation>
         </message>
         <message>
@@ -2326,19 +2370,19 @@ It uses:
             <translation>它不是有效的 YAML</translation>
         </message>
         <message>
-            <source>unknown field '%1' in %2</source>
+            <source>unknown field &apos;%1&apos; in %2</source>
             <translation>%2 中有未知字段“%1”</translation>
         </message>
         <message>
-            <source>unknown field '%1'</source>
+            <source>unknown field &apos;%1&apos;</source>
             <translation>未知字段“%1”</translation>
         </message>
         <message>
-            <source>'%1' is empty</source>
+            <source>&apos;%1&apos; is empty</source>
             <translation>“%1”为空</translation>
         </message>
         <message>
-            <source>'%1' is %2</source>
+            <source>&apos;%1&apos; is %2</source>
             <translation>“%1”为 %2</translation>
         </message>
         <message>
@@ -2358,7 +2402,7 @@ It uses:
             <translation>未知的格式版本 %1</translation>
         </message>
         <message>
-            <source>did you mean '%1'?</source>
+            <source>did you mean &apos;%1&apos;?</source>
             <translation>是否想写“%1”？</translation>
         </message>
         <message>
@@ -2390,7 +2434,7 @@ It uses:
             <translation>应为文本</translation>
         </message>
         <message>
-            <source>expected a list ('- …' lines)</source>
+            <source>expected a list (&apos;- …&apos; lines)</source>
             <translation>应为列表（以“- …”开头的行）</translation>
         </message>
         <message>
@@ -2398,15 +2442,15 @@ It uses:
             <translation>应为列表：[a, b]</translation>
         </message>
         <message>
-            <source>expected 'path: path' lines</source>
+            <source>expected &apos;path: path&apos; lines</source>
             <translation>应为“路径: 路径”形式的行</translation>
         </message>
         <message>
-            <source>expected 'name: value' lines with even indentation</source>
+            <source>expected &apos;name: value&apos; lines with even indentation</source>
             <translation>应为缩进一致的“名称: 值”行</translation>
         </message>
         <message>
-            <source>expected 'name: value'</source>
+            <source>expected &apos;name: value&apos;</source>
             <translation>应为“名称: 值”</translation>
         </message>
         <message>
@@ -2534,7 +2578,7 @@ It uses:
             <translation>一组的统计量在拥有其全部样本的地方计算</translation>
         </message>
         <message>
-            <source>use a number of ranks that divides %1, or set the layer's groups to 1 for statistics over all ranks, or to a multiple of %2 that divides the batch</source>
+            <source>use a number of ranks that divides %1, or set the layer&apos;s groups to 1 for statistics over all ranks, or to a multiple of %2 that divides the batch</source>
             <translation>请使用能整除 %1 的 rank 数，或把该层的 groups 设为 1（统计所有 rank 的样本），或设为 %2 的倍数且能整除批量</translation>
         </message>
         <message>
@@ -2654,7 +2698,7 @@ It uses:
             <translation>提高打开文件数的上限（ulimit -n）</translation>
         </message>
         <message>
-            <source>not enough memory for the run's ranks</source>
+            <source>not enough memory for the run&apos;s ranks</source>
             <translation>内存不足以容纳本次运行的进程</translation>
         </message>
         <message>
