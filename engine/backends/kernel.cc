@@ -90,6 +90,10 @@ bool hasKernel(Op op) {
     case Op::kReduceScatter:
     case Op::kAllGather:
     case Op::kBroadcast:
+    case Op::kSend:
+    case Op::kRecv:
+    case Op::kSendAll:
+    case Op::kCollect:
     case Op::kCount_:
       return false;
     default:

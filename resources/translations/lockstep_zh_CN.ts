@@ -2538,16 +2538,16 @@ It uses:
             <translation>评估批量</translation>
         </message>
         <message>
-            <source>strategy mirrored keeps all ranks in one node</source>
-            <translation>策略 mirrored 只能把所有进程放在一个节点</translation>
+            <source>strategy %1 keeps all ranks in one node</source>
+            <translation>策略 %1 只能把所有进程放在一个节点</translation>
         </message>
         <message>
             <source>ranks are on %1 and %2</source>
             <translation>进程分布在 %1 和 %2</translation>
         </message>
         <message>
-            <source>set strategy.kind to multi-worker-mirrored</source>
-            <translation>把 strategy.kind 设为 multi-worker-mirrored</translation>
+            <source>set strategy.kind to %1</source>
+            <translation>把 strategy.kind 设为 %1</translation>
         </message>
         <message>
             <source>unknown strategy %1</source>

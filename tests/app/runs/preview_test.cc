@@ -115,8 +115,17 @@ class PreviewTest : public QObject {
     for (const std::string_view kind : specs::strategyKinds()) {
       const std::string set = fmt::format("strategy.kind={}", kind);
       for (const char* comm : {"shm", "gloo"}) {
-        if (kind == "mirrored" && comm == std::string("gloo")) continue;  // of one node
-        const auto preview = makePreview(requestFor("fashion-mlp.yaml", 4, comm, {set}), {});
+        const bool oneNode = kind == "mirrored" || kind == "central-storage";
+        if (oneNode && comm == std::string("gloo")) continue;
+        std::vector<std::string> sets{set};
+        if (kind == "pipeline" || kind == "placement") sets.emplace_back("strategy.stages=2");
+        LaunchRequest asked = requestFor("fashion-mlp.yaml", 4, comm, sets);
+        if (kind == "placement") {
+          auto* pin = asked.spec->mutable_strategy()->add_pins();
+          pin->set_layer("dense2");
+          pin->set_stage(1);
+        }
+        const auto preview = makePreview(asked, {});
         QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
         QCOMPARE(preview->plan.strategy, std::string(kind));
         const auto parsed = plan::parse(preview->planText);
