@@ -121,9 +121,11 @@ class PreviewTest : public QObject {
         if (kind == "pipeline" || kind == "placement") sets.emplace_back("strategy.stages=2");
         LaunchRequest asked = requestFor("fashion-mlp.yaml", 4, comm, sets);
         if (kind == "placement") {
-          auto* pin = asked.spec->mutable_strategy()->add_pins();
+          auto pinned = std::make_shared<spec::v1::RunSpec>(*asked.spec);
+          auto* pin = pinned->mutable_strategy()->add_pins();
           pin->set_layer("dense2");
           pin->set_stage(1);
+          asked.spec = std::move(pinned);
         }
         const auto preview = makePreview(asked, {});
         QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
