@@ -203,14 +203,14 @@ class PipelineTest : public QObject {
     RunSettings settings = pipelineOf(stages, microBatches, schedule.toStdString());
     auto plan = planOf(settings);
     QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
-    constexpr double kUnit = 4e-3;
+    constexpr double kUnit = 8e-3;
     setTimes(*plan, kUnit, schedule == "zb-h1");
     const double limit = allowed(settings.schedule, stages, microBatches);
 
     cluster::Cluster cluster = oneHost(stages, stages, 1, stages);
     const double simulated =
         idle(planner::simulate(*plan, cluster, {}).stepSeconds, kUnit, microBatches);
-    settings.trainer.maxSteps = 6;
+    settings.trainer.maxSteps = 5;
     const RunOutcome real = run(settings, *plan);
     QVERIFY2(real.ok(), real.error().c_str());
     std::vector<double> steps;
