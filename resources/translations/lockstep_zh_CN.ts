@@ -927,11 +927,11 @@ It uses:
         </message>
         <message>
             <source>Ranks that share each layer; 0: all with tensor-parallel, else 1</source>
-            <translation>共享每一层的 rank 数；0：tensor-parallel 时为全部，否则为 1</translation>
+            <translation>共享每一层的进程数；0：tensor-parallel 时为全部，否则为 1</translation>
         </message>
         <message>
             <source>Ranks the layers are divided among; 0: all with pipeline, else 1</source>
-            <translation>层分配到的 rank 数；0：pipeline 时为全部，否则为 1</translation>
+            <translation>层分配到的进程数；0：pipeline 时为全部，否则为 1</translation>
         </message>
         <message>
             <source>The order of micro-batches on a stage</source>
@@ -939,7 +939,7 @@ It uses:
         </message>
         <message>
             <source>Ranks that hold the parameters; 0: one with parameter-server, else none</source>
-            <translation>保存参数的 rank 数；0：parameter-server 时为一个，否则没有</translation>
+            <translation>保存参数的进程数；0：parameter-server 时为一个，否则没有</translation>
         </message>
     </context>
     <context>
@@ -1342,20 +1342,8 @@ It uses:
             <translation>按步数所需</translation>
         </message>
         <message>
-            <source>Ranks that share a layer</source>
-            <translation>共享一层的 rank 数</translation>
-        </message>
-        <message>
-            <source>Stages of layers</source>
-            <translation>流水线阶段数</translation>
-        </message>
-        <message>
             <source>Servers</source>
             <translation>参数服务器数</translation>
-        </message>
-        <message>
-            <source>Order of micro-batches</source>
-            <translation>微批次顺序</translation>
         </message>
         <message>
             <source>Micro-batches</source>
@@ -1364,6 +1352,18 @@ It uses:
         <message>
             <source>as the strategy says</source>
             <translation>由策略决定</translation>
+        </message>
+        <message>
+            <source>Ranks a layer</source>
+            <translation>每层进程数</translation>
+        </message>
+        <message>
+            <source>Stages</source>
+            <translation>流水线阶段</translation>
+        </message>
+        <message>
+            <source>Schedule</source>
+            <translation>微批次顺序</translation>
         </message>
     </context>
     <context>

@@ -638,8 +638,8 @@ void LaunchDialog::reject() {
 
 void LaunchDialog::retranslate() {
   setHeading(tr("Launch %1").arg(QFileInfo(specFile_).completeBaseName()), {});
-  const QStringList names{tr("Cluster"), tr("Local nodes"), tr("Strategy"), tr("Ranks that share a layer"),
-                          tr("Stages of layers"), tr("Servers"), tr("Order of micro-batches"), tr("Micro-batches"),
+  const QStringList names{tr("Cluster"), tr("Local nodes"), tr("Strategy"), tr("Ranks a layer"),
+                          tr("Stages"), tr("Servers"), tr("Schedule"), tr("Micro-batches"),
                           tr("Global batch"), tr("Epochs"), tr("Communicator"), tr("Command")};
   QWidget* const fields[] = {target_, nodes_, strategy_, tensor_, stages_, servers_, order_, micro_, batch_, epochs_, comm_, command_};
   for (int i = 0; i < labels_.size(); ++i) {
