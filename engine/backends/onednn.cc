@@ -10,6 +10,7 @@
 #include "engine/backends/onednn_primitives.h"
 #include "engine/backends/reference.h"
 #include "engine/backends/reference_kernels.h"
+#include "engine/backends/rows.h"
 
 namespace lockstep::backends {
 namespace {
@@ -229,6 +230,52 @@ std::unique_ptr<Kernel> bindSgd(const cpu::Kernels& cpu, const KernelSpec& spec)
     run.scale = static_cast<float>(reference::inverseNorm(static_cast<double>(*norm)));
     run.lr = *lr;
     cpu.sgd(run);
+  });
+}
+
+std::unique_ptr<Kernel> bindAdagrad(const cpu::Kernels& cpu, const KernelSpec& spec) {
+  cpu::Adagrad base{in(spec, 0),  in(spec, 1),  in(spec, 2),
+                    out(spec, 0), out(spec, 1), spec.inputs[0].type.count()};
+  base.decay = static_cast<float>(ir::floatAttr(*spec.attrs, "weight_decay"));
+  base.epsilon = static_cast<float>(ir::floatAttr(*spec.attrs, "eps"));
+  const float *norm = in(spec, 3), *lr = in(spec, 4);
+  return makeKernel([=, &cpu] {
+    cpu::Adagrad run = base;
+    run.scale = static_cast<float>(reference::inverseNorm(static_cast<double>(*norm)));
+    run.lr = *lr;
+    cpu.adagrad(run);
+  });
+}
+
+// A row is a cache line or two somewhere in a large table: what is waited for is memory.
+std::unique_ptr<Kernel> bindAdagradRows(const cpu::Kernels& cpu, const KernelSpec& spec) {
+  const float *p = in(spec, 0), *s = in(spec, 1), *g = in(spec, 2);
+  const auto* ids = static_cast<const std::int32_t*>(spec.inputs[3].data);
+  const float *norm = in(spec, 4), *lr = in(spec, 5);
+  float *pOut = out(spec, 0), *sOut = out(spec, 1);
+  const std::int64_t elements = spec.inputs[0].type.count(), rows = spec.inputs[3].type.count();
+  const std::int64_t channels = spec.inputs[2].type.count() / rows;
+  const std::int64_t first = ir::intAttr(*spec.attrs, "first");
+  cpu::Adagrad base{};
+  base.epsilon = static_cast<float>(ir::floatAttr(*spec.attrs, "eps"));
+  return makeKernel([=, &cpu] {
+    if (pOut != p) std::copy_n(p, elements, pOut);
+    if (sOut != s) std::copy_n(s, elements, sOut);
+    cpu::Adagrad run = base;
+    run.scale = static_cast<float>(reference::inverseNorm(static_cast<double>(*norm)));
+    run.lr = *lr;
+    const auto fetch = [&](std::int64_t at) {
+      __builtin_prefetch(pOut + at, 1);
+      __builtin_prefetch(sOut + at, 1);
+    };
+    forRows(rows, channels, first, elements, ids, fetch,
+            [&](std::int64_t at, std::int64_t from, std::int64_t n) {
+              run.p = run.pOut = pOut + at;
+              run.s = run.sOut = sOut + at;
+              run.g = g + from;
+              run.n = n;
+              cpu.adagrad(run);
+            });
   });
 }
 
@@ -509,6 +556,10 @@ class OneDnn final : public Backend {
         return bindAdam(cpu_, spec);
       case Op::kSgd:
         return bindSgd(cpu_, spec);
+      case Op::kAdagrad:
+        return bindAdagrad(cpu_, spec);
+      case Op::kAdagradRows:
+        return bindAdagradRows(cpu_, spec);
       case Op::kCast:
         if (spec.inputs[0].type.dtype == DType::kU8) {
           const auto* x = static_cast<const std::uint8_t*>(spec.inputs[0].data);

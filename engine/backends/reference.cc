@@ -9,6 +9,7 @@
 #include "engine/backends/reference_batch_norm.h"
 #include "engine/backends/reference_kernels.h"
 #include "engine/backends/reference_sequence.h"
+#include "engine/backends/rows.h"
 #include "engine/base/random.h"
 
 namespace lockstep::backends {
@@ -90,6 +91,56 @@ std::unique_ptr<Kernel> binary(const KernelSpec& spec, F f) {
 }
 
 template <typename T>
+std::unique_ptr<Kernel> bindDropout(const KernelSpec& spec) {
+  const T* x = in<T>(spec, 0);
+  const std::int32_t* keys = in<std::int32_t>(spec, 1);
+  T* y = out<T>(spec);
+  const ir::Attrs& attrs = *spec.attrs;
+  const std::int64_t n = spec.outputs[0].type.count(), samples = spec.inputs[1].type.count();
+  const std::int64_t local = spec.outputs[0].type.shape.back();
+  const std::int64_t columns = ir::intAttr(attrs, "columns", local);
+  const std::int64_t first = ir::intAttr(attrs, "first");
+  const std::int64_t rows = n / samples / local;  // of a sample
+  const auto salt = static_cast<std::uint64_t>(ir::intAttr(attrs, "salt"));
+  const double rate = ir::floatAttr(attrs, "rate");
+  const T keep = static_cast<T>(1 / (1 - rate));
+  // randomUniform(key, e) ≥ rate, without its division.
+  const auto bound = static_cast<std::uint64_t>(std::ceil(rate * 0x1.0p53));
+  return makeKernel([=] {
+    for (std::int64_t b = 0; b < samples; ++b) {
+      const std::uint64_t key = randomKey(static_cast<std::uint64_t>(keys[b]), salt);
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t c = 0; c < local; ++c) {
+          const std::int64_t i = (b * rows + r) * local + c;
+          const auto e = static_cast<std::uint64_t>(r * columns + first + c);
+          y[i] = (randomBits(key, e) >> 11) >= bound ? x[i] * keep : T{0};
+        }
+    }
+  });
+}
+
+template <typename T>
+std::unique_ptr<Kernel> bindConcat(const KernelSpec& spec) {
+  struct Part {
+    const T* x;
+    std::int64_t columns;
+  };
+  std::vector<Part> parts;
+  for (std::size_t i = 0; i < spec.inputs.size(); ++i)
+    parts.push_back({in<T>(spec, i), spec.inputs[i].type.shape[1]});
+  T* y = out<T>(spec);
+  const Shape shape = spec.outputs[0].type.shape;
+  return makeKernel([=, rows = shape[0], columns = shape[1]] {
+    std::int64_t first = 0;
+    for (const Part& part : parts) {
+      for (std::int64_t r = 0; r < rows; ++r)
+        std::copy_n(part.x + r * part.columns, part.columns, y + r * columns + first);
+      first += part.columns;
+    }
+  });
+}
+
+template <typename T>
 Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
   const ir::Attrs& attrs = *spec.attrs;
   switch (spec.op) {
@@ -112,6 +163,18 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
     case Op::kGeluGrad: return binary<T>(spec, elementwise::geluGrad);
     case Op::kTanh: return unary<T>(spec, [](double x) { return std::tanh(x); });
     case Op::kTanhGrad: return binary<T>(spec, elementwise::tanhGrad);
+    case Op::kDropout: return bindDropout<T>(spec);
+    case Op::kConcat: return bindConcat<T>(spec);
+    case Op::kColumns: {
+      const std::int64_t from = spec.inputs[0].type.shape[1], first = ir::intAttr(attrs, "first");
+      const Shape shape = spec.outputs[0].type.shape;
+      const T* x = in<T>(spec, 0);
+      T* y = out<T>(spec);
+      return makeKernel([=, rows = shape[0], columns = shape[1]] {
+        for (std::int64_t r = 0; r < rows; ++r)
+          std::copy_n(x + r * from + first, columns, y + r * columns);
+      });
+    }
     case Op::kMatmul: {
       const MatmulShape s = matmulShape(spec);
       const T *a = in<T>(spec, 0), *b = in<T>(spec, 1);
@@ -250,6 +313,14 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
         reference::embeddingGrad(rows, c, first, v, ids, dy, dtable);
       });
     }
+    case Op::kCombineRows: {
+      const std::int64_t count = spec.inputs[1].type.count();
+      const CombineRows<T> rows{count, spec.inputs[0].type.count() / count,
+                                spec.outputs[2].type.count(), in<T>(spec, 0),
+                                in<std::int32_t>(spec, 1), out<T>(spec, 0),
+                                out<std::int32_t>(spec, 1), out<std::int32_t>(spec, 2)};
+      return makeKernel([=] { combineRows(rows); });
+    }
     case Op::kLayerNorm: {
       const Shape shape = spec.inputs[0].type.shape;
       const double epsilon = ir::floatAttr(attrs, "eps");
@@ -331,6 +402,22 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       T* dx = out<T>(spec);
       return makeKernel([=] { reference::mseLossGrad(rows, k, x, target, w, dloss, dx); });
     }
+    case Op::kBinaryXent:
+    case Op::kBinaryXentGrad:
+    case Op::kScoreHistogram: {
+      const Shape shape = spec.inputs[0].type.shape;
+      const std::int64_t rows = shape[0], k = shape[1];
+      const T *x = in<T>(spec, 0), *target = in<T>(spec, 1), *w = in<T>(spec, 2);
+      T* y = out<T>(spec);
+      if (spec.op == Op::kBinaryXent)
+        return makeKernel([=] { reference::binaryXent(rows, k, x, target, w, y); });
+      if (spec.op == Op::kScoreHistogram) {
+        const std::int64_t bins = ir::intAttr(attrs, "bins");
+        return makeKernel([=] { reference::scoreHistogram(rows, bins, x, target, w, y); });
+      }
+      const T* dloss = in<T>(spec, 3);
+      return makeKernel([=] { reference::binaryXentGrad(rows, k, x, target, w, dloss, y); });
+    }
     case Op::kCountCorrect: {
       const Shape shape = spec.inputs[0].type.shape;
       const std::int64_t rows = shape[0], k = shape[1];
@@ -365,6 +452,39 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const double momentum = ir::floatAttr(attrs, "momentum");
       const double decay = ir::floatAttr(attrs, "weight_decay");
       return makeKernel([=] { reference::sgd(n, o, momentum, decay); });
+    }
+    case Op::kAdagrad: {
+      const std::int64_t n = spec.inputs[0].type.count();
+      const reference::AdagradOperands<T> o{in<T>(spec, 0), in<T>(spec, 1), in<T>(spec, 2),
+                                            out<T>(spec, 0), out<T>(spec, 1)};
+      const T *norm = in<T>(spec, 3), *lr = in<T>(spec, 4);
+      const double epsilon = ir::floatAttr(attrs, "eps");
+      const double decay = ir::floatAttr(attrs, "weight_decay");
+      return makeKernel([=] {
+        reference::adagrad(n, o, reference::inverseNorm(static_cast<double>(*norm)),
+                           static_cast<double>(*lr), decay, epsilon);
+      });
+    }
+    case Op::kAdagradRows: {
+      const T *p = in<T>(spec, 0), *s = in<T>(spec, 1), *g = in<T>(spec, 2);
+      const std::int32_t* ids = in<std::int32_t>(spec, 3);
+      const T *norm = in<T>(spec, 4), *lr = in<T>(spec, 5);
+      T *pOut = out<T>(spec, 0), *sOut = out<T>(spec, 1);
+      const std::int64_t elements = spec.inputs[0].type.count();
+      const std::int64_t rows = spec.inputs[3].type.count();
+      const std::int64_t channels = spec.inputs[2].type.count() / rows;
+      const std::int64_t first = ir::intAttr(attrs, "first");
+      const double epsilon = ir::floatAttr(attrs, "eps");
+      return makeKernel([=] {
+        if (pOut != p) std::copy_n(p, elements, pOut);
+        if (sOut != s) std::copy_n(s, elements, sOut);
+        const double scale = reference::inverseNorm(static_cast<double>(*norm));
+        forRows(rows, channels, first, elements, ids, [](std::int64_t) {},
+                [&](std::int64_t at, std::int64_t from, std::int64_t n) {
+                  reference::adagrad<T>(n, {pOut + at, g + from, sOut + at, pOut + at, sOut + at},
+                                        scale, static_cast<double>(*lr), 0, epsilon);
+                });
+      });
     }
     case Op::kAdam: {
       const std::int64_t n = spec.inputs[0].type.count();

@@ -247,6 +247,48 @@ void mseLossGrad(std::int64_t rows, std::int64_t k, const T* y, const T* target,
       dy[r * k + i] = (y[r * k + i] - target[r * k + i]) * w[r] * dloss[0];
 }
 
+// log(1 + e^z) − t·z, without overflow.
+template <typename T>
+void binaryXent(std::int64_t rows, std::int64_t k, const T* logits, const T* target, const T* w,
+                T* loss) {
+  double total = 0;
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t i = 0; i < k; ++i) {
+      const double z = static_cast<double>(logits[r * k + i]);
+      total += static_cast<double>(w[r]) * (std::max(z, 0.0) + std::log1p(std::exp(-std::abs(z))) -
+                                            z * static_cast<double>(target[r * k + i]));
+    }
+  loss[0] = static_cast<T>(total);
+}
+
+inline double sigmoid(double z) { return 1 / (1 + std::exp(-z)); }
+
+template <typename T>
+void binaryXentGrad(std::int64_t rows, std::int64_t k, const T* logits, const T* target, const T* w,
+                    const T* dloss, T* dx) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const double scale = static_cast<double>(w[r]) * static_cast<double>(dloss[0]);
+    for (std::int64_t i = 0; i < k; ++i)
+      dx[r * k + i] = static_cast<T>(scale * (sigmoid(static_cast<double>(logits[r * k + i])) -
+                                              static_cast<double>(target[r * k + i])));
+  }
+}
+
+template <typename T>
+void scoreHistogram(std::int64_t rows, std::int64_t bins, const T* logits, const T* target,
+                    const T* w, T* out) {
+  std::fill_n(out, 2 * bins, T{0});
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const double score = sigmoid(static_cast<double>(logits[r]));
+    // What is no number counts as the least.
+    const auto bin = score > 0 ? std::min(static_cast<std::int64_t>(score * static_cast<double>(bins)),
+                                          bins - 1)
+                               : std::int64_t{0};
+    out[bin] += w[r] * target[r];
+    out[bins + bin] += w[r] * (T{1} - target[r]);
+  }
+}
+
 template <typename T>
 void countCorrect(std::int64_t rows, std::int64_t k, const T* logits, const std::int32_t* label,
                   const T* w, T* out) {
@@ -276,6 +318,23 @@ void sgd(std::int64_t n, const SgdOperands<T>& o, double momentum, double decay)
                      static_cast<double>(o.g[i]) * scale + decay * p;
     o.vOut[i] = static_cast<T>(v);
     o.pOut[i] = static_cast<T>(p - lr * v);
+  }
+}
+
+template <typename T>
+struct AdagradOperands {
+  const T *p, *g, *s;
+  T *pOut, *sOut;
+};
+template <typename T>
+void adagrad(std::int64_t n, const AdagradOperands<T>& o, double scale, double lr, double decay,
+             double epsilon) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double p = static_cast<double>(o.p[i]);
+    const double g = static_cast<double>(o.g[i]) * scale + decay * p;
+    const double s = static_cast<double>(o.s[i]) + g * g;
+    o.sOut[i] = static_cast<T>(s);
+    o.pOut[i] = static_cast<T>(p - (g == 0 ? 0.0 : lr * g / (std::sqrt(s) + epsilon)));
   }
 }
 

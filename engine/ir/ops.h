@@ -47,11 +47,17 @@ enum class Op : std::uint8_t {
   kGeluGrad, // (dy, x)
   kTanh,     // (f)
   kTanhGrad, // (dy, y): dy·(1 − y²)
+  kDropout,  // (x[…], key i32[B]) {salt, rate number, columns?, first? 0, axis?, stride?} -> f: x/(1 − rate)
+             // or, with probability `rate`, 0: by randomUniform of stream (key of the sample, salt) at the
+             // element's index in its sample. The first dimension is B samples of equal parts; of a part of
+             // the last dimension `columns` is the whole and first its first column
   // Dense.
   kMatmul,   // (a, b [, bias[O]]) {ta? 0, tb? 0, act? ""|"relu"} -> f[N×O]: act(op(a)·op(b) + bias), where
              // op transposes: a is [N×K], [K×N] with ta; b is [K×O], [O×K] with tb
   kBiasAdd,  // (x[…×C], b[C] or b[P×C]): row i of x, counted over all but its last dimension, and row
              // i mod P of b; P divides the rows
+  kConcat,   // (x1[N×C1], x2[N×C2], …) -> f[N×ΣC]: side by side
+  kColumns,  // (x[N×C]) {first, count} -> f[N×count]: columns first … first+count−1
   kReduceRows,  // (x[…×C]) {period? 1} -> f[C], or f[period×C] where period > 1: the sums of the rows
                 // that are equal mod period, the gradient of kBiasAdd
   // Images, NHWC. `pad` zeros on each of the four sides; H' = ⌊(H + 2·pad − kh) / stride⌋ + 1.
@@ -85,6 +91,9 @@ enum class Op : std::uint8_t {
                    // where there is none. Ids are in [0, V) of the whole table.
   kEmbeddingGrad,  // (ids, dy) {shape of the table, first?, axis?, stride?} -> dtable: the sums of dy's
                    // rows by id
+  kCombineRows,    // (rows f[…], ids i32[N]) -> sums f[count], ids' i32[N], scratch i32[rowTable(N)]: rows of C
+                   // elements; the first of an id has the sum of all of that id's, in their order; of the
+                   // others the sum is unspecified and the id −1
   kLayerNorm,      // (x[N×C], gain[C], bias[C]) {eps number} -> y, mean f[N], rstd f[N]: over the channels,
                    // the biased variance (Ba et al. 2016)
   kLayerNormGrad,  // (dy, x, gain, mean, rstd) -> dx
@@ -99,6 +108,10 @@ enum class Op : std::uint8_t {
   kSoftmaxXentGrad,   // (probs, label, w, dloss f[1]) -> dlogits: dloss·w·(p − [k = label])
   kMseLoss,           // (y[B×K], target[B×K], w[B]) -> f[1]: Σ w·½‖y−t‖²
   kMseLossGrad,       // (y, target, w, dloss f[1]) -> dy: dloss·w·(y − t)
+  kBinaryXent,        // (logits[B×K], target[B×K] in [0, 1], w[B]) -> f[1]: Σ w·(log(1 + e^z) − t·z)
+  kBinaryXentGrad,    // (logits, target, w, dloss f[1]) -> dlogits: dloss·w·(1/(1 + e^−z) − t)
+  kScoreHistogram,    // (logits[B×1], target[B×1], w[B]) {bins} -> f[2·bins]: Σ w·t in bin ⌊bins/(1 + e^−z)⌋, the
+                      // last for 1, and bins further Σ w·(1 − t)
   kCountCorrect,      // (logits, label, w) -> f[1]: Σ w·[argmax = label]; the first maximum counts
   kSumAll,            // (f) -> f[1]
   kSumSquares,     // (f) -> f[1]: Σ x²
@@ -108,13 +121,18 @@ enum class Op : std::uint8_t {
   // Optimizers, elementwise over any shape; `norm` f[1] is Σ w: the gradient used is ĝ = g / norm,
   // 0 where norm is 0.
   kSgd,    // (p, g, v, norm, lr f[1]) {momentum, weight_decay: numbers} -> p', v': v' = μv + ĝ + λp; p' = p − lr·v'
+  kAdagrad,      // (p, g, s, norm, lr f[1]) {eps, weight_decay: numbers} -> p', s': with ĝ + λp for ĝ
+                 // s' = s + ĝ²; p' = p − lr·ĝ/(√s' + ε) (Duchi et al. 2011)
+  kAdagradRows,  // (p f[M], s f[M], sums f[N·C], ids i32[N], norm, lr f[1]) {eps number, first? 0, axis?, stride?}
+                 // -> p', s': kAdagrad of a table of rows of C elements, of which p is a part from element
+                 // `first`, where the gradient has rows `sums` of these ids, none for id −1, and is zero else
   kAdam,   // (p, g, m, v, norm, lr f[1], t f[1]) {beta1, beta2, eps, weight_decay: numbers} -> p', m', v'; t counts from 1.
            // m' = β₁m + (1−β₁)ĝ; v' = β₂v + (1−β₂)ĝ²; the decay is decoupled (AdamW):
            // p' = p − lr·((m'/(1−β₁ᵗ)) / (√(v'/(1−β₂ᵗ)) + ε) + λp)
   // Collectives: inserted by partition only, along mesh axis {axis}. They share the axis's order.
   kAllReduce,      // (f) {axis, op: "sum"|"max"} -> f
   kReduceScatter,  // (f[N]) {axis, cuts, size} -> f[size]: the sum's slice of this rank's coordinate
-  kAllGather,      // (f[local]) {axis, cuts} -> f[cuts.back()]; before localisation local is all of it
+  kAllGather,      // (any[local]) {axis, cuts} -> any[cuts.back()]; before localisation local is all of it
   kBroadcast,      // (f) {axis, root} -> f: from the rank at coordinate root
   kSend,           // (f) {axis, peer} -> (): to the rank at coordinate peer
   kRecv,           // () {axis, peer, dtype, shape} -> f: from it; between two ranks in the order of sends
@@ -183,6 +201,14 @@ struct OpInfo {
   OpCost (*cost)(const Node& node, std::span<const TensorType> inputs,
                  std::span<const TensorType> outputs);
 };
+
+// Entries of the hash table in which kCombineRows finds the rows of an id: a power of two, at least
+// twice as many as there are rows.
+constexpr std::int64_t rowTable(std::int64_t rows) {
+  std::int64_t entries = 2;
+  while (entries < 2 * rows) entries *= 2;
+  return entries;
+}
 
 const OpInfo& info(Op op);
 std::optional<Op> opFromName(std::string_view name);

@@ -38,7 +38,6 @@ Inferred inferReduceScatter(Types inputs, const Attrs& attrs) {
 }
 
 Inferred inferAllGather(Types inputs, const Attrs& attrs) {
-  LOCKSTEP_TRY(wantFloat(inputs, 0));
   LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension"));
   const std::vector<std::int64_t> cuts = listAttr(attrs, "cuts");
   LOCKSTEP_TRY(wantCuts(cuts));

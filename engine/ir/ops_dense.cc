@@ -117,6 +117,51 @@ Placing placeBiasAdd(const Node&, Places inputs, Types inputTypes, Types) {
   return mustReplicate(isReplicated(b) ? 0 : 1);
 }
 
+Inferred inferConcat(Types inputs, const Attrs&) {
+  std::int64_t columns = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    LOCKSTEP_TRY(wantFloat(inputs, i));
+    LOCKSTEP_TRY(wantRank(inputs, i, 2, "two dimensions, rows and columns"));
+    if (inputs[i].dtype != inputs[0].dtype || inputs[i].shape[0] != inputs[0].shape[0])
+      return wrongInput(inputs, i, fmt::format("{} rows of {}", inputs[0].shape[0],
+                                               dtypeName(inputs[0].dtype)));
+    columns += inputs[i].shape[1];
+  }
+  return std::vector<TensorType>{{inputs[0].dtype, {inputs[0].shape[0], columns}}};
+}
+Inferred inferColumns(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 2, "two dimensions, rows and columns"));
+  const std::int64_t first = intAttr(attrs, "first"), count = intAttr(attrs, "count");
+  if (first < 0 || count < 1 || count > inputs[0].shape[1] || first > inputs[0].shape[1] - count)
+    return invalidArgument("{} columns from {} lie outside input 0, {}", count, first,
+                           inputs[0].text());
+  return std::vector<TensorType>{{inputs[0].dtype, {inputs[0].shape[0], count}}};
+}
+
+Grads gradConcat(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  std::vector<ValueId> grads;
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const std::int64_t count = build.type(node.inputs[i]).shape[1];
+    ValueId grad = -1;
+    if (build.wants(node.inputs[i])) {
+      LOCKSTEP_ASSIGN(grad, build.emit(Op::kColumns, fmt::format("x{}", i), {dy[0]},
+                                       {{"first", first}, {"count", count}}));
+    }
+    grads.push_back(grad);
+    first += count;
+  }
+  return grads;
+}
+
+// Rows are split alike; columns stay whole.
+Placing placeSideBySide(const Node& node, Places inputs, Types inputTypes, Types outputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (isSplit(inputs[i]) && inputs[i].dim != 0) return mustReplicate(i);
+  return placeLinear(node, inputs, inputTypes, outputs);
+}
+
 Inferred inferReduceRows(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   if (inputs[0].shape.empty()) return wrongInput(inputs, 0, "at least one dimension");
@@ -162,6 +207,14 @@ std::vector<OpInfo> denseOps() {
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0},
        .infer = inferBiasAdd, .gradient = gradBiasAdd, .place = placeBiasAdd,
        .cost = costElementwise},
+      {.op = Op::kConcat, .name = "concat", .minInputs = 1, .maxInputs = -1, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1}, .infer = inferConcat,
+       .gradient = gradConcat, .place = placeSideBySide, .cost = costMove},
+      {.op = Op::kColumns, .name = "columns", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = false, .isCollective = false,
+       .attrs = {{"first", AttrKind::kInt}, {"count", AttrKind::kInt}}, .inPlace = {-1},
+       .infer = inferColumns, .gradient = nullptr, .place = placeSideBySide,
+       .cost = [](const Node&, Types, Types outputs) { return OpCost{0, 2 * outputs[0].bytes()}; }},
       {.op = Op::kReduceRows, .name = "reduce-rows", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {{"period", AttrKind::kInt, false}},
        .inPlace = {-1}, .infer = inferReduceRows, .gradient = gradReduceRows, .place = placeReduceRows,

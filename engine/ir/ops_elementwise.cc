@@ -45,6 +45,51 @@ Grads gradTanh(GradBuilder& build, const Node& node, std::span<const ValueId> dy
   return std::vector<ValueId>{dx};
 }
 
+Inferred inferDropout(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 1, 1, "one dimension, a key for each sample"));
+  LOCKSTEP_TRY(wantType(inputs, 1, {DType::kI32, inputs[1].shape}));
+  const Shape& x = inputs[0].shape;
+  if (x.empty() || x[0] % inputs[1].shape[0] != 0)
+    return wrongInput(inputs, 1, "as many keys as divide the first dimension of input 0");
+  const double rate = floatAttr(attrs, "rate");
+  if (!(rate >= 0 && rate < 1))
+    return invalidArgument("rate is {}, expected from 0 to less than 1", rate);
+  LOCKSTEP_TRY(wantAxis(attrs));
+  const std::int64_t first = intAttr(attrs, "first"), columns = intAttr(attrs, "columns", x.back());
+  if (first < 0 || first > columns - x.back())
+    return invalidArgument("{} columns from {} are no part of {}", x.back(), first, columns);
+  return std::vector<TensorType>{inputs[0]};
+}
+
+Grads gradDropout(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  LOCKSTEP_ASSIGN(ValueId dx, build.emit(Op::kDropout, "x", {dy[0], node.inputs[1]}, node.attrs));
+  return std::vector<ValueId>{dx, -1};
+}
+
+// Samples are split with their keys; or the last dimension, every rank having all keys.
+Placing placeDropout(const Node&, Places inputs, Types inputTypes, Types) {
+  const AxisPlacement &x = inputs[0], &key = inputs[1];
+  const Shape& shape = inputTypes[0].shape;
+  const std::int64_t each = shape[0] / inputTypes[1].shape[0];
+  if (isSplit(key)) {
+    AxisPlacement rows = key;
+    for (std::int64_t& cut : rows.cuts) cut *= each;
+    if (x == rows) return placedAt({x});
+    return mustBe(0, rows);
+  }
+  if (!isReplicated(key)) return mustReplicate(1);
+  const bool columns = shape.size() > 1 && isSplit(x, static_cast<int>(shape.size()) - 1);
+  if (isReplicated(x) || isSum(x) || columns) return placedAt({x});
+  if (!isSplit(x, 0)) return mustReplicate(0);
+  AxisPlacement keys = x;
+  for (std::int64_t& cut : keys.cuts) {
+    if (cut % each != 0) return mustReplicate(0);
+    cut /= each;
+  }
+  return mustBe(1, keys);
+}
+
 // Linear in dy (input 0) where the other input is whole.
 Placing placeLinearInFirst(const Node& node, Places inputs, Types inputTypes, Types outputs) {
   if (isSum(inputs[0]) && isReplicated(inputs[1])) return placedAt({partialSum()});
@@ -70,6 +115,13 @@ std::vector<OpInfo> elementwiseOps() {
        .isView = false, .isCollective = false, .attrs = {{"factor", AttrKind::kNumber}},
        .inPlace = {0}, .infer = inferSame, .gradient = gradScale, .place = placeLinear,
        .cost = costElementwise},
+      {.op = Op::kDropout, .name = "dropout", .minInputs = 2, .maxInputs = 2, .outputs = 1,
+       .isView = false, .isCollective = false,
+       .attrs = {{"salt", AttrKind::kInt}, {"rate", AttrKind::kNumber},
+                 {"columns", AttrKind::kInt, false}, {"first", AttrKind::kInt, false},
+                 {"axis", AttrKind::kText, false}, {"stride", AttrKind::kInt, false}},
+       .inPlace = {0}, .infer = inferDropout, .gradient = gradDropout, .place = placeDropout,
+       .cost = costTranscendental},
       {.op = Op::kRelu, .name = "relu", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferSame,
        .gradient = gradRelu, .place = placeElementwise, .cost = costElementwise},

@@ -43,6 +43,14 @@ Inferred inferMseLossGrad(Types inputs, const Attrs&) {
   LOCKSTEP_TRY(wantType(inputs, 3, one(inputs[0])));
   return std::vector<TensorType>{inputs[0]};
 }
+Inferred inferScoreHistogram(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantRegressed(inputs));
+  if (inputs[0].shape[1] != 1) return wrongInput(inputs, 0, "one score a sample");
+  const std::int64_t bins = intAttr(attrs, "bins");
+  if (bins < 1 || bins > kMaxCount / 2)
+    return invalidArgument("bins is {}, expected at least 1", bins);
+  return std::vector<TensorType>{{inputs[0].dtype, {2 * bins}}};
+}
 Inferred inferCountCorrect(Types inputs, const Attrs&) {
   LOCKSTEP_TRY(wantClassified(inputs));
   return std::vector<TensorType>{one(inputs[0])};
@@ -81,6 +89,18 @@ Grads gradMseLoss(GradBuilder& build, const Node& node, std::span<const ValueId>
   if (build.wants(node.inputs[1])) {
     LOCKSTEP_ASSIGN(grads[1], build.emit(Op::kScale, "target", {grad}, {{"factor", -1.0}}));
   }
+  return grads;
+}
+
+// The targets are data.
+Grads gradBinaryXent(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  if (build.wants(node.inputs[1]) || build.wants(node.inputs[2]))
+    return invalidArgument("targets or sample weights of {} depend on a state; they must be data",
+                           node.name);
+  std::vector<ValueId> grads(3, -1);
+  LOCKSTEP_ASSIGN(grads[0],
+                  build.emit(Op::kBinaryXentGrad, "x",
+                             {node.inputs[0], node.inputs[1], node.inputs[2], dy[0]}, {}));
   return grads;
 }
 
@@ -173,6 +193,18 @@ std::vector<OpInfo> lossOps() {
       {.op = Op::kMseLossGrad, .name = "mse-loss-grad", .minInputs = 4, .maxInputs = 4,
        .outputs = 1, .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0},
        .infer = inferMseLossGrad, .gradient = nullptr, .place = placeLossGrad, .cost = costTriple},
+      {.op = Op::kBinaryXent, .name = "binary-xent", .minInputs = 3, .maxInputs = 3, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1},
+       .infer = inferMseLoss, .gradient = gradBinaryXent, .place = placeLossSum,
+       .cost = costSoftmax},
+      {.op = Op::kBinaryXentGrad, .name = "binary-xent-grad", .minInputs = 4, .maxInputs = 4,
+       .outputs = 1, .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0},
+       .infer = inferMseLossGrad, .gradient = nullptr, .place = placeLossGrad,
+       .cost = costSoftmax},
+      {.op = Op::kScoreHistogram, .name = "score-histogram", .minInputs = 3, .maxInputs = 3,
+       .outputs = 1, .isView = false, .isCollective = false, .attrs = {{"bins", AttrKind::kInt}},
+       .inPlace = {-1}, .infer = inferScoreHistogram, .gradient = nullptr, .place = placeLossSum,
+       .cost = costSoftmax},
       {.op = Op::kCountCorrect, .name = "count-correct", .minInputs = 3, .maxInputs = 3,
        .outputs = 1, .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1},
        .infer = inferCountCorrect, .gradient = nullptr, .place = placeLossSum,

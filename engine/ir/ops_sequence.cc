@@ -67,6 +67,28 @@ Placing placeEmbeddingGrad(const Node&, Places inputs, Types, Types) {
   return mustReplicate(isReplicated(dy) ? 0 : 1);
 }
 
+// (rows, ids), a row of equal count for each id.
+Status wantRowsOf(Types inputs, std::size_t rows, std::size_t ids) {
+  LOCKSTEP_TRY(wantFloat(inputs, rows));
+  LOCKSTEP_TRY(wantRank(inputs, ids, 1, "one dimension, ids"));
+  LOCKSTEP_TRY(wantType(inputs, ids, {DType::kI32, inputs[ids].shape}));
+  if (inputs[rows].count() % inputs[ids].shape[0] != 0)
+    return wrongInput(inputs, rows, fmt::format("{} rows", inputs[ids].shape[0]));
+  return {};
+}
+Inferred inferCombineRows(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantRowsOf(inputs, 0, 1));
+  return std::vector<TensorType>{{inputs[0].dtype, {inputs[0].count()}},
+                                 inputs[1],
+                                 {DType::kI32, {rowTable(inputs[1].count())}}};
+}
+// Ids of one rank may be those of another: all rows have to be there.
+Placing placeCombineRows(const Node&, Places inputs, Types, Types outputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (!isReplicated(inputs[i])) return mustReplicate(i);
+  return placedAt(std::vector<AxisPlacement>(outputs.size()));
+}
+
 // ---- Layer norm
 
 Inferred inferLayerNorm(Types inputs, const Attrs&) {
@@ -277,6 +299,10 @@ std::vector<OpInfo> sequenceOps() {
        .attrs = {kFirst, {"shape", AttrKind::kShape}, kAxis, kStride}, .inPlace = {-1},
        .infer = inferEmbeddingGrad, .gradient = nullptr, .place = placeEmbeddingGrad,
        .cost = costScatter},
+      {.op = Op::kCombineRows, .name = "combine-rows", .minInputs = 2, .maxInputs = 2, .outputs = 3,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0, -1, -1},
+       .infer = inferCombineRows, .gradient = nullptr, .place = placeCombineRows,
+       .cost = costElementwise},
       {.op = Op::kLayerNorm, .name = "layer-norm", .minInputs = 3, .maxInputs = 3, .outputs = 3,
        .isView = false, .isCollective = false, .attrs = {{"eps", AttrKind::kNumber}},
        .inPlace = {-1, -1, -1}, .infer = inferLayerNorm, .gradient = gradLayerNorm,

@@ -287,6 +287,23 @@ Status placeWithin(const ir::Graph& placed, const ir::Node& node, const cluster:
     attrs["stride"] = elementCount(localShape(placed.value(node.outputs[0]), mesh, rank));
     return {};
   }
+  if (node.op == ir::Op::kDropout) {
+    const ir::Value& value = placed.value(node.outputs[0]);
+    const int last = static_cast<int>(value.type.shape.size()) - 1;
+    if (!value.placement) return {};
+    for (const auto& [axis, placement] : value.placement->axes) {
+      if (placement.kind != Kind::kSplit || placement.dim != last || last == 0) continue;
+      if (attrs.contains("axis") || !equalParts(placement.cuts)) {
+        return invalidArgument("node {} is split along {} in parts that are not equal, or along "
+                               "another axis too",
+                               node.name, axis);
+      }
+      attrs["columns"] = value.type.shape.back();
+      attrs["axis"] = axis;
+      attrs["stride"] = share(placement, mesh.coordinate(rank, axis));
+    }
+    return {};
+  }
   const bool random = node.op == ir::Op::kRandom;
   const bool rows = node.op == ir::Op::kEmbedding || node.op == ir::Op::kEmbeddingGrad;
   if (!random && !rows) return {};

@@ -46,6 +46,13 @@ struct Sgd {
   float scale, momentum, decay, lr;
 };
 
+struct Adagrad {
+  const float *p, *g, *s;
+  float *pOut, *sOut;
+  std::int64_t n;
+  float scale, decay, epsilon, lr;
+};
+
 // rows × channels each, but gain and bias of a row and mean and rstd of a column.
 struct LayerNorm {
   std::int64_t rows, channels;
@@ -98,6 +105,7 @@ struct Kernels {
   void (*castU8)(std::int64_t n, const std::uint8_t* x, float factor, float* y);
   void (*adam)(const Adam&);
   void (*sgd)(const Sgd&);
+  void (*adagrad)(const Adagrad&);
 };
 
 extern const Kernels kBase;    // any x86-64

@@ -617,12 +617,25 @@ void sgd(const Sgd& o) {
   });
 }
 
+// Where the gradient is 0 nothing moves, epsilon 0 or not.
+void adagrad(const Adagrad& o) {
+  const Adagrad a = o;
+  forVectors(a.n, [=](std::int64_t i, std::int64_t n) {
+    const Vec p = loadPart(a.p + i, n);
+    const Vec g = loadPart(a.g + i, n) * a.scale + p * a.decay;
+    const Vec s = loadPart(a.s + i, n) + g * g;
+    const Vec moved = where(g != Vec{}, g * a.lr / (squareRoot(s) + a.epsilon), Vec{});
+    storePart(a.sOut + i, s, n);
+    storePart(a.pOut + i, p - moved, n);
+  });
+}
+
 constexpr Kernels kernels(const char* isa) {
   return {isa,  gemm,     maxPool,  maxPoolGrad, reduceRows, biasAdd, relu,
           reluGrad, tanhGrad, add,  scale,       gelu,       geluGrad, largest,
           expRow,   softmaxGradRow, layerNorm, layerNormGrad, layerNormWeights,
           batchMoments, batchNorm, batchNormSums, batchNormGrad, meanPool, meanPoolGrad,
-          castU8,   adam,     sgd};
+          castU8,   adam,     sgd,     adagrad};
 }
 
 }  // namespace

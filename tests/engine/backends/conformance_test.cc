@@ -261,6 +261,12 @@ std::vector<Case> allCases() {
                        {{s}, {s}, {s}, {{1}, Fill::kPositive}, {{1}, Fill::kPositive}}});
     for (double decay : {0.0, 0.1})
       cases.push_back({fmt::format("{} decay {}", n, decay),
+                       Op::kAdagrad,
+                       {{"eps", 1e-10}, {"weight_decay", decay}},
+                       {{s}, {s}, {s, Fill::kPositive}, {{1}, Fill::kPositive},
+                        {{1}, Fill::kPositive}}});
+    for (double decay : {0.0, 0.1})
+      cases.push_back({fmt::format("{} decay {}", n, decay),
                        Op::kAdam,
                        {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", decay}},
                        {{s},
@@ -305,6 +311,29 @@ std::vector<Case> allCases() {
     attrs["shape"] = Shape{3, 17};
     cases.push_back({fmt::format("from {}", first), Op::kEmbeddingGrad, attrs,
                      {{{9}, Fill::kLabels}, {{9, 17}}}});
+  }
+  cases.push_back({"side by side", Op::kConcat, {}, {{{5, 3}}, {{5, 1}}, {{5, 17}}}});
+  cases.push_back({"in the middle", Op::kColumns,
+                   {{"first", std::int64_t{2}}, {"count", std::int64_t{18}}}, {{{7, 33}}}});
+  for (const double rate : {0.0, 0.1, 0.75}) {
+    ir::Attrs attrs{{"salt", std::int64_t{-5}}, {"rate", rate}};
+    cases.push_back({fmt::format("rate {}", rate), Op::kDropout, attrs,
+                     {{{12, 7}}, {{4}, Fill::kLabels}}});
+    attrs["columns"] = std::int64_t{20};
+    attrs["first"] = std::int64_t{7};
+    cases.push_back({fmt::format("part, rate {}", rate), Op::kDropout, attrs,
+                     {{{12, 7}}, {{4}, Fill::kLabels}}});
+  }
+  for (const auto& [rows, channels] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {9, 17}, {40, 16}}) {
+    const std::string name = fmt::format("{} rows of {}", rows, channels);
+    const Input ids{{rows}, Fill::kLabels}, number{{1}, Fill::kPositive};
+    cases.push_back({name, Op::kCombineRows, {}, {{{rows, channels}}, ids}});
+    for (const std::int64_t first : {std::int64_t{0}, channels / 2}) {
+      const Input table{{2 * channels}}, sums{{2 * channels}, Fill::kPositive};
+      cases.push_back({fmt::format("{} from {}", name, first), Op::kAdagradRows,
+                       {{"eps", 1e-10}, {"first", first}},
+                       {table, sums, {{rows * channels}}, ids, number, number}});
+    }
   }
   for (const double limit : {0.1, 1000.0})
     cases.push_back({fmt::format("limit {}", limit), Op::kClipNorm, {{"limit", limit}},
@@ -375,6 +404,11 @@ std::vector<Case> allCases() {
                       {column, Fill::kLabels},
                       {column, Fill::kPositive},
                       {{1}, Fill::kPositive}}});
+    const Input weights{column, Fill::kPositive}, one{{1}, Fill::kPositive};
+    cases.push_back({name, Op::kBinaryXent, {}, {{s}, {s, Fill::kFewValues}, weights}});
+    cases.push_back({name, Op::kBinaryXentGrad, {}, {{s}, {s, Fill::kFewValues}, weights, one}});
+    cases.push_back({name, Op::kScoreHistogram, {{"bins", std::int64_t{20}}},
+                     {{{batch, 1}}, {{batch, 1}, Fill::kFewValues}, weights}});
     cases.push_back({name, Op::kMseLoss, {}, {{s}, {s}, {column, Fill::kPositive}}});
     cases.push_back({name,
                      Op::kMseLossGrad,

@@ -224,6 +224,22 @@ class PlacementTest : public QObject {
                          "adam", " {beta1=0.9, beta2=0.999, eps=1e-08, weight_decay=0.0}",
                          {"f32[4]", "f32[4]", "f32[4]"}),
          {{"r p r r r r r", "input 1"}, {"s0 s0 s0 s0 r r r", "s0 s0 s0"}});
+    rows("concat", graphOf({"f32[4x4]", "f32[4x4]"}, "concat", "", {"f32[4x8]"}),
+         {{"s0 s0", "s0"}, {"p p", "p"}, {"r r", "r"}, {"s1 r", "input 0"}, {"s0 r", "input 1 s0"},
+          {"p r", "input 0"}});
+    rows("columns", graphOf({"f32[4x4]"}, "columns", " {count=2, first=1}", {"f32[4x2]"}),
+         {{"s0", "s0"}, {"p", "p"}, {"s1", "input 0"}});
+    rows("dropout", graphOf({"f32[8x4]", "i32[4]"}, "dropout", " {rate=0.5, salt=1}", {"f32[8x4]"}),
+         {{"s0x2 s0", "s0x2"}, {"s1 r", "s1"}, {"p r", "p"}, {"r s0", "input 0 s0x2"},
+          {"s0x2 r", "input 1 s0"}, {"m r", "input 0"}});
+    rows("binary-xent", graphOf({"f32[4x1]", "f32[4x1]", "f32[4]"}, "binary-xent", "", {"f32[1]"}),
+         {{"s0 s0 s0", "p"}, {"r r r", "r"}, {"s0 r s0", "input 1 s0"}});
+    rows("combine-rows", graphOf({"f32[16]", "i32[4]"}, "combine-rows", "",
+                                 {"f32[16]", "i32[4]", "i32[8]"}),
+         {{"r r", "r r r"}, {"s0 r", "input 0"}, {"r s0", "input 1"}});
+    rows("adagrad-rows", graphOf({"f32[16]", "f32[16]", "f32[16]", "i32[4]", "f32[1]", "f32[1]"},
+                                 "adagrad-rows", " {eps=1e-10}", {"f32[16]", "f32[16]"}),
+         {{"r r r r r r", "r r"}, {"r r s0 r r r", "input 2"}, {"s0 s0 r r r r", "input 0"}});
     rows("store", graphOf({"f32[4]"}, "store", " {state=\"a\"}", {}),
          {{"p", "input 0"}, {"r", ""}, {"s0", ""}});
   }
@@ -245,6 +261,8 @@ class PlacementTest : public QObject {
         {graphOf({"f32[4]", "f32[4]", "f32[4]"}, "pack", "", {"f32[12]"}), 3},
         {graphOf({"f32[4x4x4x4]", "f32[3x3x4x4]", "f32[4]"}, "conv2d", " {pad=0, stride=1}",
                  {"f32[4x2x2x4]"}), 3},
+        {graphOf({"f32[4x4]", "f32[4x4]"}, "concat", "", {"f32[4x8]"}), 2},
+        {graphOf({"f32[4x4]", "i32[4]"}, "dropout", " {rate=0.5, salt=1}", {"f32[4x4]"}), 2},
         {graphOf({"f32[4x4]", "f32[4]", "f32[4]"}, "batch-moments", " {shape=[4 9]}", {"f32[4x9]"}),
          3},
         {graphOf({"f32[4x4]", "f32[4x4]", "f32[2x4]", "f32[2x4]"}, "batch-norm-weight-grad",

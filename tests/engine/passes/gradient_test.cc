@@ -109,6 +109,7 @@ std::vector<OpCase> opCases() {
       {"matmul tb", Op::kMatmul, {{3, 4}, {2, 4}}, {{"tb", one}}},
       {"matmul ta tb", Op::kMatmul, {{4, 3}, {2, 4}}, {{"ta", one}, {"tb", one}}},
       {"matmul fused", Op::kMatmul, {{3, 4}, {4, 2}, {2}}, {{"act", "relu"}}},
+      {"concat", Op::kConcat, {{3, 2}, {3, 1}, {3, 4}}, {}},
       {"bias-add", Op::kBiasAdd, {{2, 3, 4}, {4}}, {}},
       {"reduce-rows", Op::kReduceRows, {{2, 3, 4}}, {}},
       {"conv2d", Op::kConv2d, {image, {3, 3, 2, 3}}, {{"stride", one}, {"pad", zero}}},
@@ -174,6 +175,21 @@ Problem batchNormProblem(std::int64_t groups) {
                   {x, gain, bias, p.graph.output(statistics), p.graph.output(statistics, 1), w,
                    p.graph.output(moments)},
                   {{"eps", 1e-3}}));
+  return p;
+}
+Problem binaryXentProblem() {
+  Problem p;
+  const ValueId logits = p.state("logits", {4, 2});
+  const ValueId target = p.input("target", "f64", {4, 2}, {0, 1, 1, 0, 0.25, 1, 0, 0});
+  const ValueId w = p.input("w", "f64", {4}, {1, 0.5, 0, 2});
+  p.loss = p.add(Op::kBinaryXent, "loss", {logits, target, w});
+  return p;
+}
+Problem dropoutProblem() {
+  Problem p;
+  const ValueId x = p.state("x", {6, 5});
+  const ValueId key = p.input("key", "i32", {3}, {7, -2, 7});
+  p.measure(p.add(Op::kDropout, "dropout", {x, key}, {{"salt", std::int64_t{3}}, {"rate", 0.4}}));
   return p;
 }
 Problem mseProblem() {
@@ -266,15 +282,42 @@ class GradientTest : public QObject {
 
   void losses() {
     for (const Problem& problem :
-         {softmaxProblem(), mseProblem(), embeddingProblem(), partOfEmbeddingProblem(),
+         {softmaxProblem(), mseProblem(), binaryXentProblem(), dropoutProblem(), embeddingProblem(), partOfEmbeddingProblem(),
           batchNormProblem(1), batchNormProblem(3)}) {
       const auto [error, where] = worstError(problem);
       QVERIFY2(error < kTolerance, where.c_str());
     }
   }
 
+  // A mask is a sample's and an element's own: parts of a batch, or of the columns, have the whole's.
+  void dropoutOfPartsIsThatOfTheWhole() {
+    constexpr std::size_t kRows = 6, kColumns = 8;
+    const Numbers x(kRows * kColumns, 1.0), keys{5, -9, 11};
+    const auto mask = [](Shape shape, Numbers in, Numbers key, Attrs attrs) {
+      attrs["salt"] = std::int64_t{17};
+      attrs["rate"] = 0.5;
+      Problem p;
+      const auto samples = static_cast<std::int64_t>(key.size());
+      const ValueId a = p.input("x", "f64", std::move(shape), std::move(in));
+      const ValueId k = p.input("key", "i32", {samples}, std::move(key));
+      const ValueId y = p.add(Op::kDropout, "dropout", {a, k}, std::move(attrs));
+      return Evaluation(p.graph, p.feeds).numbers(y);
+    };
+    const Numbers whole = mask({kRows, kColumns}, x, keys, {});
+    const auto kept = std::count(whole.begin(), whole.end(), 2.0);
+    QVERIFY(kept > 12 && kept < 36);
+    QCOMPARE(kept + std::count(whole.begin(), whole.end(), 0.0), std::ssize(whole));
+    const Numbers last = mask({2, kColumns}, Numbers(2 * kColumns, 1.0), {keys[2]}, {});
+    QVERIFY(std::equal(last.begin(), last.end(), whole.begin() + 4 * kColumns));
+    const Numbers right = mask({kRows, 4}, Numbers(kRows * 4, 1.0), keys,
+                               {{"columns", std::int64_t{8}}, {"first", std::int64_t{4}}});
+    for (std::size_t i = 0; i < right.size(); ++i)
+      QCOMPARE(right[i], whole[i / 4 * kColumns + 4 + i % 4]);
+  }
+
   void everyDifferentiableOpHasACase() {
-    std::set<Op> covered = {Op::kSoftmaxXent, Op::kMseLoss, Op::kEmbedding, Op::kBatchNorm};
+    std::set<Op> covered = {Op::kSoftmaxXent, Op::kMseLoss, Op::kBinaryXent, Op::kDropout,
+                              Op::kEmbedding, Op::kBatchNorm};
     for (const OpCase& one : opCases()) covered.insert(one.op);
     for (std::size_t i = 0; i < ir::kOpCount; ++i) {
       const ir::OpInfo& row = ir::info(static_cast<Op>(i));
