@@ -91,7 +91,8 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   const auto& training = request.spec->training();
   const DType compute = training.precision() == "fp64" ? DType::kF64 : DType::kF32;
   planner::PlanRequest plan;
-  plan.microBatches = std::max(1, request.spec->strategy().micro_batches());
+  plan.microBatches = std::max({1, request.spec->strategy().micro_batches(),
+                                request.spec->strategy().local_steps()});
   LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch() / plan.microBatches, compute,
                                            models::Use::kTraining));
   LOCKSTEP_ASSIGN(plan.evaluate, models::build(model, training.evaluate_batch(), compute,

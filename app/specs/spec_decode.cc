@@ -402,6 +402,8 @@ const std::vector<FieldFacts>& facts() {
       {"StrategySpec.kind", {strategies.begin(), strategies.end()}, "How the work is distributed"},
       {"StrategySpec.bucket_bytes", {}, "Bytes of gradients sent together; 0: chosen"},
       {"StrategySpec.micro_batches", {}, "Parts of the batch that are added up before an update; 0: 1"},
+      {"StrategySpec.local_steps", {}, "Updates each rank makes by itself in a step; 0: 8 with local-sgd"},
+      {"StrategySpec.staleness", {}, "Steps a worker may be ahead of the slowest; 0: none, -1: any number"},
       {"StrategySpec.tensor", {}, "Ranks that share each layer; 0: all with tensor-parallel, else 1"},
       {"StrategySpec.stages", {}, "Ranks the layers are divided among; 0: all with pipeline, else 1"},
       {"StrategySpec.servers", {}, "Ranks that hold the parameters; 0: one with parameter-server, else none"},

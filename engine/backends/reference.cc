@@ -157,6 +157,23 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const double factor = ir::floatAttr(attrs, "factor", 1.0);
       return unary<T>(spec, [factor](double x) { return x * factor; });
     }
+    case Op::kOwn: {
+      const T* x = in<T>(spec, 0);
+      T* y = out<T>(spec);
+      const std::int64_t n = spec.outputs[0].type.count();
+      return makeKernel([=] {
+        if (x != y) std::copy_n(x, n, y);
+      });
+    }
+    case Op::kWeigh: {
+      const T *x = in<T>(spec, 0), *own = in<T>(spec, 1), *total = in<T>(spec, 2);
+      T* y = out<T>(spec);
+      const std::int64_t n = spec.outputs[0].type.count();
+      return makeKernel([=] {
+        const T share = *total > 0 ? *own / *total : T{0};
+        for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * share;
+      });
+    }
     case Op::kRelu: return unary<T>(spec, elementwise::relu);
     case Op::kReluGrad: return binary<T>(spec, elementwise::reluGrad);
     case Op::kGelu: return unary<T>(spec, elementwise::gelu);

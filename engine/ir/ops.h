@@ -41,6 +41,10 @@ enum class Op : std::uint8_t {
   kCast,     // (any) {dtype, scale number} -> dtype, a float: x·scale, computed in the output's type
   kAdd,      // (f, f) same shape
   kScale,    // (f) {factor number}
+  kOwn,      // (f): the operand. Of a sum over ranks each one's own part, taken for the whole: from here on
+             // the ranks' values differ (local SGD)
+  kWeigh,    // (x, own f[1], total f[1]): x·own/total, 0 where total is 0. Where own is each rank's part of
+             // total, the sum over ranks is the weighted mean of their x
   kRelu,     // (f): max(x, 0)
   kReluGrad, // (dy, y) -> dx: dy where y > 0, else 0
   kGelu,     // (f), tanh form as in GPT-2

@@ -96,6 +96,24 @@ Placing placeLinearInFirst(const Node& node, Places inputs, Types inputTypes, Ty
   return placeElementwise(node, inputs, inputTypes, outputs);
 }
 
+Placing placeOwn(const Node& node, Places inputs, Types inputTypes, Types outputs) {
+  if (isSum(inputs[0])) return placedAt({AxisPlacement{}});
+  return placeElementwise(node, inputs, inputTypes, outputs);
+}
+
+Inferred inferWeigh(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  for (std::size_t i = 1; i < 3; ++i)
+    LOCKSTEP_TRY(wantType(inputs, i, TensorType{inputs[0].dtype, {1}}));
+  return std::vector<TensorType>{inputs[0]};
+}
+Placing placeWeigh(const Node& node, Places inputs, Types inputTypes, Types outputs) {
+  if (!isReplicated(inputs[2])) return mustReplicate(2);
+  if (isReplicated(inputs[0]) && isSum(inputs[1])) return placedAt({partialSum()});
+  if (!isReplicated(inputs[1])) return mustReplicate(1);
+  return placeElementwise(node, inputs.first(1), inputTypes, outputs);
+}
+
 OpCost costTranscendental(const Node&, Types inputs, Types outputs) {
   return {20.0 * static_cast<double>(inputs[0].count()), movedBytes(inputs, outputs)};
 }
@@ -122,6 +140,12 @@ std::vector<OpInfo> elementwiseOps() {
                  {"axis", AttrKind::kText, false}, {"stride", AttrKind::kInt, false}},
        .inPlace = {0}, .infer = inferDropout, .gradient = gradDropout, .place = placeDropout,
        .cost = costTranscendental},
+      {.op = Op::kOwn, .name = "own", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferSame,
+       .gradient = nullptr, .place = placeOwn, .cost = costMove},
+      {.op = Op::kWeigh, .name = "weigh", .minInputs = 3, .maxInputs = 3, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferWeigh,
+       .gradient = nullptr, .place = placeWeigh, .cost = costElementwise},
       {.op = Op::kRelu, .name = "relu", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferSame,
        .gradient = gradRelu, .place = placeElementwise, .cost = costElementwise},

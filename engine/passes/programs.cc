@@ -275,6 +275,26 @@ Result<ValueId> clipped(Builder& build, const std::vector<Group>& groups,
   return build.add(Op::kClipNorm, "clip", {norm, total}, {{"limit", limit}});
 }
 
+// From whole sums of gradients to the states of after an update; `norm` is how much they weigh.
+Status emitOptimizer(Builder& build, const std::vector<Group>& groups,
+                     const std::vector<ValueId>& parameters, const std::vector<ValueId>& gradients,
+                     ValueId norm, const Optimizer& optimizer, const Grouping& grouping) {
+  LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
+  LOCKSTEP_ASSIGN(const ValueId updates, build.input("t"));
+  ValueId divisor = norm;
+  if (optimizer.clipNorm > 0) {
+    LOCKSTEP_ASSIGN(divisor, clipped(build, groups, gradients, grouping, norm, optimizer.clipNorm));
+  }
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    Optimizer mine = optimizer;
+    if (groups[k].kind.spared) mine.weightDecay = 0;
+    build.stage = groups[k].kind.stage;
+    LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], gradients[k], divisor,
+                            rate, updates));
+  }
+  return {};
+}
+
 // From whole packs of gradients (and of the metrics) to the states of after the step.
 Status emitUpdates(Builder& build, const std::vector<Group>& groups,
                    const std::vector<ValueId>& parameters, const std::vector<ValueId>& packs,
@@ -288,26 +308,15 @@ Status emitUpdates(Builder& build, const std::vector<Group>& groups,
   LOCKSTEP_ASSIGN(const ValueId reduced, build.slice("metrics", packs[metricsPack], tail, {4}));
   build.stage = grouping.everywhere;
   LOCKSTEP_ASSIGN(const ValueId norm, build.slice("metrics.weight", reduced, 1, {1}));
-  LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
-  LOCKSTEP_ASSIGN(const ValueId updates, build.input("t"));
   std::vector<ValueId> gradients = packs;
   if (metricsPack < groups.size()) {
     build.stage = groups[metricsPack].kind.stage;
     LOCKSTEP_ASSIGN(gradients[metricsPack],
                     build.slice(indexed("grads", metricsPack) + ".gradients", packs[metricsPack], 0,
                                 {groups[metricsPack].count}));
+    build.stage = grouping.everywhere;
   }
-  ValueId divisor = norm;
-  if (optimizer.clipNorm > 0) {
-    LOCKSTEP_ASSIGN(divisor, clipped(build, groups, gradients, grouping, norm, optimizer.clipNorm));
-  }
-  for (std::size_t k = 0; k < groups.size(); ++k) {
-    Optimizer mine = optimizer;
-    if (groups[k].kind.spared) mine.weightDecay = 0;
-    build.stage = groups[k].kind.stage;
-    LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], gradients[k], divisor,
-                            rate, updates));
-  }
+  LOCKSTEP_TRY(emitOptimizer(build, groups, parameters, gradients, norm, optimizer, grouping));
   build.stage = grouping.everywhere;
   return build.add(Op::kResult, "metrics.result", {reduced}, {{"name", std::string("metrics")}})
       .status();
@@ -352,6 +361,34 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
     }
   }
   LOCKSTEP_TRY(emitUpdates(build, step.groups, parameters, packs, optimizer, grouping));
+  LOCKSTEP_TRY(storeZeros(build, step));
+  return graph;
+}
+
+// What each rank's own updates make of the state, averaged by how much their samples weighed.
+Result<ir::Graph> averageProgram(const std::string& model, DType dtype, const StepProgram& step,
+                                 const Optimizer& optimizer, const Grouping& grouping) {
+  ir::Graph graph(model);
+  Builder build{graph, dtype, Phase::kOptimizer};
+  LOCKSTEP_ASSIGN(std::vector<std::string> kinds, optimizerStates(optimizer));
+  kinds.insert(kinds.begin(), "params");
+  const StepProgram::Sum& sum = step.sums[0];
+  LOCKSTEP_ASSIGN(const ValueId sums, build.state(sum.state, sum.count));
+  LOCKSTEP_ASSIGN(const ValueId own, build.slice("metrics.own", sums, 1, {1}));
+  LOCKSTEP_ASSIGN(const ValueId stop, stopWish(build, grouping.agree));
+  LOCKSTEP_ASSIGN(const ValueId metrics, build.add(Op::kPack, "metrics", {sums, stop}, {}));
+  LOCKSTEP_ASSIGN(const ValueId total, build.slice("metrics.weight", metrics, 1, {1}));
+  for (const std::string& kind : kinds) {
+    for (std::size_t k = 0; k < step.groups.size(); ++k) {
+      const std::string name = indexed(kind, k);
+      LOCKSTEP_ASSIGN(const ValueId state, build.state(name, step.groups[k].count));
+      LOCKSTEP_ASSIGN(const ValueId mean,
+                      build.add(Op::kWeigh, name + ".mean", {state, own, total}, {}));
+      LOCKSTEP_TRY(build.store(name, mean));
+    }
+  }
+  LOCKSTEP_TRY(build.add(Op::kResult, "metrics.result", {metrics},
+                         {{"name", std::string("metrics")}}).status());
   LOCKSTEP_TRY(storeZeros(build, step));
   return graph;
 }
@@ -516,7 +553,7 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
         LOCKSTEP_ASSIGN(const std::vector<ValueId> metrics,
                         sumMembers(build, sinks, rewrite));
         members.insert(members.end(), metrics.begin(), metrics.end());
-        if (!grouping.accumulate) {
+        if (!grouping.accumulate && !grouping.local) {
           LOCKSTEP_ASSIGN(const ValueId stop, stopWish(build, grouping.agree));
           members.push_back(stop);
         }
@@ -529,13 +566,23 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   LOCKSTEP_ASSIGN(
       const std::vector<ValueId> states,
       copyWithGroups(train, dtype, program, rewrite, packComplete));
-  if (!grouping.accumulate) {
+  if (grouping.local) {
+    LOCKSTEP_TRY(emitStatistics(build, train, program, rewrite));
+    build.phase = Phase::kOptimizer;
+    std::vector<ValueId> own;
+    for (std::size_t k = 0; k < packs.size(); ++k) {
+      LOCKSTEP_ASSIGN(const ValueId mine, build.add(Op::kOwn, indexed("own", k), {packs[k]}, {}));
+      own.push_back(mine);
+    }
+    LOCKSTEP_ASSIGN(const ValueId norm, build.slice("own.weight", own.back(), 1, {1}));
+    LOCKSTEP_TRY(emitOptimizer(build, program.groups, states, own, norm, options.optimizer, grouping));
+  } else if (!grouping.accumulate) {
     LOCKSTEP_TRY(emitStatistics(build, train, program, rewrite));
     LOCKSTEP_TRY(emitUpdates(build, program.groups, states, packs, options.optimizer, grouping));
     program.graph = rewrite.take();
     return program;
   }
-  for (std::size_t k = 0; k < packs.size(); ++k) {
+  for (std::size_t k = grouping.local ? metricsPack : 0; k < packs.size(); ++k) {
     const std::string name = k < groups ? indexed("sums", k) : "sums.metrics";
     const std::int64_t count = build.graph.value(packs[k]).type.count();
     build.stage = build.graph.node(build.graph.value(packs[k]).producer).stage;
@@ -545,8 +592,8 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
     LOCKSTEP_TRY(build.store(name, after));
   }
   program.graph = rewrite.take();
-  LOCKSTEP_ASSIGN(program.update,
-                  updateProgram(train.name(), dtype, program, options.optimizer, grouping));
+  LOCKSTEP_ASSIGN(program.last, (grouping.local ? averageProgram : updateProgram)(
+                                    train.name(), dtype, program, options.optimizer, grouping));
   return program;
 }
 

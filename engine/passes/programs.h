@@ -43,6 +43,9 @@ struct Grouping {
   bool metricsInGroup = true;
   // The gradients of several micro-batches are added up before an update.
   bool accumulate = false;
+  // Each rank updates parameters by itself, from its own samples; program "average" then makes them one
+  // (McMahan et al.: "Federated averaging", 2017; Yu et al., 2019, of momentum).
+  bool local = false;
   // Axes whose ranks have the same sums: the wish to stop of each of them counts.
   std::vector<std::string> agree;
   // Parameters of which each rank of an axis holds a part.
@@ -55,10 +58,12 @@ struct Grouping {
   int servers = 0;
 };
 // State "sums.K" holds what has been added up of group K, "sums.metrics" of the metrics where they have
-// a group of their own.
+// a group of their own, or where ranks update by themselves.
 struct StepProgram {
-  ir::Graph graph;                  // inputs of the model; "lr", "t", "stop" where it updates
-  std::optional<ir::Graph> update;  // inputs "lr", "t", "stop"; where gradients are added up
+  ir::Graph graph;                  // inputs of the model; "lr", "t" where it updates; "stop"
+  // What follows: program "update", where gradients are added up; or "average". Input "stop", and "lr"
+  // and "t" where it updates.
+  std::optional<ir::Graph> last;
   std::vector<Group> groups;        // in the order their gradients are filled
   std::vector<Group> statistics;    // one, or none where the model has no running statistics
   struct Sum {

@@ -191,6 +191,14 @@ Status checkServers(const Strategy& strategy, const cluster::Mesh& mesh) {
   return {};
 }
 
+// What ranks update by themselves is averaged by whole groups.
+Status checkLocal(const Strategy& strategy, const cluster::Mesh& mesh) {
+  if (!strategy.local || mesh.stages() == 1) return {};
+  return numberToChange(
+      fmt::format("strategy {} cannot use mesh axis {}", strategy.name, cluster::kStageAxis),
+      "each rank updates all layers by itself", "set strategy.stages to 1");
+}
+
 Status checkStages(const PlanRequest& request, int stages, int ranks) {
   if (stages == 1) return {};
   const std::size_t layers = request.step.layers.size();
@@ -305,6 +313,7 @@ class Maker {
     LOCKSTEP_TRY(checkModels(request_.step, request_.evaluate));
     LOCKSTEP_TRY(checkTensor(request_.step.parameters, modelRanks_));
     LOCKSTEP_TRY(checkServers(strategy, cluster_.mesh));
+    LOCKSTEP_TRY(checkLocal(strategy, cluster_.mesh));
     LOCKSTEP_TRY(checkStages(request_, isPipeline() ? stages_ : 1, ranks_));
     const DType dtype = request_.step.compute;
     plan_.name = request_.step.graph.name();
@@ -334,7 +343,8 @@ class Maker {
     } else {
       std::vector<plan::Play> plays;
       for (int micro = 0; micro < request_.microBatches; ++micro) plays.push_back({"step", micro, 0});
-      if (request_.microBatches > 1) plays.push_back({"update", 0, 0});
+      if (strategy.local) plays.push_back({"average", 0, 0});
+      else if (request_.microBatches > 1) plays.push_back({"update", 0, 0});
       plan_.schedule.assign(static_cast<std::size_t>(stages_), std::move(plays));
     }
 
@@ -343,11 +353,13 @@ class Maker {
             ? request_.bucketBytes
             : passes::chooseBucketBytes(cluster_.link.latency, cluster_.link.bytesPerSecond);
     passes::Grouping grouping{.bucketBytes = bucketBytes};
+    grouping.local = strategy.local;
+    if (strategy.local) grouping.metricsInGroup = false;
     if (strategy.splitOptimizer && ranks_ > 1) {
       grouping.parts = ranks_;
       grouping.metricsInGroup = false;
     }
-    grouping.accumulate = request_.microBatches > 1 || isPipeline();
+    grouping.accumulate = !strategy.local && (request_.microBatches > 1 || isPipeline());
     grouping.servers = servers_;
     if (modelRanks_ > 1) {
       grouping.agree.emplace_back(kModelAxis);
@@ -374,7 +386,9 @@ class Maker {
     const bool inParts = !grouping.accumulate || strategy.splitGradients;
     LOCKSTEP_TRY(addPrograms(training, step.graph,
                              sources(request_.step.graph, plan_.batchCuts, inParts)));
-    if (step.update) LOCKSTEP_TRY(addPrograms({"update"}, *step.update, states()));
+    if (step.last) {
+      LOCKSTEP_TRY(addPrograms({strategy.local ? "average" : "update"}, *step.last, states()));
+    }
     LOCKSTEP_TRY(addPrograms({"evaluate"}, evaluate,
                              sources(request_.evaluate.graph, plan_.evaluateCuts, false)));
     plan_.stateBytes = *std::max_element(stateBytes_.begin(), stateBytes_.end());

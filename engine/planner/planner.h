@@ -30,7 +30,8 @@ std::string signature(const plan::Body& body, const plan::Step& step);
 
 struct PlanRequest {
   ir::ModelGraph step;               // of the global batch, or of one of its micro-batches
-  int microBatches = 1;              // so many of them are added up before an update
+  int microBatches = 1;              // so many of them are added up before an update; of local-sgd, the
+                                     // updates each rank makes by itself before the ranks average
   ir::ModelGraph evaluate;           // of the global evaluation batch; same parameters
   passes::TrainOptions training;
   std::string strategy;              // a name of strategies()

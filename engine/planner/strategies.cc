@@ -15,6 +15,7 @@ constexpr std::array kStrategies{
     Strategy{.name = "tensor-parallel"},  // each layer over axis model, the batch over axis data
     Strategy{.name = "pipeline"},         // the layers over axis stage, the batch over axis data
     Strategy{.name = "placement"},        // the same, with the layers where they are pinned
+    Strategy{.name = "local-sgd", .local = true},
     Strategy{.name = "parameter-server", .servers = true},
     Strategy{.name = "central-storage", .oneNode = true, .servers = true, .oneServer = true},
 };

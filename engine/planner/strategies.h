@@ -11,6 +11,7 @@ struct Strategy {
   bool oneNode = false;     // all ranks are in one node
   bool servers = false;     // parameters and optimizer state are on ranks of their own,
   bool oneServer = false;   // or on one
+  bool local = false;       // each rank updates by itself; after a step's updates all are averaged
   // Whether the ranks of axis `data` each hold a part, or all of it each. Where parts of optimizer
   // state are held, gradients arrive reduced and in parts, and updated parameters are gathered
   // (Rajbhandari et al.: "ZeRO", 2020). Splitting gradients too makes a difference where those of

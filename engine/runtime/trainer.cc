@@ -77,6 +77,7 @@ class Feed {
     return weight_.data != nullptr ||
            std::any_of(fields_.begin(), fields_.end(), [](const auto& f) { return f.data != nullptr; });
   }
+  bool updates() const { return updates_.data != nullptr; }
   bool hasMetrics() const { return metrics_.data != nullptr && metrics_.type.count() == 4; }
 
   // One of the batch's `micros` micro-batches.
@@ -165,6 +166,7 @@ class Training {
     int micro;
   };
   std::vector<BoundPlay> plays_;  // of a step, as the plan has them
+  std::int64_t updates_ = 0;      // of the optimizer in a step
   std::vector<plan::Event> events_;
   Progress progress_;
   TrainerSummary summary_;
@@ -185,6 +187,7 @@ Status Training::bind() {
                                        backend_, groups_, state_, play.copy, sibling));
     }
     plays_.push_back({feed.get(), play.micro});
+    if (feed->updates()) ++updates_;
     steps += feed->executor().steps();
   }
   const bool evaluates = evalFeed_->hasMetrics() || plan_.mesh.isServer(rank_);
@@ -213,9 +216,11 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
   Breakdown spent;
   Nanoseconds since = begin;
   double dataSeconds = 0;
+  std::int64_t update = (number - 1) * updates_;
   for (const auto& [feed, micro] : plays_) {
+    if (feed->updates()) ++update;
     feed->write(batch, micro, plan_.microBatches);
-    feed->writeScalars(rate, static_cast<double>(number), stop);
+    feed->writeScalars(rate, static_cast<double>(update), stop);
     dataSeconds += static_cast<double>(monotonicNow() - since) * 1e-9;
     LOCKSTEP_TRY(feed->executor().play(number, withEvents ? &events_ : nullptr));
     spent.add(feed->executor().last());

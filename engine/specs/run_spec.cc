@@ -169,11 +169,13 @@ Status checkStatisticsGroups(const RunSpec& spec) {
     if (const std::int64_t groups = layer.batch_norm().groups(); batch % groups != 0)
       return wrongField(fmt::format("model.layers[{}].batch_norm.groups", i),
                         fmt::format("groups is {}; expected a divisor of the batch, {}", groups, batch));
-    if (spec.strategy().micro_batches() > 1)
-      return wrongField("strategy.micro_batches",
-                        fmt::format("micro_batches is {}, but batch norm {} takes the statistics of "
-                                    "the whole batch; expected 1, or another norm",
-                                    spec.strategy().micro_batches(), layer.name()));
+    for (const auto& [field, parts] : {std::pair{"micro_batches", spec.strategy().micro_batches()},
+                                       std::pair{"local_steps", spec.strategy().local_steps()}})
+      if (parts > 1)
+        return wrongField(fmt::format("strategy.{}", field),
+                          fmt::format("{} is {}, but batch norm {} takes the statistics of the whole "
+                                      "batch; expected 1, or another norm",
+                                      field, parts, layer.name()));
   }
   return {};
 }
@@ -201,10 +203,27 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(checkKind("strategy.schedule", strategy.schedule(), {"1f1b", "gpipe", "zb-h1"}));
   LOCKSTEP_TRY(checkRange("strategy.micro_batches", strategy.micro_batches(), 0, 4096));
   if (strategy.micro_batches() == 0) strategy.set_micro_batches(1);
-  if (const std::int64_t batch = spec.training().batch(); batch % strategy.micro_batches() != 0)
+  const bool local = strategy.kind() == "local-sgd";
+  LOCKSTEP_TRY(checkRange("strategy.local_steps", strategy.local_steps(), 0, 4096));
+  if (local && strategy.local_steps() == 0) strategy.set_local_steps(8);
+  if (!local && strategy.local_steps() > 0)
+    return wrongField("strategy.local_steps",
+                      fmt::format("local_steps is {}, but {} has none; expected it left out",
+                                  strategy.local_steps(), strategy.kind()));
+  if (local && strategy.micro_batches() > 1)
     return wrongField("strategy.micro_batches",
-                      fmt::format("micro_batches is {}; expected a divisor of the batch, {}",
-                                  strategy.micro_batches(), batch));
+                      "local-sgd divides the batch by local_steps; expected 1");
+  for (const auto& [field, parts] : {std::pair{"micro_batches", strategy.micro_batches()},
+                                     std::pair{"local_steps", strategy.local_steps()}})
+    if (const std::int64_t batch = spec.training().batch(); parts > 0 && batch % parts != 0)
+      return wrongField(fmt::format("strategy.{}", field),
+                        fmt::format("{} is {}; expected a divisor of the batch, {}", field, parts, batch));
+  LOCKSTEP_TRY(checkRange("strategy.staleness", strategy.staleness(), -1, 1 << 20));
+  if (strategy.staleness() != 0 && strategy.kind() != "parameter-server")
+    return wrongField("strategy.staleness",
+                      fmt::format("staleness is {}, but {} takes each step together; expected 0, or "
+                                  "kind parameter-server",
+                                  strategy.staleness(), strategy.kind()));
   LOCKSTEP_TRY(checkStatisticsGroups(spec));
   return checkRange("strategy.bucket_bytes", strategy.bucket_bytes(), 0, std::int64_t{1} << 40);
 }

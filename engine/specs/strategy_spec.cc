@@ -7,9 +7,9 @@
 namespace lockstep::specs {
 
 std::span<const std::string_view> strategyKinds() {
-  static constexpr std::array<std::string_view, 10> kKinds{
+  static constexpr std::array<std::string_view, 11> kKinds{
       "multi-worker-mirrored", "mirrored", "zero-1", "zero-2", "zero-3", "tensor-parallel",
-      "pipeline", "placement", "parameter-server", "central-storage"};
+      "pipeline", "placement", "local-sgd", "parameter-server", "central-storage"};
   return kKinds;
 }
 

@@ -941,6 +941,14 @@ It uses:
             <source>Ranks that hold the parameters; 0: one with parameter-server, else none</source>
             <translation>保存参数的进程数；0：parameter-server 时为一个，否则没有</translation>
         </message>
+        <message>
+            <source>Updates each rank makes by itself in a step; 0: 8 with local-sgd</source>
+            <translation>每步中各进程自行更新的次数；0：local-sgd 时为 8</translation>
+        </message>
+        <message>
+            <source>Steps a worker may be ahead of the slowest; 0: none, -1: any number</source>
+            <translation>工作进程可比最慢者超前的步数；0：不超前，-1：不限</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::FieldModel</name>
@@ -2582,10 +2590,6 @@ It uses:
             <translation>请使用能整除 %1 的 rank 数，或把该层的 groups 设为 1（统计所有 rank 的样本），或设为 %2 的倍数且能整除批量</translation>
         </message>
         <message>
-            <source>micro_batches is %1, but batch norm %2 takes the statistics of the whole batch; expected 1, or another norm</source>
-            <translation>micro_batches 为 %1，但批归一化 %2 取整个批次的统计量；应为 1，或改用其他归一化</translation>
-        </message>
-        <message>
             <source>check the path and its permissions</source>
             <translation>检查路径及其权限</translation>
         </message>
@@ -2736,6 +2740,30 @@ It uses:
         <message>
             <source>at least one</source>
             <translation>至少一个</translation>
+        </message>
+        <message>
+            <source>%1 is %2, but batch norm %3 takes the statistics of the whole batch; expected 1, or another norm</source>
+            <translation>%1 为 %2，但批归一化 %3 取整个批次的统计量；应为 1，或改用其他归一化</translation>
+        </message>
+        <message>
+            <source>local_steps is %1, but %2 has none; expected it left out</source>
+            <translation>local_steps 为 %1，但 %2 没有本地步；应省略</translation>
+        </message>
+        <message>
+            <source>local-sgd divides the batch by local_steps; expected 1</source>
+            <translation>local-sgd 按 local_steps 划分批次；应为 1</translation>
+        </message>
+        <message>
+            <source>staleness is %1, but %2 takes each step together; expected 0, or kind parameter-server</source>
+            <translation>staleness 为 %1，但 %2 各进程同步前进；应为 0，或将 kind 设为 parameter-server</translation>
+        </message>
+        <message>
+            <source>each rank updates all layers by itself</source>
+            <translation>每个进程自行更新所有层</translation>
+        </message>
+        <message>
+            <source>set strategy.stages to 1</source>
+            <translation>将 strategy.stages 设为 1</translation>
         </message>
     </context>
     <context>

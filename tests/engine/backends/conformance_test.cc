@@ -254,6 +254,9 @@ std::vector<Case> allCases() {
       cases.push_back({fmt::format("{}", n), op, {}, {{s}}});
     for (Op op : {Op::kAdd, Op::kReluGrad, Op::kGeluGrad, Op::kTanhGrad})
       cases.push_back({fmt::format("{}", n), op, {}, {{s}, {s}}});
+    cases.push_back({fmt::format("{}", n), Op::kOwn, {}, {{s}}});
+    cases.push_back({fmt::format("{}", n), Op::kWeigh, {},
+                     {{s}, {{1}, Fill::kPositive}, {{1}, Fill::kPositive}}});
     for (double momentum : {0.0, 0.9})
       cases.push_back({fmt::format("{} momentum {}", n, momentum),
                        Op::kSgd,

@@ -189,6 +189,84 @@ class ParityTest : public QObject {
     QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <= 1e-9);
   }
 
+  // One update a step is data parallel: the mean of the ranks' updates is the update by the mean gradient.
+  void localUpdateAgainstOne_data() {
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<int>("modelRanks");
+    QTest::newRow("1 rank") << 1 << 1;
+    QTest::newRow("3 ranks, uneven shares") << 3 << 1;
+    QTest::newRow("4 ranks, tensor 2") << 4 << 2;
+  }
+  void localUpdateAgainstOne() {
+    QFETCH(int, ranks);
+    QFETCH(int, modelRanks);
+    RunSettings settings;
+    settings.model = smallGpt();
+    settings.batch = 16;
+    settings.samples = 200;
+    settings.bucketBytes = 8192;
+    settings.optimizer.kind = "sgd";
+    settings.optimizer.momentum = 0.9;
+    settings.optimizer.weightDecay = 0.01;
+    settings.trainer.epochs = 2;
+    settings.trainer.maxSteps = 20;
+    settings.trainer.schedule.peak = 0.05;
+    const RunOutcome one = trained(settings);
+    QVERIFY2(one.ok(), one.error().c_str());
+    settings.strategy = "local-sgd";
+    settings.ranks = ranks;
+    settings.modelRanks = modelRanks;
+    const RunOutcome several = trained(settings);
+    QVERIFY2(several.ok(), several.error().c_str());
+    const double worst = worstRelative(several, one);
+    qInfo("worst relative difference of the loss over %zu steps: %.2e", one.steps.size(), worst);
+    QVERIFY(worst <= 1e-9);
+    QVERIFY(one.steps.back().loss < one.steps.front().loss);
+    QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <= 1e-9);
+  }
+
+  // One rank's local updates are steps of a smaller batch.
+  void localUpdatesAreSteps() {
+    RunSettings settings;
+    settings.batch = 8;
+    settings.samples = 192;
+    settings.trainer.epochs = 2;
+    const RunOutcome small = trained(settings);
+    QVERIFY2(small.ok(), small.error().c_str());
+    settings.strategy = "local-sgd";
+    settings.batch = 32;
+    settings.microBatches = 4;
+    const RunOutcome local = trained(settings);
+    QVERIFY2(local.ok(), local.error().c_str());
+    QCOMPARE(local.steps.size() * 4, small.steps.size());
+    for (std::size_t epoch = 0; epoch < 2; ++epoch) {
+      QVERIFY(std::abs(local.epochs[epoch].evalLoss - small.epochs[epoch].evalLoss) <= 1e-12);
+      QVERIFY(std::abs(local.epochs[epoch].trainLoss - small.epochs[epoch].trainLoss) <= 1e-12);
+    }
+  }
+
+  // Ranks that update by themselves learn as well as one rank does; the same again gives the same bits.
+  void localUpdatesOfSeveralRanks() {
+    RunSettings settings;
+    settings.batch = 48;
+    settings.trainer.epochs = 4;
+    settings.trainer.schedule.peak = 1e-3;
+    const RunOutcome one = trained(settings);
+    QVERIFY2(one.ok(), one.error().c_str());
+    settings.strategy = "local-sgd";
+    settings.ranks = 3;
+    settings.batch = 192;
+    settings.microBatches = 4;
+    const RunOutcome several = trained(settings), again = trained(settings);
+    QVERIFY2(several.ok(), several.error().c_str());
+    QCOMPARE(again.ranks[0]->weightsSha256, several.ranks[0]->weightsSha256);
+    const runtime::EpochRecord& single = one.epochs.back();
+    const runtime::EpochRecord& averaged = several.epochs.back();
+    qInfo("one rank: loss %.4f, accuracy %.3f; local updates of three: %.4f, %.3f", single.evalLoss,
+          single.evalAccuracy, averaged.evalLoss, averaged.evalAccuracy);
+    QVERIFY(averaged.evalAccuracy >= single.evalAccuracy - 0.01);
+  }
+
   // Batch norm with equal statistics groups: sums over ranks where there is one group, none where the
   // groups lie within ranks. A batch at the end of an epoch is partly padding.
   void batchNormAgainstOne_data() {

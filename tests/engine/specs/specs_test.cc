@@ -138,7 +138,7 @@ class SpecsTest : public QObject {
     row(6, "training.backend | backend onednn has no fp64; expected reference, or precision fp32");
     row(7,
         "strategy.kind | kind is \"mirored\"; expected multi-worker-mirrored, mirrored, zero-1, "
-        "zero-2, zero-3, tensor-parallel, pipeline, placement, parameter-server or central-storage; did you mean mirrored?");
+        "zero-2, zero-3, tensor-parallel, pipeline, placement, local-sgd, parameter-server or central-storage; did you mean mirrored?");
     row(8, "data.evaluate.labels | labels is missing; expected the path of an IDX file");
     row(9, "data.train.images_sha256 | not a SHA-256; expected 64 digits of 0-9 and a-f");
     row(10,
@@ -150,6 +150,11 @@ class SpecsTest : public QObject {
     row(14,
         "model.layers[3].inputs[0] | layer dense1: there is no layer flaten1 before it; expected "
         "\"input\" or the name of a layer above; did you mean flatten1?");
+    row(15, "strategy.local_steps | local_steps is 4, but mirrored has none; expected it left out");
+    row(16, "strategy.local_steps | local_steps is 7; expected a divisor of the batch, 64");
+    row(17,
+        "strategy.staleness | staleness is 1, but mirrored takes each step together; expected 0, or "
+        "kind parameter-server");
   }
   void wrongRuns() {
     QFETCH(int, change);
@@ -202,6 +207,15 @@ class SpecsTest : public QObject {
         break;
       case 14:
         layers[3].add_inputs("flaten1");
+        break;
+      case 15:
+        s.mutable_strategy()->set_kind("mirrored"), s.mutable_strategy()->set_local_steps(4);
+        break;
+      case 16:
+        s.mutable_strategy()->set_kind("local-sgd"), s.mutable_strategy()->set_local_steps(7);
+        break;
+      case 17:
+        s.mutable_strategy()->set_kind("mirrored"), s.mutable_strategy()->set_staleness(1);
         break;
       default:
         QFAIL("no such change");
