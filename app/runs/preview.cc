@@ -61,6 +61,10 @@ void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts) {
                       facts.node, mebibytes(needed), mebibytes(available)));
     memory.erase(host);
   }
+  if (const auto& encoded = preview.encoded; encoded.payload > 0)
+    preview.remarks.push_back(fmt::format(
+        "gradients travel as {}: {} become {}, {:.2f} times less; coding takes {} a step", encoded.coding,
+        mebibytes(encoded.bytes), mebibytes(encoded.payload), encoded.ratio(), milliseconds(encoded.seconds)));
   std::set<std::int64_t> shares;  // of the ranks that compute
   for (const RankPreview& rank : preview.ranks)
     if (rank.samples > 0) shares.insert(rank.samples);
@@ -100,6 +104,10 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   plan.training = trainOptions(training);
   plan.strategy = request.spec->strategy().kind();
   plan.bucketBytes = request.spec->strategy().bucket_bytes();
+  if (!request.spec->strategy().compression().empty())
+    plan.compression = request.spec->strategy().compression();
+  if (request.spec->strategy().top_k_ratio() > 0)
+    plan.topKRatio = request.spec->strategy().top_k_ratio();
   for (const auto& pin : request.spec->strategy().pins())
     plan.pins.emplace_back(pin.layer(), pin.stage());
   if (!request.spec->strategy().schedule().empty())
@@ -111,6 +119,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   out.planHash = plan::hash(out.plan);
   out.comm = out.cluster.link.kind;
 
+  out.encoded = planner::encodedGradients(out.plan, 0);
   out.simulation = planner::simulate(out.plan, out.cluster, out.cost);
   out.stepSeconds = out.simulation.stepSeconds;
   out.samplesPerSecond =
@@ -154,6 +163,12 @@ std::string predictionJson(const Preview& preview) {
               {"comm", preview.comm},
               {"plan_hash", preview.planHash},
               {"world", preview.plan.mesh.size()},
+              {"compression",
+               {{"coding", preview.encoded.coding},
+                {"gradient_bytes", preview.encoded.bytes},
+                {"payload_bytes", preview.encoded.payload},
+                {"ratio", preview.encoded.ratio()},
+                {"seconds", preview.encoded.seconds}}},
               {"remarks", preview.remarks},
               {"ranks", json::array()}};
   for (const RankPreview& rank : preview.ranks)

@@ -58,6 +58,7 @@ struct Preview {
   double stepSeconds = 0;
   double samplesPerSecond = 0;
   bool measured = false;               // cost model from the nodes, else the built-in one
+  planner::EncodedGradients encoded;   // of a rank
   std::vector<RankPreview> ranks;
   std::vector<std::string> remarks;    // what a person should know: uneven shares, shared cores
 };

@@ -410,6 +410,10 @@ const std::vector<FieldFacts>& facts() {
       {"StrategySpec.pins", {}, "Layers and the stage each is on; none: stages of equal cost"},
       {"PinSpec.layer", {}, "A layer's name"},
       {"PinSpec.stage", {}, "It and the layers after it, up to the next pin, are on this stage"},
+      {"StrategySpec.compression",
+       {"none", "fp16", "bf16", "int8", "top-k"},
+       "How gradients travel; what coding leaves out is added to the next step's"},
+      {"StrategySpec.top_k_ratio", {}, "Part of the gradients that top-k sends, the largest; 0: 0.01"},
       {"StrategySpec.schedule", {"1f1b", "gpipe", "zb-h1"}, "The order of micro-batches on a stage"},
   };
   return kFacts;

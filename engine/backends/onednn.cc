@@ -5,6 +5,7 @@
 
 #include "engine/backends/aligned_floats.h"
 #include "engine/backends/attention.h"
+#include "engine/backends/compression.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/kernel.h"
 #include "engine/backends/onednn_primitives.h"
@@ -550,6 +551,9 @@ class OneDnn final : public Backend {
       case Op::kAttention:
       case Op::kAttentionGrad:
         return bindAttention(cpu_, spec);
+      case Op::kEncode:
+      case Op::kDecodeSum:
+        return bindCoding(cpu_, spec);
       case Op::kSoftmaxXent:
         return bindSoftmaxXent(spec);
       case Op::kAdam:

@@ -7,6 +7,7 @@
 
 #include "engine/backends/kernel.h"
 #include "engine/backends/reference_batch_norm.h"
+#include "engine/backends/reference_compression.h"
 #include "engine/backends/reference_kernels.h"
 #include "engine/backends/reference_sequence.h"
 #include "engine/backends/rows.h"
@@ -510,6 +511,27 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
           in<T>(spec, 5), in<T>(spec, 6), out<T>(spec, 0), out<T>(spec, 1), out<T>(spec, 2)};
       const AdamOptions options = adamOptions(attrs);
       return makeKernel([=] { reference::adam(n, o, options); });
+    }
+    case Op::kEncode: {
+      const CodingShape s = codingShape(spec);
+      const T *x = in<T>(spec, 0), *residual = in<T>(spec, 1);
+      T* rest = out<T>(spec, 0);
+      auto* payload = out<std::byte>(spec, 1);
+      const auto n = static_cast<std::size_t>(s.count);
+      return makeKernel([=, sent = std::vector<T>(n), t = std::vector<float>(n),
+                         order = std::vector<std::uint32_t>(n)]() mutable {
+        reference::encode(s, x, residual, rest, payload, sent, t, order);
+      });
+    }
+    case Op::kDecodeSum: {
+      const CodingShape s = codingShape(spec);
+      const auto* payloads = in<std::byte>(spec, 0);
+      T* y = out<T>(spec);
+      return makeKernel([=] {
+        std::fill_n(y, s.count, T{0});
+        for (std::int64_t r = 0; r < s.payloads; ++r)
+          reference::addDecoded(s, payloads + r * s.payload, y);
+      });
     }
     default:
       return unsupported("reference", spec);

@@ -23,6 +23,7 @@ struct Table {
     families.push_back(rules::sequenceOps());
     families.push_back(rules::lossOps());
     families.push_back(rules::optimizerOps());
+    families.push_back(rules::compressionOps());
     families.push_back(rules::collectiveOps());
     for (const auto& family : families)
       for (const OpInfo& row : family) found[static_cast<std::size_t>(row.op)] = &row;

@@ -133,6 +133,12 @@ enum class Op : std::uint8_t {
   kAdam,   // (p, g, m, v, norm, lr f[1], t f[1]) {beta1, beta2, eps, weight_decay: numbers} -> p', m', v'; t counts from 1.
            // m' = β₁m + (1−β₁)ĝ; v' = β₂v + (1−β₂)ĝ²; the decay is decoupled (AdamW):
            // p' = p − lr·((m'/(1−β₁ᵗ)) / (√(v'/(1−β₂ᵗ)) + ε) + λp)
+  // Gradient compression: inserted by the pass of that name. t = x + residual; what a reader decodes of
+  // the payload is near t, and residual' = t − that, so that nothing is lost but time (error feedback:
+  // Karimireddy et al. 2019, Lin et al. 2018). A payload is made of t rounded to f32, whatever f is.
+  kEncode,     // (x f[N], residual f[N]) {coding: a codingName, kept?} -> residual' f[N], payload u8[P]:
+               // P = payloadBytes(coding, N, kept)
+  kDecodeSum,  // (payloads u8[R·P]) {coding, kept?, dtype, shape [N]} -> f[N]: the sum of R payloads in order
   // Collectives: inserted by partition only, along mesh axis {axis}. They share the axis's order.
   kAllReduce,      // (f) {axis, op: "sum"|"max"} -> f
   kReduceScatter,  // (f[N]) {axis, cuts, size} -> f[size]: the sum's slice of this rank's coordinate
@@ -146,6 +152,21 @@ enum class Op : std::uint8_t {
   kCount_,
 };
 inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kCount_);
+
+// How gradients are coded. A finite number beyond the largest of 16 bits becomes that one; what is not
+// finite stays so.
+enum class Coding : std::uint8_t {
+  kFp16, kBf16,  // rounded to nearest, ties to even
+  kInt8,         // an f32 scale for each kScaledTogether elements, all scales first; then q = −127 … 127
+                 // each, for q·scale, scale = largest/127
+  kTopK,         // `kept` values f32 of largest magnitude, of equal ones the first; then their indices u32,
+                 // ascending. The others are 0
+};
+inline constexpr std::int64_t kScaledTogether = 256;
+inline constexpr std::int64_t kMaxKeptFrom = std::int64_t{1} << 32;
+std::string_view codingName(Coding coding);  // "fp16", "bf16", "int8", "top-k"
+std::optional<Coding> codingFromName(std::string_view name);
+std::int64_t payloadBytes(Coding coding, std::int64_t count, std::int64_t kept);
 
 // What one execution costs, before calibration.
 struct OpCost {

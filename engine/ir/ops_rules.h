@@ -22,6 +22,7 @@ std::vector<OpInfo> batchNormOps();
 std::vector<OpInfo> sequenceOps();
 std::vector<OpInfo> lossOps();
 std::vector<OpInfo> optimizerOps();
+std::vector<OpInfo> compressionOps();
 std::vector<OpInfo> collectiveOps();
 
 // ---- Shape rules. "input 1 is f32[3], expected …"

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "engine/passes/compress.h"
 #include "engine/passes/distribute.h"
 #include "engine/passes/programs.h"
 #include "engine/passes/stages.h"
@@ -199,6 +201,32 @@ Status checkLocal(const Strategy& strategy, const cluster::Mesh& mesh) {
       "each rank updates all layers by itself", "set strategy.stages to 1");
 }
 
+// Gradients that every rank adds up itself can be coded.
+Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& request,
+                                                         const Strategy& strategy, int ranks) {
+  if (request.compression == "none") return std::optional<passes::Compression>();
+  const auto coding = ir::codingFromName(request.compression);
+  if (!coding) {
+    return numberToChange(fmt::format("unknown compression {}", request.compression), "",
+                          "strategy.compression is one of none, fp16, bf16, int8, top-k");
+  }
+  if (!(request.topKRatio > 0 && request.topKRatio <= 1)) {
+    return numberToChange(fmt::format("top-k cannot send {} of the gradients", request.topKRatio), "",
+                          "set strategy.top_k_ratio to more than 0 and at most 1");
+  }
+  if (strategy.splitOptimizer || strategy.servers || strategy.local) {
+    return numberToChange(
+        fmt::format("strategy {} cannot send gradients as {}", strategy.name, request.compression),
+        strategy.local     ? "its ranks exchange parameters, not gradients"
+        : strategy.servers ? "its servers add up whole gradients as they come"
+                           : "each of its ranks receives the sum of a part of the gradients, which "
+                             "a residual of its own would have to make good",
+        "set strategy.compression to none, or strategy.kind to multi-worker-mirrored");
+  }
+  if (ranks == 1) return std::optional<passes::Compression>();
+  return std::optional(passes::Compression{*coding, request.topKRatio});
+}
+
 Status checkStages(const PlanRequest& request, int stages, int ranks) {
   if (stages == 1) return {};
   const std::size_t layers = request.step.layers.size();
@@ -315,6 +343,7 @@ class Maker {
     LOCKSTEP_TRY(checkServers(strategy, cluster_.mesh));
     LOCKSTEP_TRY(checkLocal(strategy, cluster_.mesh));
     LOCKSTEP_TRY(checkStages(request_, isPipeline() ? stages_ : 1, ranks_));
+    LOCKSTEP_ASSIGN(compression_, compressionOf(request_, strategy, ranks_));
     const DType dtype = request_.step.compute;
     plan_.name = request_.step.graph.name();
     plan_.strategy = request_.strategy;
@@ -359,6 +388,7 @@ class Maker {
       grouping.parts = ranks_;
       grouping.metricsInGroup = false;
     }
+    if (compression_) grouping.metricsInGroup = false;  // they stay exact
     grouping.accumulate = !strategy.local && (request_.microBatches > 1 || isPipeline());
     grouping.servers = servers_;
     if (modelRanks_ > 1) {
@@ -441,6 +471,18 @@ class Maker {
       }
       addSlot(std::move(slot));
     }
+    for (std::size_t k = 0; compression_ && k < step.groups.size(); ++k) {
+      const passes::Group& group = step.groups[k];
+      plan::StateSlot slot;
+      slot.name = fmt::format("{}{}", passes::kResidual, k);
+      slot.stage = group.kind.stage;
+      slot.axis = kDataAxis;
+      slot.type = {dtype, {group.count}};
+      plan::StateSlot::Member all{fmt::format("group.{}", k), {group.count * ranks_ * modelRanks_}, 0, "", 0};
+      if (modelRanks_ > 1) all.axis = kModelAxis;
+      slot.members.push_back(std::move(all));
+      addSlot(std::move(slot));
+    }
     // Sums of micro-batches: each rank's own, or its part of all ranks'. They have no members:
     // between steps they are zero, and no checkpoint holds them.
     for (std::size_t k = 0; k < step.sums.size(); ++k) {
@@ -461,7 +503,7 @@ class Maker {
     sources["stop"] = {Kind::kPartialSum, 0, {}};
     for (const plan::StateSlot& slot : plan_.state) {
       const bool isSum = slot.name.starts_with("sums.");
-      if (slot.axis.empty() && !isSum) continue;
+      if (slot.name.starts_with(passes::kResidual) || (slot.axis.empty() && !isSum)) continue;
       if (slot.axis.empty()) {
         sources[slot.name] = sources[slot.name + ".zero"] = {Kind::kPartialSum, 0, {}};
         continue;
@@ -521,14 +563,19 @@ class Maker {
     for (int body = 0; body < bodies; ++body) {
       const auto first = std::find(program.bodyOfRank.begin(), program.bodyOfRank.end(), body);
       const int rank = static_cast<int>(first - program.bodyOfRank.begin());
-      LOCKSTEP_ASSIGN(const ir::Graph local,
-                      checked("localise", passes::localise(graph, cluster_.mesh, rank)));
+      LOCKSTEP_ASSIGN(const ir::Graph local, ofRank(graph, rank));
       LOCKSTEP_ASSIGN(plan::Body lowered,
                       lower(local, plan_.state, role(program.name, rank, bodies)));
       program.bodies.push_back(std::move(lowered));
     }
     plan_.programs.push_back(std::move(program));
     return {};
+  }
+
+  Result<ir::Graph> ofRank(const ir::Graph& placed, int rank) const {
+    LOCKSTEP_ASSIGN(ir::Graph local, checked("localise", passes::localise(placed, cluster_.mesh, rank)));
+    if (!compression_) return local;
+    return checked("compress", passes::compress(local, kDataAxis, ranks_, *compression_));
   }
 
   Status addStages(const std::vector<std::string>& names, const ir::Graph& placed) {
@@ -559,8 +606,7 @@ class Maker {
 
   // One body of each program, of the rank's stage.
   Status addBodies(std::vector<plan::Program>& programs, const ir::Graph& graph, int stage, int rank) {
-    LOCKSTEP_ASSIGN(const ir::Graph local,
-                    checked("localise", passes::localise(graph, cluster_.mesh, rank)));
+    LOCKSTEP_ASSIGN(const ir::Graph local, ofRank(graph, rank));
     const bool inParts = programs.size() > 1;
     const std::vector<int> partOf = inParts
                                         ? passes::trainingParts(local, pipeline_.weightsApart)
@@ -616,6 +662,7 @@ class Maker {
   int stages_, servers_;    // of the mesh
   std::vector<std::int64_t> stateBytes_;  // by stage
   PipelineSchedule pipeline_;
+  std::optional<passes::Compression> compression_;  // where ranks add up gradients
   passes::Sources splits_;
   plan::Plan plan_;
 };

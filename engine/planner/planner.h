@@ -38,6 +38,10 @@ struct PlanRequest {
   std::int64_t bucketBytes = 0;      // 0: chosen by the cost model
   // Layers and the stage each is on, instead of stages that are balanced by cost.
   std::vector<std::pair<std::string, int>> pins;
+  // How gradients travel between ranks that have the same parameters: "none" as they are, or coded as a
+  // codingName says, with top-k so many of all.
+  std::string compression = "none";
+  double topKRatio = 0.01;
   std::string schedule = "1f1b";     // one of pipelineSchedules(); where axis "stage" has several ranks
 };
 // Layers are divided among stages so that they take equal time by the cost model's roofline. Errors:
@@ -66,6 +70,16 @@ struct RankMemory {
   }
 };
 RankMemory memory(const plan::Plan& plan, int rank);
+
+// What a rank codes of its gradients in a training step.
+struct EncodedGradients {
+  std::string coding;         // "none" where it codes nothing
+  std::int64_t bytes = 0;     // of the gradients
+  std::int64_t payload = 0;   // of what they become
+  double seconds = 0;         // for coding its own and decoding all ranks'
+  double ratio() const { return payload > 0 ? static_cast<double>(bytes) / static_cast<double>(payload) : 1; }
+};
+EncodedGradients encodedGradients(const plan::Plan& plan, int rank);
 
 // Plays a program in virtual time: ranks on one host share its cores (processor sharing), a
 // collective starts when its last rank arrives and a waiting rank needs no core. Emits events in

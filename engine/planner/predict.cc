@@ -132,4 +132,25 @@ RankMemory memory(const plan::Plan& plan, int rank) {
   return result;
 }
 
+EncodedGradients encodedGradients(const plan::Plan& plan, int rank) {
+  EncodedGradients result{"none"};
+  for (const plan::Play& play : plan.plays(rank)) {
+    const plan::Body& body = *plan.find(play.program, rank);
+    const auto bytesOf = [&](plan::BufferId id) {
+      return body.buffers[static_cast<std::size_t>(id)].type.bytes();
+    };
+    for (const plan::Step& step : body.steps) {
+      if (step.op == ir::Op::kEncode) {
+        result.coding = ir::textAttr(step.attrs, "coding");
+        result.bytes += bytesOf(step.inputs[0]);
+        result.payload += bytesOf(step.outputs[1]);
+        result.seconds += step.seconds;
+      } else if (step.op == ir::Op::kDecodeSum) {
+        result.seconds += step.seconds;
+      }
+    }
+  }
+  return result;
+}
+
 }  // namespace lockstep::planner

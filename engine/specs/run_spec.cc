@@ -201,6 +201,11 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(checkRange("strategy.stages", strategy.stages(), 0, 4096));
   if (strategy.schedule().empty()) strategy.set_schedule("1f1b");
   LOCKSTEP_TRY(checkKind("strategy.schedule", strategy.schedule(), {"1f1b", "gpipe", "zb-h1"}));
+  if (strategy.compression().empty()) strategy.set_compression("none");
+  LOCKSTEP_TRY(checkKind("strategy.compression", strategy.compression(),
+                         {"none", "fp16", "bf16", "int8", "top-k"}));
+  if (strategy.compression() == "top-k" && strategy.top_k_ratio() == 0) strategy.set_top_k_ratio(0.01);
+  LOCKSTEP_TRY(checkNumber("strategy.top_k_ratio", strategy.top_k_ratio(), 0, 1));
   LOCKSTEP_TRY(checkRange("strategy.micro_batches", strategy.micro_batches(), 0, 4096));
   if (strategy.micro_batches() == 0) strategy.set_micro_batches(1);
   const bool local = strategy.kind() == "local-sgd";

@@ -914,6 +914,14 @@ It uses:
             <translation>各层及其所在阶段；不填：按代价均分</translation>
         </message>
         <message>
+            <source>How gradients travel; what coding leaves out is added to the next step&apos;s</source>
+            <translation>梯度的传输方式；编码舍去的部分加到下一步的梯度中</translation>
+        </message>
+        <message>
+            <source>Part of the gradients that top-k sends, the largest; 0: 0.01</source>
+            <translation>top-k 每次发送的梯度比例，取最大者；0：0.01</translation>
+        </message>
+        <message>
             <source>A layer&apos;s name</source>
             <translation>层的名称</translation>
         </message>
@@ -2462,12 +2470,32 @@ It uses:
             <translation>应为“名称: 值”</translation>
         </message>
         <message>
+            <source>strategy %1 cannot send gradients as %2</source>
+            <translation>策略 %1 不能以 %2 发送梯度</translation>
+        </message>
+        <message>
+            <source>its servers add up whole gradients as they come</source>
+            <translation>其服务器把收到的完整梯度直接相加</translation>
+        </message>
+        <message>
+            <source>each of its ranks receives the sum of a part of the gradients, which a residual of its own would have to make good</source>
+            <translation>其每个 rank 只接收一部分梯度之和，需要另有残差来弥补</translation>
+        </message>
+        <message>
+            <source>set strategy.compression to none, or strategy.kind to multi-worker-mirrored</source>
+            <translation>将 strategy.compression 设为 none，或将 strategy.kind 设为 multi-worker-mirrored</translation>
+        </message>
+        <message>
             <source>%1 compute threads share the %2 cores of one host, so a step takes longer than on hosts of their own</source>
             <translation>%1 个计算线程共用一台主机的 %2 个核心，因此每步比各用一台主机时更慢</translation>
         </message>
         <message>
             <source>the batch of %1 does not divide by %2 ranks: shares are %3 and %4 samples</source>
             <translation>批量 %1 不能被 %2 个进程整除：各份为 %3 和 %4 个样本</translation>
+        </message>
+        <message>
+            <source>gradients travel as %1: %2 become %3, %4 times less; coding takes %5 a step</source>
+            <translation>梯度以 %1 传输：%2 变为 %3，缩小到 1/%4；编解码每步耗时 %5</translation>
         </message>
         <message>
             <source>the costs could not be measured: %1</source>

@@ -261,6 +261,8 @@ struct RunSettings {
   std::string schedule = "1f1b";         // of stages
   std::int64_t batch = 96, evaluateBatch = 200;
   int microBatches = 1;
+  std::string compression = "none";
+  double topKRatio = 0.01;
   std::string backend = "reference";
   DType compute = DType::kF64;
   passes::Optimizer optimizer;
@@ -283,6 +285,8 @@ inline Result<plan::Plan> planOf(const RunSettings& settings) {
   request.strategy = settings.strategy;
   request.bucketBytes = settings.bucketBytes;
   request.schedule = settings.schedule;
+  request.compression = settings.compression;
+  request.topKRatio = settings.topKRatio;
   request.pins = settings.pins;
   return planner::makePlan(request,
                            oneHost(settings.ranks, 2, settings.modelRanks, settings.stages,

@@ -61,6 +61,8 @@ namespace lockstep::ui {
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Ranks the layers are divided among; 0: all with pipeline, else 1"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "The order of micro-batches on a stage"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Layers and the stage each is on; none: stages of equal cost"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "How gradients travel; what coding leaves out is added to the next step's"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Part of the gradients that top-k sends, the largest; 0: 0.01"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "A layer's name"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "It and the layers after it, up to the next pin, are on this stage"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Ranks that hold the parameters; 0: one with parameter-server, else none"),

@@ -2,6 +2,7 @@
 // run time. No operand needs alignment. Results depend on shapes alone, never on addresses.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace lockstep::backends::cpu {
@@ -25,6 +26,8 @@ struct Gemm {
   float* pack = nullptr;  // kPackFloats floats, aligned to 64 bytes
 };
 inline constexpr std::int64_t kPackFloats = 256 * 64;
+
+inline constexpr std::int64_t kScaledTogether = 256;  // ir::kScaledTogether
 
 struct Pool {
   std::int64_t b, h, w, c, oh, ow, size, stride;
@@ -103,6 +106,10 @@ struct Kernels {
   void (*meanPoolGrad)(std::int64_t samples, std::int64_t pixels, std::int64_t c, const float* dy,
                        float* dx);
   void (*castU8)(std::int64_t n, const std::uint8_t* x, float factor, float* y);
+  // By ir::Coding, all but kTopK: n elements, the first of them a multiple of kScaledTogether.
+  void (*encode[3])(std::int64_t n, const float* x, std::byte* scales, std::byte* values);
+  void (*decode[3])(std::int64_t n, const std::byte* scales, const std::byte* values, float* y);
+  void (*subtract)(std::int64_t n, const float* a, const float* b, float* y);
   void (*adam)(const Adam&);
   void (*sgd)(const Sgd&);
   void (*adagrad)(const Adagrad&);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "engine/backends/cpu/compression_body.h"
 #include "engine/backends/cpu/kernels.h"
 
 namespace lockstep::backends::cpu {
@@ -635,7 +636,10 @@ constexpr Kernels kernels(const char* isa) {
           reluGrad, tanhGrad, add,  scale,       gelu,       geluGrad, largest,
           expRow,   softmaxGradRow, layerNorm, layerNormGrad, layerNormWeights,
           batchMoments, batchNorm, batchNormSums, batchNormGrad, meanPool, meanPoolGrad,
-          castU8,   adam,     sgd,     adagrad};
+          castU8,
+          {encodeFp16, encodeBf16, encodeInt8},
+          {decodeFp16, decodeBf16, decodeInt8},
+          subtract, adam,     sgd,     adagrad};
 }
 
 }  // namespace

@@ -418,6 +418,13 @@ std::vector<Case> allCases() {
                      {},
                      {{s}, {s}, {column, Fill::kPositive}, {{1}, Fill::kPositive}}});
   }
+  for (const char* coding : {"fp16", "bf16", "int8", "top-k"})
+    for (const std::int64_t n : {1, 255, 600, 5000}) {
+      ir::Attrs attrs{{"coding", std::string(coding)}};
+      if (coding == std::string_view("top-k")) attrs["kept"] = (n + 9) / 10;
+      cases.push_back({fmt::format("{} of {}", coding, n), Op::kEncode, std::move(attrs),
+                       {{{n}, Fill::kFewValues}, {{n}, Fill::kFewValues}}});
+    }
   return cases;
 }
 
@@ -441,13 +448,69 @@ std::vector<Named> computing() {
   return all;
 }
 
+struct Coded {
+  std::vector<std::uint8_t> payloads;
+  std::vector<float> sum;
+  std::string problem;
+};
+
+// Ranks 0, 1 and 2 code two steps' gradients; the payloads and their sum are those of the second.
+Coded codeAndAdd(Backend& backend, const char* coding, std::int64_t n) {
+  constexpr int kRanks = 3;
+  const auto size = static_cast<std::size_t>(n);
+  const ir::TensorType type{DType::kF32, {n}};
+  ir::Attrs attrs{{"coding", std::string(coding)}};
+  const std::int64_t kept = std::max<std::int64_t>(1, n / 50);
+  if (coding == std::string_view("top-k")) attrs["kept"] = kept;
+  const std::int64_t bytes = ir::payloadBytes(*ir::codingFromName(coding), n, kept);
+  Coded coded{std::vector<std::uint8_t>(static_cast<std::size_t>(kRanks * bytes)), std::vector<float>(size), ""};
+  std::vector<double> whole(size, 0), left(size, 0), magnitude(size, 1e-30);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    std::vector<float> x(size), residual(size, 0.0f);
+    const ir::TensorType payload{DType::kU8, {bytes}};
+    auto kernel = backend.bind(
+        {Op::kEncode, "encode", &attrs, {{x.data(), type}, {residual.data(), type}},
+         {{residual.data(), type}, {coded.payloads.data() + rank * bytes, payload}}});
+    if (!kernel.ok()) return {{}, {}, kernel.error().text()};
+    for (int step = 0; step < 2; ++step) {
+      for (std::size_t i = 0; i < size; ++i) {
+        // Of all magnitudes, some too large or too small for sixteen bits.
+        const double scale = std::ldexp(1.0, static_cast<int>(i % 61) - 40);
+        x[i] = static_cast<float>(randomNormal(static_cast<std::uint64_t>(5 * rank + step), i) * scale);
+      }
+      if (step == 1)
+        for (std::size_t i = 0; i < size; ++i) whole[i] += static_cast<double>(x[i] + residual[i]);
+      (*kernel)->run();
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+      left[i] += static_cast<double>(residual[i]);
+      // What it sent may be more than it had: of small numbers beside large ones with one scale.
+      magnitude[i] += std::abs(static_cast<double>(x[i])) + 2 * std::abs(static_cast<double>(residual[i]));
+    }
+  }
+  ir::Attrs decode = attrs;
+  decode["dtype"] = std::string("f32");
+  decode["shape"] = Shape{n};
+  auto kernel = backend.bind({Op::kDecodeSum, "decode", &decode,
+                              {{coded.payloads.data(), {DType::kU8, {kRanks * bytes}}}},
+                              {{coded.sum.data(), type}}});
+  if (!kernel.ok()) return {{}, {}, kernel.error().text()};
+  (*kernel)->run();
+  for (std::size_t i = 0; i < size; ++i) {
+    const double error = std::abs(static_cast<double>(coded.sum[i]) + left[i] - whole[i]);
+    if (error > 1e-6 * magnitude[i])
+      coded.problem = fmt::format("at {}: {} sent and {} left of {}", i, coded.sum[i], left[i], whole[i]);
+  }
+  return coded;
+}
+
 }  // namespace
 
 class ConformanceTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
   void everyOpHasACase() {
-    std::set<Op> covered{Op::kMaxPool2dGrad};
+    std::set<Op> covered{Op::kMaxPool2dGrad, Op::kDecodeSum};
     for (const Case& test : allCases()) covered.insert(test.op);
     auto reference = backends::makeBackend("reference", {}).value();
     for (std::size_t i = 0; i < ir::kOpCount; ++i) {
@@ -567,6 +630,50 @@ class ConformanceTest : public QObject {
         QVERIFY2(text.empty(), fmt::format("{} on {}: {}", test.name, other.name, text).c_str());
       }
     }
+  }
+
+  // Gradients of three ranks are coded and added up: every backend sends the same bits and makes the same
+  // sum of them, and what is sent and what is left over are together what there was.
+  void codedGradients() {
+    const std::vector<Named> backends = computing();
+    for (const char* coding : {"fp16", "bf16", "int8", "top-k"})
+      for (const std::int64_t n : {1, 256, 257, 9001}) {
+        std::vector<std::vector<std::uint8_t>> payloads;
+        std::vector<std::vector<float>> sums;
+        for (const Named& one : backends) {
+          auto coded = codeAndAdd(*one.backend, coding, n);
+          const std::string label = fmt::format("{} of {} on {}: {}", coding, n, one.name, coded.problem);
+          QVERIFY2(coded.problem.empty(), label.c_str());
+          payloads.push_back(std::move(coded.payloads));
+          sums.push_back(std::move(coded.sum));
+          QVERIFY2(payloads.back() == payloads.front(), label.c_str());
+          QVERIFY2(sums.back() == sums.front(), label.c_str());
+        }
+      }
+  }
+
+  // What is not finite is not lost on the way.
+  void codedTrouble() {
+    for (const Named& one : computing())
+      for (const char* coding : {"fp16", "bf16", "int8", "top-k"})
+        for (const float value : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+          std::vector<float> x(300, 1.0f), residual(300), sum(300);
+          x[7] = value;
+          ir::Attrs attrs{{"coding", std::string(coding)}, {"kept", std::int64_t{1}}};
+          const ir::TensorType type{DType::kF32, {300}};
+          std::vector<std::uint8_t> payload(
+              static_cast<std::size_t>(ir::payloadBytes(*ir::codingFromName(coding), 300, 1)));
+          const ir::TensorType bytes{DType::kU8, {std::ssize(payload)}};
+          auto encode = one.backend->bind({Op::kEncode, "encode", &attrs,
+                                           {{x.data(), type}, {residual.data(), type}},
+                                           {{residual.data(), type}, {payload.data(), bytes}}});
+          auto decode = one.backend->bind({Op::kDecodeSum, "decode", &attrs, {{payload.data(), bytes}},
+                                           {{sum.data(), type}}});
+          QVERIFY(encode.ok() && decode.ok());
+          (*encode)->run();
+          (*decode)->run();
+          QVERIFY2(!std::isfinite(sum[7]), fmt::format("{} on {}", coding, one.name).c_str());
+        }
   }
 
   void timedTakesThePredictedTime() {

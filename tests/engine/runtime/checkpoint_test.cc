@@ -41,12 +41,16 @@ class CheckpointTest : public QObject {
     QTest::addColumn<int>("microBatches");
     QTest::addColumn<int>("stages");
     QTest::addColumn<int>("servers");
+    QTest::addColumn<QString>("compression");
     for (const char* strategy : {"multi-worker-mirrored", "zero-1", "zero-3"})
-      QTest::newRow(strategy) << strategy << 3 << 1 << 1 << 1 << 0;
-    QTest::newRow("data x tensor") << "tensor-parallel" << 4 << 2 << 1 << 1 << 0;
-    QTest::newRow("zero-2, micro-batches") << "zero-2" << 3 << 1 << 2 << 1 << 0;
-    QTest::newRow("zero-1 x tensor x pipeline") << "zero-1" << 8 << 2 << 2 << 2 << 0;
-    QTest::newRow("servers") << "parameter-server" << 4 << 1 << 1 << 1 << 2;
+      QTest::newRow(strategy) << strategy << 3 << 1 << 1 << 1 << 0 << "none";
+    QTest::newRow("data x tensor") << "tensor-parallel" << 4 << 2 << 1 << 1 << 0 << "none";
+    QTest::newRow("zero-2, micro-batches") << "zero-2" << 3 << 1 << 2 << 1 << 0 << "none";
+    QTest::newRow("zero-1 x tensor x pipeline") << "zero-1" << 8 << 2 << 2 << 2 << 0 << "none";
+    QTest::newRow("servers") << "parameter-server" << 4 << 1 << 1 << 1 << 2 << "none";
+    QTest::newRow("int8") << "multi-worker-mirrored" << 3 << 1 << 1 << 1 << 0 << "int8";
+    QTest::newRow("top-k, micro-batches") << "multi-worker-mirrored" << 3 << 1 << 2 << 1 << 0 << "top-k";
+    QTest::newRow("fp16, data x tensor x pipeline") << "pipeline" << 8 << 2 << 2 << 2 << 0 << "fp16";
   }
   void resumeGivesTheSameBits() {
     QFETCH(QString, strategy);
@@ -63,6 +67,8 @@ class CheckpointTest : public QObject {
     settings.stages = stages;
     QFETCH(int, servers);
     settings.servers = servers;
+    QFETCH(QString, compression);
+    settings.compression = compression.toStdString();
     const RunOutcome whole = trained(settings);
     QVERIFY2(whole.ok(), whole.error().c_str());
     // Cut in the middle of the second epoch, then at an epoch's end.

@@ -1,0 +1,105 @@
+// The bodies of the coding kernels: loops without branches, which the compiler vectorises. Part of
+// kernels_body.h. What is decoded is written out before it is added or subtracted, so that no
+// instruction set fuses it into a sum and all give the same bits.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/backends/cpu/kernels.h"
+
+namespace lockstep::backends::cpu {
+namespace {
+
+typedef std::uint16_t Coded16 __attribute__((aligned(1), may_alias));
+typedef float CodedF32 __attribute__((aligned(1), may_alias));
+
+constexpr std::uint32_t kInfinity = 0x7f800000u;
+
+inline std::uint32_t bitsOf(float x) { return __builtin_bit_cast(std::uint32_t, x); }
+inline float floatOf(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
+inline std::uint32_t least(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
+
+void encodeFp16(std::int64_t n, const float* x, std::byte*, std::byte* values) {
+  auto* to = reinterpret_cast<Coded16*>(values);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::uint32_t f = bitsOf(x[i]), all = f & 0x7fffffffu;
+    const std::uint32_t a = least(all, 0x477fe000u);  // 65504
+    const std::uint32_t normal = (a + 0xfffu + ((a >> 13) & 1u) - 0x38000000u) >> 13;
+    // Below 2⁻¹⁴: beside ½ a float has the steps of 2⁻²⁴ that a small half has.
+    const std::uint32_t small = bitsOf(floatOf(a) + 0.5f) - 0x3f000000u;
+    const std::uint32_t finite = a < 0x38800000u ? small : normal;
+    const std::uint32_t rest = all > kInfinity ? 0x7e00u : 0x7c00u;
+    to[i] = static_cast<std::uint16_t>(((f >> 16) & 0x8000u) | (all >= kInfinity ? rest : finite));
+  }
+}
+
+void decodeFp16(std::int64_t n, const std::byte*, const std::byte* values, float* y) {
+  const auto* from = reinterpret_cast<const Coded16*>(values);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::uint32_t h = from[i], fraction = h & 0x3ffu, exponent = h & 0x7c00u;
+    const std::uint32_t normal = ((h & 0x7fffu) << 13) + 0x38000000u;
+    const std::uint32_t small =
+        bitsOf(static_cast<float>(static_cast<std::int32_t>(fraction)) * 0x1p-24f);
+    const std::uint32_t finite = exponent == 0 ? small : normal;
+    const std::uint32_t bits = exponent == 0x7c00u ? kInfinity | fraction << 13 : finite;
+    y[i] = floatOf(bits | (h & 0x8000u) << 16);
+  }
+}
+
+void encodeBf16(std::int64_t n, const float* x, std::byte*, std::byte* values) {
+  auto* to = reinterpret_cast<Coded16*>(values);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::uint32_t f = bitsOf(x[i]), all = f & 0x7fffffffu;
+    const std::uint32_t a = least(all, 0x7f7f0000u);
+    const std::uint32_t finite = (a + 0x7fffu + ((a >> 16) & 1u)) >> 16;
+    const std::uint32_t rest = all > kInfinity ? 0x7fc0u : 0x7f80u;
+    to[i] = static_cast<std::uint16_t>(((f >> 16) & 0x8000u) | (all >= kInfinity ? rest : finite));
+  }
+}
+
+void decodeBf16(std::int64_t n, const std::byte*, const std::byte* values, float* y) {
+  const auto* from = reinterpret_cast<const Coded16*>(values);
+  for (std::int64_t i = 0; i < n; ++i) y[i] = floatOf(static_cast<std::uint32_t>(from[i]) << 16);
+}
+
+void encodeInt8(std::int64_t n, const float* x, std::byte* scales, std::byte* values) {
+  auto* scaleOf = reinterpret_cast<CodedF32*>(scales);
+  auto* to = reinterpret_cast<std::int8_t*>(values);
+  for (std::int64_t first = 0; first < n; first += kScaledTogether) {
+    const std::int64_t last = first + kScaledTogether < n ? first + kScaledTogether : n;
+    std::uint32_t largest = 0;  // of the magnitudes' bits, which order like these
+    for (std::int64_t i = first; i < last; ++i) {
+      const std::uint32_t bits = bitsOf(x[i]) & 0x7fffffffu;
+      largest = bits > largest ? bits : largest;
+    }
+    const float scale = largest >= kInfinity ? floatOf(kInfinity | 1u << 22) : floatOf(largest) / 127.0f;
+    scaleOf[first / kScaledTogether] = scale;
+    // Where nothing can be told apart by such a scale, all are 0.
+    const bool none = largest >= kInfinity || scale == 0.0f;
+    const float by = none ? 1.0f : scale;
+    constexpr float kRound = 12582912.0f;  // 1.5·2²³: what is added to it loses its fraction
+    for (std::int64_t i = first; i < last; ++i) {
+      float q = (x[i] / by + kRound) - kRound;
+      q = q < -127.0f ? -127.0f : q;
+      q = q > 127.0f ? 127.0f : q;
+      to[i] = static_cast<std::int8_t>(none ? 0 : static_cast<std::int32_t>(q));
+    }
+  }
+}
+
+void decodeInt8(std::int64_t n, const std::byte* scales, const std::byte* values, float* y) {
+  const auto* scaleOf = reinterpret_cast<const CodedF32*>(scales);
+  const auto* from = reinterpret_cast<const std::int8_t*>(values);
+  for (std::int64_t first = 0; first < n; first += kScaledTogether) {
+    const std::int64_t last = first + kScaledTogether < n ? first + kScaledTogether : n;
+    const float scale = scaleOf[first / kScaledTogether];
+    for (std::int64_t i = first; i < last; ++i) y[i] = static_cast<float>(from[i]) * scale;
+  }
+}
+
+void subtract(std::int64_t n, const float* a, const float* b, float* y) {
+  for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] - b[i];
+}
+
+}  // namespace
+}  // namespace lockstep::backends::cpu

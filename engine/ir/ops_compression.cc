@@ -1,0 +1,99 @@
+// Rows: gradients as they travel.
+#include <algorithm>
+
+#include "engine/ir/ops_rules.h"
+
+namespace lockstep::ir {
+
+std::optional<Coding> codingFromName(std::string_view name) {
+  for (const Coding coding : {Coding::kFp16, Coding::kBf16, Coding::kInt8, Coding::kTopK})
+    if (codingName(coding) == name) return coding;
+  return std::nullopt;
+}
+
+std::string_view codingName(Coding coding) {
+  switch (coding) {
+    case Coding::kFp16: return "fp16";
+    case Coding::kBf16: return "bf16";
+    case Coding::kInt8: return "int8";
+    case Coding::kTopK: return "top-k";
+  }
+  return "";
+}
+
+std::int64_t payloadBytes(Coding coding, std::int64_t count, std::int64_t kept) {
+  switch (coding) {
+    case Coding::kFp16:
+    case Coding::kBf16: return 2 * count;
+    case Coding::kInt8: return (count + kScaledTogether - 1) / kScaledTogether * 4 + (count + 3) / 4 * 4;
+    case Coding::kTopK: return 8 * kept;
+  }
+  return 0;
+}
+
+}  // namespace lockstep::ir
+
+namespace lockstep::ir::rules {
+namespace {
+
+Result<std::int64_t> payloadOf(const Attrs& attrs, const TensorType& type) {
+  const auto coding = codingFromName(textAttr(attrs, "coding"));
+  if (!coding)
+    return invalidArgument("coding is \"{}\", expected fp16, bf16, int8 or top-k", textAttr(attrs, "coding"));
+  if (type.shape.size() != 1) return invalidArgument("{} is coded, expected one dimension", type.text());
+  const std::int64_t kept = intAttr(attrs, "kept");
+  if (*coding == Coding::kTopK && (kept < 1 || kept > type.count() || type.count() > kMaxKeptFrom))
+    return invalidArgument("kept is {}, expected 1 to {} of at most {}", kept, type.count(), kMaxKeptFrom);
+  return payloadBytes(*coding, type.count(), kept);
+}
+
+Inferred inferEncode(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(inferSame(inputs, attrs).status());
+  LOCKSTEP_ASSIGN(const std::int64_t bytes, payloadOf(attrs, inputs[0]));
+  return std::vector<TensorType>{inputs[0], {DType::kU8, {bytes}}};
+}
+
+Inferred inferDecodeSum(Types inputs, const Attrs& attrs) {
+  const TensorType sum{dtypeAttr(attrs), shapeAttr(attrs)};
+  if (!isFloat(sum.dtype)) return invalidArgument("dtype is {}, expected a float type", dtypeName(sum.dtype));
+  LOCKSTEP_ASSIGN(const std::int64_t bytes, payloadOf(attrs, sum));
+  if (inputs[0].dtype != DType::kU8 || inputs[0].count() < bytes || inputs[0].count() % bytes != 0)
+    return wrongInput(inputs, 0, fmt::format("u8, a multiple of {} bytes", bytes));
+  return std::vector<TensorType>{sum};
+}
+
+// Coding is not linear: what is coded is a rank's own, whole.
+Placing placeCoding(const Node&, Places inputs, Types, Types outputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (!isReplicated(inputs[i])) return mustReplicate(i);
+  return placedAt(std::vector<AxisPlacement>(outputs.size()));
+}
+
+OpCost costEncode(const Node&, Types inputs, Types outputs) {
+  return {4.0 * static_cast<double>(inputs[0].count()), movedBytes(inputs, outputs)};
+}
+OpCost costDecodeSum(const Node& node, Types inputs, Types outputs) {
+  const std::int64_t payload = payloadOf(node.attrs, outputs[0]).value();
+  return {2.0 * static_cast<double>(outputs[0].count() * (inputs[0].count() / payload)),
+          movedBytes(inputs, outputs)};
+}
+
+constexpr AttrInfo kCoding{"coding", AttrKind::kText};
+constexpr AttrInfo kKept{"kept", AttrKind::kInt, false};
+
+}  // namespace
+
+std::vector<OpInfo> compressionOps() {
+  return {
+      {.op = Op::kEncode, .name = "encode", .minInputs = 2, .maxInputs = 2, .outputs = 2,
+       .isView = false, .isCollective = false, .attrs = {kCoding, kKept}, .inPlace = {1, -1},
+       .infer = inferEncode, .gradient = nullptr, .place = placeCoding, .cost = costEncode},
+      {.op = Op::kDecodeSum, .name = "decode-sum", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = false, .isCollective = false,
+       .attrs = {kCoding, kKept, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
+       .inPlace = {-1}, .infer = inferDecodeSum, .gradient = nullptr, .place = placeCoding,
+       .cost = costDecodeSum},
+  };
+}
+
+}  // namespace lockstep::ir::rules

@@ -1,0 +1,74 @@
+#include "engine/passes/compress.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/passes/rewrite.h"
+
+namespace lockstep::passes {
+namespace {
+
+using ir::Op;
+using ir::ValueId;
+
+constexpr std::string_view kGroup = "grads.";
+
+// The K of a sum of "grads.K" over the axis; "" of any other node.
+std::string groupOf(const ir::Graph& graph, const ir::Node& node, std::string_view axis) {
+  if (node.op != Op::kAllReduce || ir::textAttr(node.attrs, "axis") != axis) return {};
+  const std::string& name = graph.node(graph.value(node.inputs[0]).producer).name;
+  return name.starts_with(kGroup) ? name.substr(kGroup.size()) : std::string();
+}
+
+}  // namespace
+
+std::int64_t Compression::kept(std::int64_t count) const {
+  if (coding != ir::Coding::kTopK) return 0;
+  return std::clamp<std::int64_t>(std::llround(static_cast<double>(count) * keptRatio), 1, count);
+}
+
+Result<ir::Graph> compress(const ir::Graph& local, std::string_view axis, int ranks,
+                           const Compression& how) {
+  Rewrite rewrite(local);
+  for (std::size_t id = 0; id < local.nodes().size(); ++id) {
+    const ir::Node& node = local.nodes()[id];
+    const std::string group = groupOf(local, node, axis);
+    if (group.empty()) {
+      LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id)).status());
+      continue;
+    }
+    ir::Graph& graph = rewrite.to();
+    const auto add = [&](Op op, std::string name, std::vector<ValueId> inputs,
+                         ir::Attrs attrs) -> Result<ir::NodeId> {
+      LOCKSTEP_ASSIGN(const ir::NodeId made, graph.add(op, std::move(name), std::move(inputs),
+                                                       std::move(attrs), node.phase));
+      graph.setStage(made, node.stage);
+      return made;
+    };
+    const ir::TensorType type = local.value(node.inputs[0]).type;
+    const std::string state = std::string(kResidual) + group, sent = "sent." + group;
+    const ir::Attrs typed{{"dtype", std::string(dtypeName(type.dtype))}, {"shape", type.shape}};
+    ir::Attrs coding{{"coding", std::string(ir::codingName(how.coding))}};
+    if (const std::int64_t kept = how.kept(type.count()); kept > 0) coding["kept"] = kept;
+    ir::Attrs of = typed;
+    of["state"] = state;
+    LOCKSTEP_ASSIGN(const ir::NodeId before, add(Op::kState, state, {}, std::move(of)));
+    LOCKSTEP_ASSIGN(const ir::NodeId encoded,
+                    add(Op::kEncode, sent, {rewrite(node.inputs[0]), graph.output(before)}, coding));
+    LOCKSTEP_TRY(add(Op::kStore, state + ".store", {graph.output(encoded)}, {{"state", state}}).status());
+    const std::int64_t bytes = graph.value(graph.output(encoded, 1)).type.count();
+    std::vector<std::int64_t> cuts;
+    for (int rank = 0; rank <= ranks; ++rank) cuts.push_back(rank * bytes);
+    LOCKSTEP_ASSIGN(const ir::NodeId gathered,
+                    add(Op::kAllGather, sent + ".all-gather", {graph.output(encoded, 1)},
+                        {{"axis", std::string(axis)}, {"cuts", std::move(cuts)}}));
+    coding.insert(typed.begin(), typed.end());
+    LOCKSTEP_ASSIGN(const ir::NodeId sum, add(Op::kDecodeSum, sent + ".sum",
+                                              {graph.output(gathered)}, std::move(coding)));
+    rewrite.replace(node.outputs[0], graph.output(sum));
+    rewrite.replaceNode(static_cast<ir::NodeId>(id), sum);
+  }
+  return rewrite.take();
+}
+
+}  // namespace lockstep::passes

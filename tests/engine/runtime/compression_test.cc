@@ -1,0 +1,280 @@
+// Gradients that travel coded: how many bytes, that ranks stay equal and nothing is lost.
+#include <QtTest>
+
+#include <cmath>
+#include <cstring>
+
+#include "engine/planner/strategies.h"
+#include "tests/support/counting_communicator.h"
+#include "tests/support/engine_run.h"
+
+using namespace lockstep;
+using namespace lockstep::test;
+
+namespace {
+
+struct Rank {
+  std::unique_ptr<backends::Backend> backend;
+  std::unique_ptr<tests::CountingCommunicator> group;
+  std::unique_ptr<runtime::StateArena> state;
+  std::unique_ptr<runtime::Executor> init, step, update;
+  Status status;
+
+  const void* of(const plan::StateSlot& slot) const { return state->data() + slot.offset; }
+};
+
+RunSettings settingsFor(const char* coding, int ranks) {
+  RunSettings settings;
+  settings.ranks = ranks;
+  settings.compression = coding;
+  settings.backend = "onednn";
+  settings.compute = DType::kF32;
+  settings.optimizer.kind = "adam";
+  return settings;
+}
+
+// Ranks whose steps are played by hand, on made-up images.
+class Ranks {
+ public:
+  Ranks(const plan::Plan& plan, const RunSettings& settings)
+      : plan_(plan), images_(100'000), ranks_(static_cast<std::size_t>(settings.ranks)) {
+    auto groups = comm::makeInProcessGroup(settings.ranks, 30'000'000'000);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      ranks_[r].backend = backends::makeBackend(settings.backend, {}).value();
+      ranks_[r].group = std::make_unique<tests::CountingCommunicator>(std::move(groups[r]));
+      ranks_[r].state = std::make_unique<runtime::StateArena>(plan, static_cast<int>(r));
+      bind("init", r, ranks_[r].init);
+      bind("step", r, ranks_[r].step);
+      if (plan.find("update") != nullptr) bind("update", r, ranks_[r].update);
+    }
+  }
+
+  // Plays `steps` steps on all ranks; what went wrong.
+  std::string play(int steps) {
+    std::vector<std::thread> threads;
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
+      threads.emplace_back([&, r] {
+        Rank& rank = ranks_[r];
+        if (played_ == 0) rank.status = rank.init->play(0, nullptr);
+        for (int step = 0; step < steps && rank.status.ok(); ++step) {
+          for (int micro = 0; micro < plan_.microBatches && rank.status.ok(); ++micro) {
+            feed(*rank.step, static_cast<int>(r), (played_ + step) * plan_.microBatches + micro);
+            rank.status = rank.step->play(step, nullptr);
+          }
+          if (rank.update == nullptr || !rank.status.ok()) continue;
+          feed(*rank.update, static_cast<int>(r), 0);
+          rank.status = rank.update->play(step, nullptr);
+        }
+        if (!rank.status.ok()) rank.group->abort();
+      });
+    for (std::thread& thread : threads) thread.join();
+    played_ += steps;
+    for (const Rank& rank : ranks_)
+      if (!rank.status.ok()) return rank.status.error().text();
+    return {};
+  }
+  const Rank& operator[](std::size_t r) const { return ranks_[r]; }
+
+ private:
+  void bind(const char* program, std::size_t r, std::unique_ptr<runtime::Executor>& into) {
+    auto bound = runtime::Executor::bind(plan_, program, static_cast<int>(r), *ranks_[r].backend,
+                                         {ranks_[r].group.get()}, *ranks_[r].state);
+    LOCKSTEP_CHECK(bound.ok(), "{}", bound.error().text());
+    into = std::move(*bound);
+  }
+  void feed(runtime::Executor& executor, int rank, int batch) const {
+    for (std::size_t field = 0; field < images_.fields().size(); ++field) {
+      const backends::Operand to = executor.input(images_.fields()[field].name);
+      if (to.data == nullptr) continue;
+      const std::int64_t bytes = images_.fields()[field].bytes();
+      const std::int64_t first = plan_.batchCuts[static_cast<std::size_t>(rank)];
+      const std::int64_t count = plan_.batchCuts[static_cast<std::size_t>(rank) + 1] - first;
+      for (std::int64_t i = 0; i < count; ++i) {
+        std::byte sample[784] = {};
+        images_.read(batch * plan_.batchCuts.back() + first + i, field, sample);
+        if (to.type.dtype == DType::kI32) {
+          static_cast<std::int32_t*>(to.data)[i] = static_cast<std::int32_t>(sample[0]);
+        } else {
+          std::memcpy(static_cast<std::byte*>(to.data) + i * bytes, sample, static_cast<std::size_t>(bytes));
+        }
+      }
+    }
+    for (const auto& [name, value] : {std::pair{"weight", 1.0}, {"lr", 1e-3}, {"t", 1.0}, {"stop", 0.0}}) {
+      const backends::Operand to = executor.input(name);
+      for (std::int64_t i = 0; to.data != nullptr && i < to.type.count(); ++i)
+        if (to.type.dtype == DType::kF64) static_cast<double*>(to.data)[i] = value;
+        else static_cast<float*>(to.data)[i] = static_cast<float>(value);
+    }
+  }
+
+  const plan::Plan& plan_;
+  const SyntheticImages images_;
+  std::vector<Rank> ranks_;
+  int played_ = 0;
+};
+
+std::int64_t plannedBytes(const plan::Plan& plan, int rank) {
+  std::int64_t bytes = 0;
+  for (const plan::Play& play : plan.plays(rank))
+    for (const plan::Step& step : plan.find(play.program, rank)->steps)
+      if (step.kind == plan::StepKind::kCollective) bytes += step.bytes;
+  return bytes;
+}
+
+}  // namespace
+
+class CompressionTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void bytesAndEquality_data() {
+    QTest::addColumn<QString>("coding");
+    QTest::addColumn<double>("ratio");
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<int>("microBatches");
+    for (const auto& [coding, ratio] :
+         {std::pair{"fp16", 2.0}, {"bf16", 2.0}, {"int8", 3.9}, {"top-k", 45.0}}) {
+      QTest::addRow("%s", coding) << coding << ratio << 3 << 1;
+      QTest::addRow("%s, micro-batches", coding) << coding << ratio << 2 << 4;
+    }
+  }
+  // What communicators are given to carry is what the plan says; the payloads are as much smaller as the
+  // coding promises; ranks stay equal bit for bit, and each has a residual of its own.
+  void bytesAndEquality() {
+    QFETCH(QString, coding);
+    QFETCH(double, ratio);
+    QFETCH(int, ranks);
+    QFETCH(int, microBatches);
+    RunSettings settings = settingsFor(qPrintable(coding), ranks);
+    settings.model = fashionCnn();
+    settings.microBatches = microBatches;
+    auto plan = planOf(settings);
+    QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
+    const auto parsed = plan::parse(plan::text(*plan));
+    QVERIFY(parsed.ok() && *parsed == *plan);
+    const planner::EncodedGradients encoded = planner::encodedGradients(*plan, 0);
+    QCOMPARE(encoded.coding, coding.toStdString());
+    QVERIFY2(encoded.ratio() >= ratio, fmt::format("{}", encoded.ratio()).c_str());
+
+    Ranks all(*plan, settings);
+    QCOMPARE(all.play(1), std::string());
+    for (int r = 0; r < ranks; ++r)
+      QCOMPARE(all[static_cast<std::size_t>(r)].group->bytes(), plannedBytes(*plan, r));
+    QCOMPARE(all.play(4), std::string());
+    bool residuals = false;
+    for (const plan::StateSlot& slot : plan->state) {
+      const auto bytes = static_cast<std::size_t>(slot.type.bytes());
+      const bool same = std::memcmp(all[0].of(slot), all[1].of(slot), bytes) == 0;
+      const bool isResidual = slot.name.starts_with("residual.");
+      QVERIFY2(same != isResidual, slot.name.c_str());
+      residuals |= isResidual;
+    }
+    QVERIFY(residuals);
+  }
+
+  // On the first step, with plain descent and no momentum, parameters tell what gradient they were given:
+  // that and all residuals make the gradient that one rank has of the whole batch.
+  void nothingIsLost_data() {
+    QTest::addColumn<QString>("coding");
+    for (const char* coding : {"fp16", "bf16", "int8", "top-k"}) QTest::newRow(coding) << coding;
+  }
+  void nothingIsLost() {
+    QFETCH(QString, coding);
+    RunSettings settings = settingsFor(qPrintable(coding), 3);
+    settings.backend = "reference";
+    settings.compute = DType::kF64;
+    settings.optimizer = {};
+    settings.optimizer.kind = "sgd";
+    RunSettings exact = settings;
+    exact.compression = "none";
+    auto plan = planOf(settings), exactPlan = planOf(exact);
+    QVERIFY(plan.ok() && exactPlan.ok());
+    Ranks coded(*plan, settings), whole(*exactPlan, exact);
+    QCOMPARE(coded.play(1), std::string());
+    QCOMPARE(whole.play(1), std::string());
+    const auto values = [](const Rank& rank, const plan::StateSlot& slot) {
+      return std::span(static_cast<const double*>(rank.of(slot)), static_cast<std::size_t>(slot.type.count()));
+    };
+    const auto slotOf = [](const plan::Plan& of, const std::string& name) -> const plan::StateSlot& {
+      return *std::find_if(of.state.begin(), of.state.end(), [&](const auto& s) { return s.name == name; });
+    };
+    double left = 0;
+    for (std::size_t k = 0; k < 100; ++k) {
+      const std::string velocity = fmt::format("sgd.v.{}", k);  // after one step: the mean gradient
+      const auto isIt = [&](const auto& slot) { return slot.name == velocity; };
+      if (std::none_of(plan->state.begin(), plan->state.end(), isIt)) break;
+      const auto sent = values(coded[0], slotOf(*plan, velocity));
+      const auto want = values(whole[0], slotOf(*exactPlan, velocity));
+      double largest = 0;
+      for (const double one : want) largest = std::max(largest, std::abs(one));
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        double rest = 0;
+        for (std::size_t r = 0; r < 3; ++r)
+          rest += values(coded[r], slotOf(*plan, fmt::format("residual.{}", k)))[i];
+        left = std::max(left, std::abs(rest));
+        QVERIFY(std::abs(sent[i] + rest / 96 - want[i]) <= 1e-14 * largest);
+      }
+    }
+    QVERIFY(left > 0);
+  }
+
+  // It learns as it does without: a small network, two epochs, plain and in a pipeline and with ranks
+  // that share layers.
+  void itLearns_data() {
+    QTest::addColumn<QString>("coding");
+    QTest::addColumn<QString>("strategy");
+    for (const char* coding : {"fp16", "bf16", "int8", "top-k"})
+      QTest::newRow(coding) << coding << "multi-worker-mirrored";
+    QTest::newRow("int8 in a pipeline") << "int8" << "pipeline";
+    QTest::newRow("int8 beside shared layers") << "int8" << "tensor-parallel";
+  }
+  void itLearns() {
+    QFETCH(QString, coding);
+    QFETCH(QString, strategy);
+    RunSettings settings = settingsFor("none", 2);
+    settings.strategy = strategy.toStdString();
+    settings.samples = 4800;
+    settings.trainer.epochs = 2;
+    settings.trainer.schedule.peak = 1e-3;
+    if (strategy != "multi-worker-mirrored") settings.ranks = 4;
+    settings.stages = strategy == "pipeline" ? 2 : 1;
+    settings.microBatches = settings.stages;
+    settings.modelRanks = strategy == "tensor-parallel" ? 2 : 1;
+    const auto trained = [&] {
+      auto plan = planOf(settings);
+      LOCKSTEP_CHECK(plan.ok(), "{}", plan.error().text());
+      return run(settings, *plan);
+    };
+    const RunOutcome exact = trained();
+    settings.compression = coding.toStdString();
+    const RunOutcome coded = trained();
+    QVERIFY2(exact.ok() && coded.ok(), coded.error().c_str());
+    qInfo("evaluation loss %.5f, coded %.5f; accuracy %.4f, %.4f", exact.epochs.back().evalLoss,
+          coded.epochs.back().evalLoss, exact.epochs.back().evalAccuracy, coded.epochs.back().evalAccuracy);
+    QVERIFY(coded.epochs.back().evalAccuracy >= exact.epochs.back().evalAccuracy - 0.01);
+    QVERIFY(coded.epochs.back().evalLoss < 0.1 * coded.steps.front().loss);
+  }
+
+  void whereItMakesNoSense() {
+    for (const char* strategy : {"zero-1", "zero-2", "zero-3", "local-sgd", "parameter-server", "central-storage"}) {
+      RunSettings settings = settingsFor("int8", 3);
+      settings.strategy = strategy;
+      settings.servers = planner::findStrategy(strategy)->servers ? 1 : 0;
+      const auto plan = planOf(settings);
+      QVERIFY2(!plan.ok() && plan.error().code == Code::kInvalidArgument, strategy);
+      QVERIFY2(plan.error().text().find("strategy.compression") != std::string::npos, strategy);
+    }
+    const auto unknown = planOf(settingsFor("zip", 2));
+    QVERIFY(!unknown.ok() && unknown.error().next.find("top-k") != std::string::npos);
+    RunSettings nothing = settingsFor("top-k", 2);
+    nothing.topKRatio = 0;
+    QVERIFY(!planOf(nothing).ok());
+    // One rank sends nothing: its plan is that without.
+    RunSettings alone = settingsFor("int8", 1);
+    const auto coded = planOf(alone);
+    alone.compression = "none";
+    QVERIFY(coded.ok() && plan::text(*coded) == plan::text(*planOf(alone)));
+  }
+};
+
+QTEST_GUILESS_MAIN(CompressionTest)
+#include "compression_test.moc"
