@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include "agent/rank_groups.h"
 #include "agent/telemetry.h"
@@ -19,6 +20,7 @@
 #include "engine/base/random.h"
 #include "engine/ir/model_graph.h"
 #include "engine/planner/planner.h"
+#include "engine/runtime/all_reduce.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/trainer.h"
 
@@ -51,6 +53,7 @@ class Alone final : public comm::Communicator {
   Status allToAll(const void*, void*, std::int64_t) override { return {}; }
   Status send(const void*, std::int64_t, int, int) override { return {}; }
   Status recv(void*, std::int64_t, int, int) override { return {}; }
+  Status exchange(const void*, std::int64_t, int, void*, std::int64_t, int, int) override { return {}; }
   Status barrier() override { return {}; }
   void abort() override {}
 
@@ -274,6 +277,39 @@ Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, const 
   return std::move(steps);
 }
 
+// An all-reduce or all-gather of a plan, on memory of its own.
+class Collective {
+ public:
+  Collective(comm::Communicator& group, const plan::Body& body, const plan::Step& step)
+      : group_(group),
+        dtype_(body.buffers[static_cast<std::size_t>(step.outputs[0])].type.dtype),
+        count_(body.buffers[static_cast<std::size_t>(step.outputs[0])].type.count()),
+        cuts_(ir::listAttr(step.attrs, "cuts")),
+        exchanges_(plan::exchanges(
+            *ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct")), group.rank(),
+            group.size(), count_, ir::listAttr(step.attrs, "hosts"))),
+        staging_(static_cast<std::size_t>(runtime::stagingBytes(exchanges_, dtype_))),
+        memory_(runtime::allocateAligned(count_ * static_cast<std::int64_t>(sizeOf(dtype_)))) {}
+  Status play() {
+    if (!cuts_.empty()) {
+      const std::int64_t own = cuts_[static_cast<std::size_t>(group_.rank())];
+      return group_.allGather(memory_.get() + own * static_cast<std::int64_t>(sizeOf(dtype_)),
+                              memory_.get(), cuts_, dtype_);
+    }
+    if (exchanges_.empty()) return group_.allReduce(memory_.get(), count_, dtype_, comm::ReduceOp::kMax);
+    return runtime::allReduce(group_, exchanges_, memory_.get(), dtype_, comm::ReduceOp::kMax, staging_);
+  }
+
+ private:
+  comm::Communicator& group_;
+  DType dtype_;
+  std::int64_t count_;
+  std::vector<std::int64_t> cuts_;
+  std::vector<plan::Exchange> exchanges_;
+  std::vector<std::byte> staging_;
+  runtime::AlignedMemory memory_;
+};
+
 double medianDuration(const std::vector<runtime::StepRecord>& steps) {
   std::vector<double> durations;
   for (const auto& step : steps)
@@ -328,13 +364,15 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
   LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
   LOCKSTEP_ASSIGN(const RankGroups groups,
                   RankGroups::form(start, meshFor(plan, start.world()), link));
-  std::map<std::pair<std::string, std::int64_t>, DType> sizes;   // axis, bytes → type
+  std::map<std::tuple<std::string, std::string, std::int64_t>, Collective> collectives;  // axis, kind, bytes
   for (const plan::Program& program : plan.programs)
     for (const plan::Body& body : program.bodies)
       for (const plan::Step& step : body.steps) {
-        if (step.op != ir::Op::kAllReduce || step.inputs.empty()) continue;
-        const ir::TensorType& type = body.buffers[static_cast<std::size_t>(step.inputs[0])].type;
-        if (groups.groups().along(step.axis) != nullptr) sizes[{step.axis, type.bytes()}] = type.dtype;
+        comm::Communicator* const group = groups.groups().along(step.axis);
+        const bool isMeasured = step.op == ir::Op::kAllReduce || step.op == ir::Op::kAllGather;
+        if (!isMeasured || group == nullptr || step.axis == plan.mesh.messageAxis()) continue;
+        collectives.try_emplace({step.axis, planner::costKind(start.comm(), step), step.bytes}, *group,
+                                body, step);
       }
   node::v1::FromWorker ready;
   ready.mutable_ready();
@@ -343,20 +381,18 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
 
   node::v1::FromWorker message;
   node::v1::MeasureReply* reply = message.mutable_measured();
-  const double each = start.seconds() * 0.3 / static_cast<double>(std::max<std::size_t>(1, sizes.size()));
-  for (const auto& [size, dtype] : sizes) {
-    const auto& [axis, bytes] = size;
+  const double each =
+      start.seconds() * 0.3 / static_cast<double>(std::max<std::size_t>(1, collectives.size()));
+  for (auto& [name, collective] : collectives) {
+    const auto& [axis, kind, bytes] = name;
     comm::Communicator* const group = groups.groups().along(axis);
-    std::vector<std::byte> memory(static_cast<std::size_t>(bytes) + 64);
-    void* data = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
-    const std::int64_t count = bytes / static_cast<std::int64_t>(sizeOf(dtype));
     std::vector<double> seconds;
     // All ranks of a group play equally often: its first one's clock decides.
     const Nanoseconds begin = monotonicNow();
     for (int plays = 0; plays < 5000; ++plays) {
       LOCKSTEP_TRY(group->barrier());  // waiting for the others is not counted
       const Nanoseconds from = monotonicNow();
-      LOCKSTEP_TRY(group->allReduce(data, count, dtype, comm::ReduceOp::kMax));
+      LOCKSTEP_TRY(collective.play());
       if (plays >= 3) seconds.push_back(since(from));
       std::int64_t over = group->rank() == 0 && plays >= 8 && since(begin) > each ? 1 : 0;
       if (plays % 8 == 7) {
@@ -365,7 +401,7 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
       }
     }
     auto* cost = reply->add_collectives();
-    cost->set_kind(start.comm());
+    cost->set_kind(kind);
     cost->set_ranks(group->size());
     cost->set_bytes(bytes);
     cost->set_seconds(median(seconds));

@@ -54,6 +54,7 @@ Result<Bench> benchOf(const Globals& globals, const Arguments& arguments) {
   out.ranks = static_cast<int>(ranks);
   out.threads = static_cast<int>(threads);
   std::vector<std::string> sets = arguments.all("set");
+  if (arguments.has("algorithm")) sets.push_back("strategy.all_reduce=" + arguments.text("algorithm"));
   if (batch > 0) sets.push_back(fmt::format("training.batch={}", batch));
   LOCKSTEP_ASSIGN(const RunSpecFile spec,
                   loadRunSpec(modelFile(arguments.text("model", "fashion-mlp")), sets));
@@ -205,6 +206,9 @@ int benchAllreduceCommand(const Globals& globals, const Arguments& arguments) {
         table.header = {"collective", "ranks", "size", "µs", "bus bandwidth"};
         table.right = {false, true, true, true, true};
         for (const auto& one : reply.collectives()) {
+          if (one.kind().ends_with(" all-gather")) continue;
+          const std::size_t space = one.kind().find(' ');
+          const std::string algorithm = space == std::string::npos ? "direct" : one.kind().substr(space + 1);
           // Bytes each link carries: 2·(n−1)/n of the payload for an all-reduce.
           const double bus = one.seconds() > 0
                                  ? 2.0 * (one.ranks() - 1) / one.ranks() *
@@ -213,6 +217,7 @@ int benchAllreduceCommand(const Globals& globals, const Arguments& arguments) {
           if (json)
             JsonLine("bench")
                 .add("kind", "all-reduce")
+                .add("algorithm", algorithm)
                 .add("comm", bench.preview.comm)
                 .add("ranks", one.ranks())
                 .add("bytes", std::int64_t{one.bytes()})
@@ -220,7 +225,7 @@ int benchAllreduceCommand(const Globals& globals, const Arguments& arguments) {
                 .add("bus_bytes_per_second", bus)
                 .print();
           else
-            table.rows.push_back({"all-reduce", fmt::format("{}", one.ranks()),
+            table.rows.push_back({"all-reduce " + algorithm, fmt::format("{}", one.ranks()),
                                   bytesText(static_cast<double>(one.bytes())),
                                   fmt::format("{:.1f}", one.seconds() * 1e6), rateText(bus)});
         }

@@ -104,6 +104,8 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   plan.training = trainOptions(training);
   plan.strategy = request.spec->strategy().kind();
   plan.bucketBytes = request.spec->strategy().bucket_bytes();
+  if (!request.spec->strategy().all_reduce().empty())
+    plan.allReduce = request.spec->strategy().all_reduce();
   if (!request.spec->strategy().compression().empty())
     plan.compression = request.spec->strategy().compression();
   if (request.spec->strategy().top_k_ratio() > 0)

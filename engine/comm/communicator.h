@@ -47,6 +47,9 @@ class Communicator {
   virtual Status allToAll(const void* in, void* out, std::int64_t bytes) = 0;
   virtual Status send(const void* data, std::int64_t bytes, int peer, int tag) = 0;
   virtual Status recv(void* data, std::int64_t bytes, int peer, int tag) = 0;
+  // A message to `to` and one from `from` at once: ranks that all send first do not wait for each other.
+  virtual Status exchange(const void* out, std::int64_t outBytes, int to, void* in,
+                          std::int64_t inBytes, int from, int tag) = 0;
   virtual Status barrier() = 0;
   // Pending and later calls of this rank return kAborted; peers notice as of a death.
   virtual void abort() = 0;

@@ -192,6 +192,17 @@ class GlooCommunicator final : public Communicator {
     return transfer();
   }
 
+  Status exchange(const void* out, std::int64_t outBytes, int to, void* in, std::int64_t inBytes,
+                  int from, int tag) override {
+    LOCKSTEP_TRY(checkBytes(std::min(outBytes, inBytes)));
+    LOCKSTEP_TRY(checkPeer(to, size_, rank_));
+    LOCKSTEP_TRY(checkPeer(from, size_, rank_));
+    begin(callOf(Operation::kMessage, inBytes, tag));
+    outgoing_.push_back({to, static_cast<const std::byte*>(out), outBytes});
+    incoming_.push_back({from, static_cast<std::byte*>(in), inBytes});
+    return transfer();
+  }
+
   Status barrier() override {
     begin(callOf(Operation::kBarrier, 0));
     for (int r : others()) {
@@ -256,7 +267,7 @@ class GlooCommunicator final : public Communicator {
       std::size_t next = 0;
       for (Outgoing& out : outgoing_)
         if (!out.finished && events_[next++].revents != 0) {
-          if (Status status = sendPart(call_, out); !status.ok())
+          if (Status status = sendPart(callOfPart(out), out); !status.ok())
             return broken(std::move(status.error()), call_, out.peer);
         }
       for (Incoming& in : incoming_)
@@ -291,6 +302,13 @@ class GlooCommunicator final : public Communicator {
         break;
       }
     return fail(makeError(Code::kDeadlineExceeded, "{}", callText(call_)), peer);
+  }
+
+  // A message is as long as it is, whatever the one that comes meanwhile.
+  Call callOfPart(const Outgoing& out) const {
+    Call call = call_;
+    if (call.operation == static_cast<std::uint8_t>(Operation::kMessage)) call.total = out.bytes;
+    return call;
   }
 
   Status sendPart(const Call& call, Outgoing& out) {

@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::int64_t kOneRoundBytes = 16 << 10;  // all-reduces up to this exchange everything
 constexpr Nanoseconds kCheckInterval = 50'000'000; // how often a sleeper looks after its peers
+constexpr Nanoseconds kNap = 100'000;              // of who waits for two things
 constexpr int kSpins = 4000;                       // some 40 µs
 constexpr int kSpinsOversubscribed = 50;
 
@@ -198,20 +199,11 @@ class SharedMemoryCommunicator final : public Communicator {
     LOCKSTEP_TRY(checkBytes(bytes));
     LOCKSTEP_TRY(checkPeer(peer, size_, rank_));
     if (failed()) return inCall(failure({}), "send", bytes);
-    Mailbox& box = segment_->mailbox(rank_, peer);
-    const auto* from = static_cast<const std::byte*>(data);
-    std::int64_t first = 0;
-    do {
-      const std::uint32_t written = box.written.value.load(std::memory_order_relaxed);
-      LOCKSTEP_TRY(inCall(await(box.read, written - kPieces + 1, peer), "send", bytes));
-      Piece& piece = box.pieces[written % kPieces];
-      piece.total = bytes;
-      piece.tag = tag;
-      piece.length = static_cast<std::int32_t>(std::min(kPieceBytes, bytes - first));
-      if (piece.length > 0) std::memcpy(piece.data, from + first, piece.length);
-      first += piece.length;
-      publish(box.written, written + 1);
-    } while (first < bytes);
+    Sending out{segment_->mailbox(rank_, peer), static_cast<const std::byte*>(data), bytes, tag};
+    while (!out.finished) {
+      LOCKSTEP_TRY(inCall(await(out.box.read, out.target(), peer), "send", bytes));
+      sendPiece(out);
+    }
     return {};
   }
 
@@ -219,22 +211,45 @@ class SharedMemoryCommunicator final : public Communicator {
     LOCKSTEP_TRY(checkBytes(bytes));
     LOCKSTEP_TRY(checkPeer(peer, size_, rank_));
     if (failed()) return inCall(failure({}), "recv", bytes);
-    Mailbox& box = segment_->mailbox(peer, rank_);
-    auto* to = static_cast<std::byte*>(data);
-    std::int64_t first = 0;
-    do {
-      const std::uint32_t read = box.read.value.load(std::memory_order_relaxed);
-      LOCKSTEP_TRY(inCall(await(box.written, read + 1, peer), "recv", bytes));
-      const Piece& piece = box.pieces[read % kPieces];
-      if (piece.total != bytes || piece.tag != tag) {
-        Error error = invalidArgument("recv of {} bytes with tag {} from rank {}", bytes, tag, peer);
-        error.why = fmt::format("rank {} sent {} bytes with tag {}", peer, piece.total, piece.tag);
-        return fail(std::move(error), peer);
+    Receiving in{segment_->mailbox(peer, rank_), static_cast<std::byte*>(data), bytes, tag};
+    while (!in.finished) {
+      LOCKSTEP_TRY(inCall(await(in.box.written, in.target(), peer), "recv", bytes));
+      LOCKSTEP_TRY(receivePiece(in, peer));
+    }
+    return {};
+  }
+
+  Status exchange(const void* out, std::int64_t outBytes, int to, void* in, std::int64_t inBytes,
+                  int from, int tag) override {
+    LOCKSTEP_TRY(checkBytes(std::min(outBytes, inBytes)));
+    LOCKSTEP_TRY(checkPeer(to, size_, rank_));
+    LOCKSTEP_TRY(checkPeer(from, size_, rank_));
+    if (failed()) return inCall(failure({}), "exchange", inBytes);
+    Sending sending{segment_->mailbox(rank_, to), static_cast<const std::byte*>(out), outBytes, tag};
+    Receiving receiving{segment_->mailbox(from, rank_), static_cast<std::byte*>(in), inBytes, tag};
+    const auto canSend = [&] {
+      return !sending.finished && reached(sending.box.read.value.load(std::memory_order_acquire),
+                                          sending.target());
+    };
+    const auto canReceive = [&] {
+      return !receiving.finished &&
+             reached(receiving.box.written.value.load(std::memory_order_acquire), receiving.target());
+    };
+    while (!sending.finished || !receiving.finished) {
+      if (canSend()) {
+        sendPiece(sending);
+      } else if (canReceive()) {
+        LOCKSTEP_TRY(receivePiece(receiving, from));
+      } else {
+        // One of the two wakes it, the other is looked after.
+        const bool receives = !receiving.finished;
+        SharedCounter& awaited = receives ? receiving.box.written : sending.box.read;
+        const Nanoseconds nap = receives && !sending.finished ? kNap : kCheckInterval;
+        LOCKSTEP_TRY(inCall(awaitUntil([&] { return canSend() || canReceive(); }, awaited,
+                                       receives ? from : to, nap),
+                            "exchange", inBytes));
       }
-      if (piece.length > 0) std::memcpy(to + first, piece.data, piece.length);
-      first += piece.length;
-      publish(box.read, read + 1);
-    } while (first < bytes);
+    }
     return {};
   }
 
@@ -339,28 +354,83 @@ class SharedMemoryCommunicator final : public Communicator {
     return {};
   }
 
+  // A message on its way to a mailbox, and out of one.
+  struct Sending {
+    Mailbox& box;
+    const std::byte* data;
+    std::int64_t bytes;
+    int tag;
+    std::int64_t done = 0;
+    bool finished = false;
+    std::uint32_t written() const { return box.written.value.load(std::memory_order_relaxed); }
+    std::uint32_t target() const { return written() - kPieces + 1; }  // of `read`, for a free slot
+  };
+  struct Receiving {
+    Mailbox& box;
+    std::byte* data;
+    std::int64_t bytes;
+    int tag;
+    std::int64_t done = 0;
+    bool finished = false;
+    std::uint32_t read() const { return box.read.value.load(std::memory_order_relaxed); }
+    std::uint32_t target() const { return read() + 1; }  // of `written`
+  };
+  void sendPiece(Sending& out) {
+    const std::uint32_t written = out.written();
+    Piece& piece = out.box.pieces[written % kPieces];
+    piece.total = out.bytes;
+    piece.tag = out.tag;
+    piece.length = static_cast<std::int32_t>(std::min(kPieceBytes, out.bytes - out.done));
+    if (piece.length > 0) std::memcpy(piece.data, out.data + out.done, piece.length);
+    out.done += piece.length;
+    out.finished = out.done >= out.bytes;
+    publish(out.box.written, written + 1);
+  }
+  Status receivePiece(Receiving& in, int peer) {
+    const std::uint32_t read = in.read();
+    const Piece& piece = in.box.pieces[read % kPieces];
+    if (piece.total != in.bytes || piece.tag != in.tag) {
+      Error error = invalidArgument("recv of {} bytes with tag {} from rank {}", in.bytes, in.tag, peer);
+      error.why = fmt::format("rank {} sent {} bytes with tag {}", peer, piece.total, piece.tag);
+      return fail(std::move(error), peer);
+    }
+    if (piece.length > 0) std::memcpy(in.data + in.done, piece.data, piece.length);
+    in.done += piece.length;
+    in.finished = in.done >= in.bytes;
+    publish(in.box.read, read + 1);
+    return {};
+  }
+
   // Until the counter has reached `target`; an error names the peer and is the group's.
   Status await(SharedCounter& counter, std::uint32_t target, int peer) {
+    return awaitUntil(
+        [&] { return reached(counter.value.load(std::memory_order_acquire), target); }, counter,
+        peer, kCheckInterval);
+  }
+
+  // Sleeps on the counter, which the peer moves, at most `nap` at a time.
+  template <typename Ready>
+  Status awaitUntil(Ready ready, SharedCounter& counter, int peer, Nanoseconds nap) {
     for (int i = 0; i < spins_; ++i) {
-      if (reached(counter.value.load(std::memory_order_acquire), target)) return {};
+      if (ready()) return {};
       __builtin_ia32_pause();
     }
     const Nanoseconds start = monotonicNow();
     Nanoseconds checked = start;
     for (;;) {
       const std::uint32_t seen = counter.value.load(std::memory_order_acquire);
-      if (reached(seen, target)) return {};
+      if (ready()) return {};
       if (failed()) return failure({});
       const Nanoseconds now = monotonicNow();
       if (now - checked >= kCheckInterval) {
         checked = now;
         // What a peer published before its end counts: so the counter is read again after it.
         const auto gone = whyGone(peer);
-        if (reached(counter.value.load(std::memory_order_acquire), target)) return {};
+        if (ready()) return {};
         if (gone) return peerError(Code::kAborted, *gone, peer);
       }
       if (now - start >= timeout_) return peerError(Code::kDeadlineExceeded, silence(peer), peer);
-      sleepOn(counter, seen, std::clamp<Nanoseconds>(start + timeout_ - now, 1, kCheckInterval));
+      sleepOn(counter, seen, std::clamp<Nanoseconds>(start + timeout_ - now, 1, nap));
     }
   }
 

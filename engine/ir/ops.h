@@ -140,7 +140,8 @@ enum class Op : std::uint8_t {
                // P = payloadBytes(coding, N, kept)
   kDecodeSum,  // (payloads u8[R·P]) {coding, kept?, dtype, shape [N]} -> f[N]: the sum of R payloads in order
   // Collectives: inserted by partition only, along mesh axis {axis}. They share the axis's order.
-  kAllReduce,      // (f) {axis, op: "sum"|"max"} -> f
+  kAllReduce,      // (f) {axis, op: "sum"|"max", algorithm?: an algorithmName, hosts?} -> f. The planner
+                   // chooses; with "hierarchical", `hosts` are the cut-points of the axis into hosts
   kReduceScatter,  // (f[N]) {axis, cuts, size} -> f[size]: the sum's slice of this rank's coordinate
   kAllGather,      // (any[local]) {axis, cuts} -> any[cuts.back()]; before localisation local is all of it
   kBroadcast,      // (f) {axis, root} -> f: from the rank at coordinate root
@@ -152,6 +153,13 @@ enum class Op : std::uint8_t {
   kCount_,
 };
 inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kCount_);
+
+// What an all-reduce is made of: the communicator's own, or messages (plan/all_reduce.h).
+enum class Algorithm : std::uint8_t { kDirect, kRing, kHalvingDoubling, kTree, kHierarchical };
+inline constexpr std::array kAlgorithms{Algorithm::kDirect, Algorithm::kRing, Algorithm::kHalvingDoubling,
+                                        Algorithm::kTree, Algorithm::kHierarchical};
+std::string_view algorithmName(Algorithm algorithm);  // "direct", "ring", "halving-doubling", …
+std::optional<Algorithm> algorithmFromName(std::string_view name);
 
 // How gradients are coded. A finite number beyond the largest of 16 bits becomes that one; what is not
 // finite stays so.

@@ -3,10 +3,35 @@
 
 #include "engine/ir/ops_rules.h"
 
+namespace lockstep::ir {
+
+std::string_view algorithmName(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::kDirect: return "direct";
+    case Algorithm::kRing: return "ring";
+    case Algorithm::kHalvingDoubling: return "halving-doubling";
+    case Algorithm::kTree: return "tree";
+    case Algorithm::kHierarchical: return "hierarchical";
+  }
+  return "";
+}
+
+std::optional<Algorithm> algorithmFromName(std::string_view name) {
+  for (const Algorithm algorithm : kAlgorithms)
+    if (algorithmName(algorithm) == name) return algorithm;
+  return std::nullopt;
+}
+
+}  // namespace lockstep::ir
+
 namespace lockstep::ir::rules {
 namespace {
 
 Inferred inferAllReduce(Types inputs, const Attrs& attrs) {
+  const auto algorithm = algorithmFromName(textAttr(attrs, "algorithm", "direct"));
+  if (!algorithm) return invalidArgument("algorithm is \"{}\", which is none", textAttr(attrs, "algorithm"));
+  if ((algorithm == Algorithm::kHierarchical) != attrs.contains("hosts"))
+    return invalidArgument("hosts come with algorithm \"hierarchical\", and only with it");
   if (const std::string_view op = textAttr(attrs, "op"); op != "sum" && op != "max")
     return invalidArgument("op is \"{}\", expected \"sum\" or \"max\"", op);
   return inferSame(inputs, attrs);
@@ -115,7 +140,8 @@ constexpr AttrInfo kCount{"count", AttrKind::kInt};
 std::vector<OpInfo> collectiveOps() {
   return {
       {.op = Op::kAllReduce, .name = "all-reduce", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = true, .attrs = {kAxis, {"op", AttrKind::kText}},
+       .isView = false, .isCollective = true, .attrs = {kAxis, {"op", AttrKind::kText}, {"algorithm", AttrKind::kText, false},
+                 {"hosts", AttrKind::kList, false}},
        .inPlace = {0}, .infer = inferAllReduce, .gradient = nullptr, .place = placeReduction,
        .cost = costPayload},
       {.op = Op::kReduceScatter, .name = "reduce-scatter", .minInputs = 1, .maxInputs = 1,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -143,6 +144,15 @@ class BodyVerifier {
            begin(step.inputs[0]) != begin(step.outputs[0]) ||
            at(step.inputs[0]).type != at(step.outputs[0]).type)) {
         return fail("step {} {}: an all-reduce works in place", i, step.name);
+      }
+      if (const auto hosts = ir::listAttr(step.attrs, "hosts");
+          !hosts.empty() &&
+          (hosts.size() < 2 || hosts.front() != 0 || hosts.back() != plan_.mesh.axisSize(step.axis) ||
+           std::adjacent_find(hosts.begin(), hosts.end(), std::greater_equal<>()) != hosts.end())) {
+        return fail("step {} {}: the hosts are no cut-points of axis {}", i, step.name, step.axis);
+      }
+      if (step.attrs.contains("algorithm") && step.axis == plan_.mesh.messageAxis()) {
+        return fail("step {} {}: messages along axis {} are those of stages", i, step.name, step.axis);
       }
       if (step.stream < 0 || step.stream >= kMaxStreams) {
         return fail("step {} {}: stream {}", i, step.name, step.stream);
@@ -417,7 +427,10 @@ std::map<std::string, std::vector<Signature>> collectives(const Body& body) {
     const ir::TensorType& type = payload(body, step);
     const bool even = step.op == ir::Op::kAllReduce || step.op == ir::Op::kBroadcast;
     result[step.axis].emplace_back(step.op, step.name,
-                                   std::string(ir::textAttr(step.attrs, "op", "")), type.dtype,
+                                   fmt::format("{} {} {}", ir::textAttr(step.attrs, "op", ""),
+                                               ir::textAttr(step.attrs, "algorithm", ""),
+                                               fmt::join(ir::listAttr(step.attrs, "hosts"), " ")),
+                                   type.dtype,
                                    even ? type.count() : 0);
   }
   return result;

@@ -12,6 +12,7 @@
 #include "engine/passes/stages.h"
 #include "engine/planner/lower.h"
 #include "engine/planner/pipeline.h"
+#include "engine/planner/pricing.h"
 #include "engine/planner/strategies.h"
 
 namespace lockstep::planner {
@@ -672,6 +673,7 @@ class Maker {
 Result<plan::Plan> makePlan(const PlanRequest& request, const cluster::Cluster& cluster,
                             const CostModel& cost) {
   LOCKSTEP_ASSIGN(plan::Plan plan, Maker(request, cluster, cost).run());
+  LOCKSTEP_TRY(chooseAllReduces(plan, cluster, request.allReduce));
   predict(plan, cluster, cost);
   if (const Status status = plan::verify(plan); !status.ok()) {
     return makeError(Code::kInternal, "the plan of {} does not hold: {}", plan.name,

@@ -18,7 +18,7 @@ namespace lockstep::planner {
 // the roofline max(flops/flopsPerSecond, bytes/bytesPerSecond) + launch.
 struct CostModel {
   std::map<std::string, double> stepSeconds;     // by signature(step): one rank alone on its core
-  struct CollectiveCost { std::string kind; int ranks; std::int64_t bytes; double seconds; };
+  struct CollectiveCost { std::string kind; int ranks; std::int64_t bytes; double seconds; };  // kind: costKind
   std::vector<CollectiveCost> collectives;       // measured; interpolated linearly in bytes
   double flopsPerSecond = 5e10;
   double bytesPerSecond = 1.5e10;
@@ -27,6 +27,9 @@ struct CostModel {
 };
 // Op, types and attributes, so that equal work has equal text: "matmul f32[22x784] f32[784x128] …".
 std::string signature(const plan::Body& body, const plan::Step& step);
+// The name a collective's costs are kept under: "gloo" of an all-reduce that is the communicator's own,
+// "gloo ring" of another, "gloo all-gather".
+std::string costKind(std::string_view link, const plan::Step& step);
 
 struct PlanRequest {
   ir::ModelGraph step;               // of the global batch, or of one of its micro-batches
@@ -42,6 +45,7 @@ struct PlanRequest {
   // codingName says, with top-k so many of all.
   std::string compression = "none";
   double topKRatio = 0.01;
+  std::string allReduce = "auto";    // between these ranks: the cheapest, or an algorithmName
   std::string schedule = "1f1b";     // one of pipelineSchedules(); where axis "stage" has several ranks
 };
 // Layers are divided among stages so that they take equal time by the cost model's roofline. Errors:

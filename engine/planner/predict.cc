@@ -41,19 +41,36 @@ double fourDigits(double value) {
   return value;
 }
 
-double collectiveSeconds(int ranks, std::int64_t bytes, const cluster::Link& link,
-                         const CostModel& cost) {
+// Of what was measured under this name.
+std::vector<CostModel::CollectiveCost> measured(const CostModel& cost, std::string_view kind, int ranks) {
   std::vector<CostModel::CollectiveCost> points;
   for (const auto& point : cost.collectives) {
-    if (point.kind == link.kind && point.ranks == ranks && point.bytes > 0) points.push_back(point);
+    if (point.kind == kind && point.ranks == ranks && point.bytes > 0) points.push_back(point);
   }
   std::sort(points.begin(), points.end(),
             [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
   points.erase(std::unique(points.begin(), points.end(),
                            [](const auto& a, const auto& b) { return a.bytes == b.bytes; }),
                points.end());
-  if (!points.empty()) return interpolate(points, bytes);
-  return link.latency + static_cast<double>(bytes) / link.bytesPerSecond;
+  return points;
+}
+
+double collectiveSeconds(const plan::Plan& plan, const plan::Step& step,
+                         const cluster::Cluster& cluster, const CostModel& cost) {
+  const cluster::Link& link = cluster.link;
+  const int ranks = plan.mesh.axisSize(step.axis);
+  if (const auto own = measured(cost, costKind(link.kind, step), ranks); !own.empty())
+    return interpolate(own, step.bytes);
+  const auto algorithm = ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct"));
+  if (*algorithm == ir::Algorithm::kDirect) {
+    if (const auto others = measured(cost, link.kind, ranks); !others.empty())
+      return interpolate(others, step.bytes);
+  }
+  if (step.op != ir::Op::kAllReduce)
+    return link.latency + static_cast<double>(step.bytes) / link.bytesPerSecond;
+  const bool hosts = link.kind == "gloo" || *algorithm != ir::Algorithm::kDirect;
+  return allReduceSeconds(*algorithm, ranks, step.bytes,
+                          hosts ? hostCuts(plan.mesh, cluster, step.axis) : std::vector<std::int64_t>(), link);
 }
 
 }  // namespace
@@ -78,6 +95,12 @@ std::string signature(const plan::Body& body, const plan::Step& step) {
   return fmt::to_string(out);
 }
 
+std::string costKind(std::string_view link, const plan::Step& step) {
+  const std::string_view name = step.op == ir::Op::kAllReduce ? ir::textAttr(step.attrs, "algorithm")
+                                                              : ir::info(step.op).name;
+  return name.empty() ? std::string(link) : fmt::format("{} {}", link, name);
+}
+
 double priceOf(const plan::Plan& plan, const plan::Body& body, const plan::Step& step,
                const cluster::Cluster& cluster, const CostModel& cost) {
   if (const int count = plan::peersOf(step).count; count > 0) {  // each of the messages
@@ -85,7 +108,7 @@ double priceOf(const plan::Plan& plan, const plan::Body& body, const plan::Step&
            static_cast<double>(step.bytes) / count / cluster.link.bytesPerSecond;
   }
   if (step.kind == plan::StepKind::kCollective) {
-    return collectiveSeconds(plan.mesh.axisSize(step.axis), step.bytes, cluster.link, cost);
+    return collectiveSeconds(plan, step, cluster, cost);
   }
   const auto measured = cost.stepSeconds.find(signature(body, step));
   if (measured != cost.stepSeconds.end()) return measured->second;

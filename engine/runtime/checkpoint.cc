@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kStateFile = "state.safetensors";
-constexpr std::string_view kParameters = "params", kStatistics = "stats";
+constexpr std::string_view kParameters = "params", kStatistics = "stats", kResidual = "residual";
 
 // "adam.m.3" → "adam.m": the group's number is a matter of the plan, not of the state.
 std::string_view slotKind(std::string_view slot) { return slot.substr(0, slot.rfind('.')); }
@@ -284,6 +284,7 @@ Result<Loaded> load(const std::string& checkpoint, std::uint64_t seed, const pla
   };
   for (const plan::StateSlot& slot : plan.state)
     for (const Member& member : slot.members) {
+      if (slotKind(slot.name) == kResidual) continue;  // of other ranks they will do: see residuals()
       const std::string name = tensorName(slot, member);
       const auto found = file.entries.find(name);
       if (found == file.entries.end())
@@ -319,6 +320,37 @@ Result<Loaded> load(const std::string& checkpoint, std::uint64_t seed, const pla
 
 }  // namespace
 
+namespace {
+
+template <typename T>
+void addParts(std::span<const std::byte> parts, std::span<std::byte> sum) {
+  for (std::size_t at = 0; at < parts.size(); at += sizeof(T)) {
+    T one{}, all{};  // a file's tensors are not aligned
+    std::memcpy(&one, parts.data() + at, sizeof(T));
+    std::memcpy(&all, sum.data() + at % sum.size(), sizeof(T));
+    all += one;
+    std::memcpy(sum.data() + at % sum.size(), &all, sizeof(T));
+  }
+}
+
+// What each rank has not sent yet is its own: of as many ranks it is taken as it is, of others the first
+// rank takes it all. Where there is none, none is left.
+std::span<const std::byte> residuals(const TensorFile& file, const plan::StateSlot& slot,
+                                     const Member& member, std::vector<std::byte>& merged) {
+  const auto found = file.entries.find(tensorName(slot, member));
+  const bool known = found != file.entries.end() && found->second.dtype == slot.type.dtype;
+  if (known && found->second.shape == member.shape) return file.bytes(found->second);
+  merged.assign(static_cast<std::size_t>(elementCount(member.shape)) * sizeOf(slot.type.dtype),
+                std::byte{0});
+  const auto each = static_cast<std::size_t>(slot.type.bytes());
+  if (!known || !member.axis.empty() || file.bytes(found->second).size() % each != 0) return merged;
+  const auto add = slot.type.dtype == DType::kF64 ? addParts<double> : addParts<float>;
+  add(file.bytes(found->second), std::span(merged).first(each));
+  return merged;
+}
+
+}  // namespace
+
 Result<Progress> readCheckpoint(const std::string& checkpoint, std::uint64_t seed,
                                 const RankState& state) {
   std::array<double, 4> header{};  // read well, step, Σ w·loss, Σ w
@@ -332,8 +364,10 @@ Result<Progress> readCheckpoint(const std::string& checkpoint, std::uint64_t see
   LOCKSTEP_TRY(state.groups.broadcast(header.data(), sizeof header));
   if (header[0] != 1) return loaded.error();
   WholeTensors whole(state);
+  std::vector<std::byte> merged;
   for (const plan::StateSlot& slot : state.plan.state)
     LOCKSTEP_TRY(whole.fill(slot, [&](const Member& member) {
+      if (slotKind(slot.name) == kResidual) return residuals(loaded->file, slot, member, merged);
       return loaded->file.bytes(loaded->file.entries.at(tensorName(slot, member)));
     }));
   return Progress{static_cast<std::int64_t>(header[1]), header[2], header[3], seed};

@@ -35,7 +35,8 @@ struct RankState {
 // on rank 0, "" on others.
 Result<std::string> writeCheckpoint(const std::string& folder, int keep, const RankState& state,
                                     const Progress& progress);
-// Rank 0 reads, the others receive: only its node needs the files. Errors: kNotFound; kDataLoss;
+// Rank 0 reads, the others receive: only its node needs the files. What ranks have not sent yet of their
+// gradients is added up where there are more or fewer of them now. Errors: kNotFound; kDataLoss;
 // kInvalidArgument where a tensor is missing or has another shape or type than the plan, naming
 // both, or where batch or seed differ; on other ranks kAborted.
 Result<Progress> readCheckpoint(const std::string& checkpoint, std::uint64_t seed,

@@ -4,6 +4,8 @@
 #include <deque>
 #include <utility>
 
+#include "engine/runtime/all_reduce.h"
+
 namespace lockstep::runtime {
 namespace {
 
@@ -25,6 +27,7 @@ struct BoundStep {
   int peers = 1;                       // of a send-all or collect: so many, from coordinate 0
   std::size_t message = 0;             // of a send: its first
   std::vector<std::int64_t> cuts;
+  std::vector<plan::Exchange> exchanges;  // of an all-reduce that is made of messages
   double Breakdown::*account = nullptr;
 };
 
@@ -64,6 +67,7 @@ struct Executor::Impl {
   std::vector<BoundStep> steps;
   Breakdown last;
   std::int64_t workspaceBytes = 0;
+  std::vector<std::byte> staging;  // of all all-reduces
 
   std::byte* address(plan::BufferId id) const {
     const plan::Buffer& buffer = body->buffers[static_cast<std::size_t>(id)];
@@ -156,6 +160,16 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
   }
   bound.drains = !toPeers && !fromPeers && step.axis == plan->mesh.messageAxis();
   bound.cuts = ir::listAttr(step.attrs, "cuts");
+  if (step.op == ir::Op::kAllReduce) {
+    const auto algorithm = ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct"));
+    bound.exchanges = plan::exchanges(*algorithm, group->rank(), size, bound.count,
+                                      ir::listAttr(step.attrs, "hosts"));
+    const auto bytes = static_cast<std::size_t>(stagingBytes(bound.exchanges, bound.dtype));
+    if (bytes > staging.size()) {
+      workspaceBytes += static_cast<std::int64_t>(bytes - staging.size());
+      staging.resize(bytes);
+    }
+  }
   bound.account = accountOf(step);
   if ((step.op == ir::Op::kAllReduce || step.op == ir::Op::kBroadcast) && in.data != out.data)
     return makeError(Code::kInternal, "step {}: {} is not in place", step.name,
@@ -188,7 +202,10 @@ Status Executor::Impl::collective(const BoundStep& step) {
   }
   if (step.drains) LOCKSTEP_TRY(sender->drain());
   switch (step.op) {
-    case ir::Op::kAllReduce: return step.group->allReduce(step.out, step.count, step.dtype, step.reduce);
+    case ir::Op::kAllReduce:
+      if (!step.exchanges.empty())
+        return allReduce(*step.group, step.exchanges, step.out, step.dtype, step.reduce, staging);
+      return step.group->allReduce(step.out, step.count, step.dtype, step.reduce);
     case ir::Op::kReduceScatter:
       return step.group->reduceScatter(step.in, step.out, step.cuts, step.dtype, step.reduce);
     case ir::Op::kAllGather: return step.group->allGather(step.in, step.out, step.cuts, step.dtype);

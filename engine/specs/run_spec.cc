@@ -201,6 +201,9 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(checkRange("strategy.stages", strategy.stages(), 0, 4096));
   if (strategy.schedule().empty()) strategy.set_schedule("1f1b");
   LOCKSTEP_TRY(checkKind("strategy.schedule", strategy.schedule(), {"1f1b", "gpipe", "zb-h1"}));
+  if (strategy.all_reduce().empty()) strategy.set_all_reduce("auto");
+  LOCKSTEP_TRY(checkKind("strategy.all_reduce", strategy.all_reduce(),
+                         {"auto", "direct", "ring", "halving-doubling", "tree", "hierarchical"}));
   if (strategy.compression().empty()) strategy.set_compression("none");
   LOCKSTEP_TRY(checkKind("strategy.compression", strategy.compression(),
                          {"none", "fp16", "bf16", "int8", "top-k"}));

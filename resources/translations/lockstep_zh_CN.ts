@@ -914,6 +914,10 @@ It uses:
             <translation>各层及其所在阶段；不填：按代价均分</translation>
         </message>
         <message>
+            <source>How ranks add up gradients; auto: what the cluster&apos;s links make cheapest</source>
+            <translation>各 rank 梯度求和的方式；auto：按集群链路选取最省时的</translation>
+        </message>
+        <message>
             <source>How gradients travel; what coding leaves out is added to the next step&apos;s</source>
             <translation>梯度的传输方式；编码舍去的部分加到下一步的梯度中</translation>
         </message>
@@ -2484,6 +2488,18 @@ It uses:
         <message>
             <source>set strategy.compression to none, or strategy.kind to multi-worker-mirrored</source>
             <translation>将 strategy.compression 设为 none，或将 strategy.kind 设为 multi-worker-mirrored</translation>
+        </message>
+        <message>
+            <source>an all-reduce cannot be hierarchical here</source>
+            <translation>此处的 all-reduce 不能分层进行</translation>
+        </message>
+        <message>
+            <source>ranks of one group must be on several hosts, several of them on one, those of a host neighbours and all groups alike</source>
+            <translation>同组的 rank 须分布在多台主机上，其中有主机含多个 rank，同一主机的 rank 须相邻，且各组的分布相同</translation>
+        </message>
+        <message>
+            <source>set strategy.all_reduce to auto</source>
+            <translation>将 strategy.all_reduce 设为 auto</translation>
         </message>
         <message>
             <source>%1 compute threads share the %2 cores of one host, so a step takes longer than on hosts of their own</source>

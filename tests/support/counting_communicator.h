@@ -48,6 +48,11 @@ class CountingCommunicator final : public comm::Communicator {
     bytes_ += bytes;
     return inner_->recv(data, bytes, peer, tag);
   }
+  Status exchange(const void* out, std::int64_t outBytes, int to, void* in, std::int64_t inBytes,
+                  int from, int tag) override {
+    bytes_ += outBytes + inBytes;
+    return inner_->exchange(out, outBytes, to, in, inBytes, from, tag);
+  }
   Status barrier() override { return inner_->barrier(); }
   void abort() override { inner_->abort(); }
 

@@ -261,6 +261,8 @@ struct RunSettings {
   std::string schedule = "1f1b";         // of stages
   std::int64_t batch = 96, evaluateBatch = 200;
   int microBatches = 1;
+  std::string allReduce = "auto";
+  int hosts = 1;                         // the ranks are on, in order
   std::string compression = "none";
   double topKRatio = 0.01;
   std::string backend = "reference";
@@ -287,10 +289,15 @@ inline Result<plan::Plan> planOf(const RunSettings& settings) {
   request.schedule = settings.schedule;
   request.compression = settings.compression;
   request.topKRatio = settings.topKRatio;
+  request.allReduce = settings.allReduce;
   request.pins = settings.pins;
-  return planner::makePlan(request,
-                           oneHost(settings.ranks, 2, settings.modelRanks, settings.stages,
-                                            settings.servers), {});
+  cluster::Cluster cluster =
+      oneHost(settings.ranks, 2, settings.modelRanks, settings.stages, settings.servers);
+  for (int rank = 0; settings.hosts > 1 && rank < settings.ranks; ++rank) {
+    const int host = rank * settings.hosts / settings.ranks;
+    cluster.devices[static_cast<std::size_t>(rank)].host = fmt::format("host{}", host);
+  }
+  return planner::makePlan(request, cluster, {});
 }
 
 struct RunOutcome {

@@ -45,6 +45,10 @@ class FailingCommunicator final : public comm::Communicator {
   Status recv(void* data, std::int64_t bytes, int peer, int tag) override {
     return due() ? failure() : inner_->recv(data, bytes, peer, tag);
   }
+  Status exchange(const void* out, std::int64_t outBytes, int to, void* in, std::int64_t inBytes,
+                  int from, int tag) override {
+    return due() ? failure() : inner_->exchange(out, outBytes, to, in, inBytes, from, tag);
+  }
   Status barrier() override { return due() ? failure() : inner_->barrier(); }
   void abort() override { inner_->abort(); }
 

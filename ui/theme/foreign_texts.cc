@@ -61,6 +61,7 @@ namespace lockstep::ui {
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Ranks the layers are divided among; 0: all with pipeline, else 1"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "The order of micro-batches on a stage"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Layers and the stage each is on; none: stages of equal cost"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "How ranks add up gradients; auto: what the cluster's links make cheapest"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "How gradients travel; what coding leaves out is added to the next step's"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Part of the gradients that top-k sends, the largest; 0: 0.01"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "A layer's name"),

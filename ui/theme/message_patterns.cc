@@ -215,6 +215,9 @@ constexpr const char* kPatterns[] = {
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "its servers add up whole gradients as they come"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "each of its ranks receives the sum of a part of the gradients, which a residual of its own would have to make good"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "set strategy.compression to none, or strategy.kind to multi-worker-mirrored"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "an all-reduce cannot be hierarchical here"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "ranks of one group must be on several hosts, several of them on one, those of a host neighbours and all groups alike"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "set strategy.all_reduce to auto"),
     // Notes and progress.
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "%1 compute threads share the %2 cores of one host, so a step takes longer than on hosts of their own"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the batch of %1 does not divide by %2 ranks: shares are %3 and %4 samples"),

@@ -118,6 +118,12 @@ std::string movements(Communicator& group, std::int64_t bytes) {
     EXPECT_OK(group.send(in.data() + next * bytes, bytes, next, rank));
     if (rank != 0) EXPECT_OK(group.recv(taken.data(), bytes, previous, previous));
     EXPECT(taken == bytesBetween(previous, rank, bytes), "message of {} bytes", bytes);
+    // All at once, each message of another length.
+    const auto lengthOf = [&](int r) { return bytes * (r + 1) / size; };
+    taken.assign(static_cast<std::size_t>(lengthOf(previous)), '?');
+    EXPECT_OK(group.exchange(in.data() + next * bytes, lengthOf(rank), next, taken.data(),
+                             lengthOf(previous), previous, 3));
+    EXPECT(taken == bytesBetween(previous, rank, bytes).substr(0, taken.size()), "exchange of {} bytes", bytes);
     // All at once, each sending on a thread of its own.
     constexpr int kMessages = 5;
     Status sent;
@@ -168,7 +174,7 @@ class CommunicatorConformanceTest : public QObject {
     QTest::addColumn<int>("size");
     QTest::addColumn<bool>("processes");
     for (const char* kind : {"in-process", "shm", "gloo"})
-      for (int size = 1; size <= 4; ++size)
+      for (const int size : {1, 2, 3, 4, 5, 8})
         for (const bool processes : {false, true}) {
           if (processes && kind == std::string_view("in-process")) continue;
           QTest::addRow("%s %d %s", kind, size, processes ? "processes" : "threads")

@@ -43,6 +43,60 @@ class PlanTest : public QObject {
     QCOMPARE(plan::hash(*parsed), plan::hash(plan));
   }
 
+  // An algorithm that is asked for stands in every all-reduce of the replicas, in the text too; one that
+  // the cluster cannot play is refused.
+  void allReduceAlgorithms() {
+    planner::PlanRequest asked = request(fashionMlp(), 64, 64);
+    cluster::Cluster cluster = clusterOf(6, 1, 3);
+    cluster.link = {"gloo", 1e-4, 1e8};
+    for (const ir::Algorithm how : ir::kAlgorithms) {
+      asked.allReduce = ir::algorithmName(how);
+      const plan::Plan plan = planOf(asked, cluster);
+      for (const plan::Step& step : body(plan, "step").steps) {
+        if (step.op != ir::Op::kAllReduce) continue;
+        QCOMPARE(ir::textAttr(step.attrs, "algorithm", "direct"), ir::algorithmName(how));
+        QCOMPARE(ir::listAttr(step.attrs, "hosts"), how == ir::Algorithm::kHierarchical
+                                                        ? (std::vector<std::int64_t>{0, 3, 6})
+                                                        : std::vector<std::int64_t>{});
+        QVERIFY(step.seconds > 0);
+      }
+      const auto parsed = plan::parse(plan::text(plan));
+      QVERIFY(parsed.ok() && *parsed == plan && plan::verify(*parsed).ok());
+    }
+    for (const int perHost : {1, 6}) {
+      const auto refused = planner::makePlan(asked, clusterOf(6, 1, perHost), {});
+      QVERIFY(!refused.ok() && refused.error().next.find("auto") != std::string::npos);
+    }
+    asked.allReduce = "rings";
+    QVERIFY(!planner::makePlan(asked, cluster, {}).ok());
+  }
+
+  // By the links: the communicator's own inside a host; where ranks of a host share a link, what crosses it
+  // once; few rounds where latency is all.
+  void cheapestAllReduce() {
+    const auto chosen = [&](const cluster::Cluster& cluster) {
+      const plan::Plan plan = planOf(request(fashionMlp(), 64, 64), cluster);
+      std::set<std::string> algorithms;
+      for (const plan::Step& step : body(plan, "step").steps)
+        if (step.op == ir::Op::kAllReduce)
+          algorithms.emplace(ir::textAttr(step.attrs, "algorithm", "direct"));
+      return algorithms.size() == 1 ? *algorithms.begin() : std::string("several");
+    };
+    QCOMPARE(chosen(clusterOf(8, 1, 8)), std::string("direct"));
+    cluster::Cluster cluster = clusterOf(8, 1, 8);
+    cluster.link = {"gloo", 1e-4, 2e9};
+    QCOMPARE(chosen(cluster), std::string("direct"));
+    cluster = clusterOf(8, 1, 4);
+    cluster.link = {"gloo", 1e-4, 1.25e7};  // 100 Mbit/s
+    QCOMPARE(chosen(cluster), std::string("hierarchical"));
+    cluster = clusterOf(8, 1, 1);
+    cluster.link = {"gloo", 1e-4, 1.25e8};
+    QCOMPARE(chosen(cluster), std::string("direct"));
+    cluster = clusterOf(32, 1, 1);
+    cluster.link = {"gloo", 1e-4, 1.25e8};
+    QCOMPARE(chosen(cluster), std::string("halving-doubling"));
+  }
+
   void everyExampleHolds_data() {
     QTest::addColumn<bool>("cnn");
     QTest::addColumn<int>("ranks");

@@ -89,6 +89,64 @@ class CheckpointTest : public QObject {
     }
   }
 
+  // Of more or fewer ranks, with or without: nothing that has not been sent is lost.
+  void residualsOfOtherRanks() {
+    QTemporaryDir dir;
+    RunSettings settings = small();
+    settings.compression = "top-k";
+    settings.trainer.maxSteps = 5;
+    settings.trainer.checkpointFolder = dir.path().toStdString();
+    QVERIFY(trained(settings).ok());
+    auto file = runtime::readTensors(dir.filePath("step-000000005/state.safetensors").toStdString());
+    QVERIFY(file.ok());
+    for (const int ranks : {2, 4}) {
+      settings.ranks = ranks;
+      const auto plan = planOf(settings);
+      QVERIFY(plan.ok());
+      MeshGroups groups(plan->mesh);
+      std::vector<std::unique_ptr<runtime::StateArena>> states;
+      std::vector<std::thread> threads;
+      std::atomic<int> read{0};
+      for (int rank = 0; rank < ranks; ++rank)
+        states.push_back(std::make_unique<runtime::StateArena>(*plan, rank));
+      for (int rank = 0; rank < ranks; ++rank)
+        threads.emplace_back([&, rank] {
+          read += runtime::readCheckpoint(dir.path().toStdString(), 1,
+                                          {*plan, rank, *states[static_cast<std::size_t>(rank)], groups.of(rank)})
+                      .ok();
+        });
+      for (std::thread& thread : threads) thread.join();
+      QCOMPARE(read.load(), ranks);
+      double largest = 0;
+      for (const plan::StateSlot& slot : plan->state) {
+        if (!slot.name.starts_with("residual.")) continue;
+        const auto& entry = file->entries.at("residual/" + slot.members[0].name);
+        const std::int64_t count = slot.type.count();
+        std::vector<float> before(static_cast<std::size_t>(3 * count));
+        std::memcpy(before.data(), file->bytes(entry).data(), before.size() * sizeof(float));
+        for (std::int64_t i = 0; i < count; ++i) {
+          float whole = 0, now = 0;
+          for (int rank = 0; rank < 3; ++rank) whole += before[static_cast<std::size_t>(rank * count + i)];
+          for (const auto& state : states)
+            now += reinterpret_cast<const float*>(state->data() + slot.offset)[i];
+          QCOMPARE(now, whole);
+          largest = std::max(largest, std::abs(static_cast<double>(whole)));
+        }
+      }
+      QVERIFY(largest > 0);
+    }
+    // A run that sends all of its gradients, and one that begins to send parts of them.
+    for (const char* compression : {"none", "int8"}) {
+      RunSettings other = settings;
+      other.compression = compression;
+      other.trainer.maxSteps = 8;
+      other.trainer.resumeFrom = settings.trainer.checkpointFolder;
+      other.trainer.checkpointFolder.clear();
+      const RunOutcome out = trained(other);
+      QVERIFY2(out.ok(), out.error().c_str());
+    }
+  }
+
   // They are state beside the parameters: resumed, exported, and part of what the hash is of.
   void runningStatisticsAreKept() {
     QTemporaryDir dir;

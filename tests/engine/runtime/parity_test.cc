@@ -103,6 +103,32 @@ class ParityTest : public QObject {
             10 * tolerance * one.epochs.back().evalLoss);
   }
 
+  // Whatever the all-reduces are made of.
+  void everyAllReduceAgainstOne_data() {
+    QTest::addColumn<QString>("algorithm");
+    QTest::addColumn<int>("ranks");
+    for (const ir::Algorithm how : ir::kAlgorithms)
+      for (const int ranks : {4, 5}) {
+        const std::string name(ir::algorithmName(how));
+        QTest::addRow("%s %d ranks", name.c_str(), ranks) << QString::fromStdString(name) << ranks;
+      }
+  }
+  void everyAllReduceAgainstOne() {
+    QFETCH(QString, algorithm);
+    QFETCH(int, ranks);
+    RunSettings settings;
+    settings.trainer.maxSteps = 10;
+    const RunOutcome one = trained(settings);
+    QVERIFY2(one.ok(), one.error().c_str());
+    settings.ranks = ranks;
+    settings.hosts = 2;
+    settings.allReduce = algorithm.toStdString();
+    const RunOutcome several = trained(settings);
+    QVERIFY2(several.ok(), several.error().c_str());
+    QVERIFY(worstRelative(several, one) <= 1e-9);
+    QCOMPARE(trained(settings).ranks[0]->weightsSha256, several.ranks[0]->weightsSha256);
+  }
+
   // Meshes of several axes, and every strategy on transformer blocks, in f64 on the reference backend.
   void meshesAgainstOne_data() {
     QTest::addColumn<QString>("strategy");

@@ -1,0 +1,145 @@
+// Which messages an all-reduce is made of, and what that costs.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+
+#include "engine/planner/pricing.h"
+
+namespace lockstep::planner {
+namespace {
+
+// Between ranks of one host, whatever links the hosts.
+constexpr cluster::Link kInside{"", 3e-5, 3e9};
+constexpr std::int64_t kFewBytes = 32 << 10;
+// What an algorithm must save for the communicator's own to be left.
+constexpr double kWorthwhile = 0.9;
+
+int rounds(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }
+
+Error cannot(std::string what, std::string why, std::string next) {
+  Error error = invalidArgument("{}", what);
+  error.why = std::move(why);
+  error.next = std::move(next);
+  return error;
+}
+
+bool isHierarchy(const std::vector<std::int64_t>& hosts) {
+  return hosts.size() > 2 && hosts.back() > static_cast<std::int64_t>(hosts.size()) - 1;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> hostCuts(const cluster::Mesh& mesh, const cluster::Cluster& cluster,
+                                   std::string_view axis) {
+  std::vector<std::int64_t> common;
+  for (int rank = 0; rank < mesh.workers(); ++rank) {
+    if (mesh.coordinate(rank, axis) != 0) continue;
+    const std::vector<int> group = mesh.group(rank, axis);
+    const auto hostOf = [&](std::size_t i) -> std::string {
+      const auto device = static_cast<std::size_t>(group[i]);
+      if (device >= cluster.devices.size()) return fmt::format("rank {}", device);
+      const cluster::Device& at = cluster.devices[device];
+      return at.host.empty() ? at.node : at.host;
+    };
+    std::vector<std::int64_t> cuts{0};
+    for (std::size_t i = 1; i < group.size(); ++i)
+      if (hostOf(i) != hostOf(i - 1)) cuts.push_back(static_cast<std::int64_t>(i));
+    cuts.push_back(static_cast<std::int64_t>(group.size()));
+    if (common.empty()) common = cuts;
+    if (common != cuts) return {};
+  }
+  return common;
+}
+
+double allReduceSeconds(ir::Algorithm how, int ranks, std::int64_t bytes,
+                        const std::vector<std::int64_t>& hosts, const cluster::Link& link) {
+  if (ranks < 2) return 0;
+  const double n = ranks, all = static_cast<double>(bytes) / link.bytesPerSecond;
+  const double message = all * n / (2 * (n - 1));  // of everything, to one rank
+  const double round = link.latency / 2;           // an all-reduce of two ranks has two
+  double h = 1, most = n;
+  if (hosts.size() > 2) {
+    h = static_cast<double>(hosts.size()) - 1;
+    most = 1;
+    for (std::size_t i = 1; i < hosts.size(); ++i)
+      most = std::max(most, static_cast<double>(hosts[i] - hosts[i - 1]));
+  }
+  // Where many ranks of a host send to other hosts at once, they share its link.
+  const double shared = h > 1 ? std::max(1.0, most * (n - most) / (n - 1)) : 1;
+  switch (how) {
+    case ir::Algorithm::kDirect:
+      // A few bytes go to everybody at once, many to one rank after another.
+      if (link.kind != "gloo" || ranks == 2) return link.latency + all * shared;
+      return bytes <= kFewBytes ? link.latency + (n - 1) * message * shared : n * round + all * shared;
+    case ir::Algorithm::kRing: return 2 * (n - 1) * round + all;
+    case ir::Algorithm::kHalvingDoubling: {
+      const auto power = std::bit_floor(static_cast<unsigned>(ranks));
+      const double lent = power == static_cast<unsigned>(ranks) ? 0 : 2 * (round + message);
+      return 2 * (std::bit_width(power) - 1) * round + all * shared + lent;
+    }
+    case ir::Algorithm::kTree: return 2 * rounds(ranks) * (round + message);
+    case ir::Algorithm::kHierarchical: {
+      const double inside = std::min(round, kInside.latency) +
+                            static_cast<double>(bytes) / std::max(link.bytesPerSecond, kInside.bytesPerSecond);
+      return 2 * (h - 1) * round + 2 * (h - 1) / h * message +
+             2 * rounds(static_cast<int>(most)) * inside;
+    }
+  }
+  return 0;
+}
+
+Status chooseAllReduces(plan::Plan& plan, const cluster::Cluster& cluster, std::string_view forced) {
+  const auto asked = ir::algorithmFromName(forced);
+  if (!asked && forced != "auto") {
+    std::vector<std::string_view> known{"auto"};
+    for (const ir::Algorithm one : ir::kAlgorithms) known.push_back(ir::algorithmName(one));
+    return cannot(fmt::format("unknown all-reduce {}", forced), "",
+                  fmt::format("strategy.all_reduce is one of {}", fmt::join(known, ", ")));
+  }
+  // Inside a host there are no links on which messages could be fewer or go elsewhere.
+  const bool links = cluster.link.kind == "gloo" && std::any_of(cluster.devices.begin(), cluster.devices.end(), [&](const auto& device) {
+                       return device.host != cluster.devices[0].host;
+                     });
+  std::map<std::string, std::vector<std::int64_t>, std::less<>> hostsOf;
+  for (plan::Program& program : plan.programs) {
+    for (plan::Body& body : program.bodies) {
+      for (plan::Step& step : body.steps) {
+        if (step.op != ir::Op::kAllReduce || step.axis == plan.mesh.messageAxis()) continue;
+        const auto [known, isNew] = hostsOf.try_emplace(step.axis);
+        if (isNew) known->second = hostCuts(plan.mesh, cluster, step.axis);
+        const std::vector<std::int64_t>& hosts = known->second;
+        ir::Algorithm best = ir::Algorithm::kDirect;
+        if (asked && step.axis == "data") {
+          best = *asked;
+        } else if (links) {
+          const int ranks = plan.mesh.axisSize(step.axis);
+          const auto seconds = [&](ir::Algorithm how) {
+            return allReduceSeconds(how, ranks, step.bytes, hosts, cluster.link);
+          };
+          double least = kWorthwhile * seconds(ir::Algorithm::kDirect);
+          for (const ir::Algorithm how : ir::kAlgorithms) {
+            if (how == ir::Algorithm::kHierarchical && !isHierarchy(hosts)) continue;
+            if (seconds(how) >= least) continue;
+            best = how;
+            least = seconds(how);
+          }
+        }
+        if (best == ir::Algorithm::kDirect) continue;
+        if (best == ir::Algorithm::kHierarchical) {
+          if (!isHierarchy(hosts)) {
+            return cannot("an all-reduce cannot be hierarchical here",
+                          "ranks of one group must be on several hosts, several of them on one, those of "
+                          "a host neighbours and all groups alike",
+                          "set strategy.all_reduce to auto");
+          }
+          step.attrs["hosts"] = hosts;
+        }
+        step.attrs["algorithm"] = std::string(ir::algorithmName(best));
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace lockstep::planner

@@ -1,0 +1,18 @@
+// Plays an all-reduce that is made of messages, over any communicator.
+#pragma once
+
+#include <span>
+
+#include "engine/base/status.h"
+#include "engine/comm/communicator.h"
+#include "engine/plan/all_reduce.h"
+
+namespace lockstep::runtime {
+
+// What is received in order to be added waits in `staging`, of at least stagingBytes(). Completion,
+// order and failure are those of the communicator's own calls. Allocates nothing.
+Status allReduce(comm::Communicator& group, std::span<const plan::Exchange> exchanges, void* data,
+                 DType dtype, comm::ReduceOp op, std::span<std::byte> staging);
+std::int64_t stagingBytes(std::span<const plan::Exchange> exchanges, DType dtype);
+
+}  // namespace lockstep::runtime
