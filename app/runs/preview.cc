@@ -103,6 +103,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
                                                models::Use::kEvaluation));
   plan.training = trainOptions(training);
   plan.strategy = request.spec->strategy().kind();
+  plan.staleness = request.spec->strategy().staleness();
   plan.bucketBytes = request.spec->strategy().bucket_bytes();
   if (!request.spec->strategy().all_reduce().empty())
     plan.allReduce = request.spec->strategy().all_reduce();

@@ -6,8 +6,8 @@
 //   every rank within the group's time limit; after any error the group is unusable and is formed
 //   anew under a new generation. The error names the peer. The limit is on waiting for one peer
 //   without progress. Ranks that issue different calls get kInvalidArgument or kAborted.
-// Threads: one thread issues; while no collective runs, other threads may send, to each peer one.
-//   abort() may be called from any thread.
+// Threads: one thread issues; while no collective runs, other threads may send and receive, to and
+//   from each peer one. abort() may be called from any thread.
 // Determinism: for a given kind, size and count the order of reduction is fixed.
 #pragma once
 

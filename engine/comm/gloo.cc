@@ -68,7 +68,8 @@ class GlooCommunicator final : public Communicator {
   GlooCommunicator(std::unique_ptr<GlooMesh> mesh, const GlooOptions& options)
       : mesh_(std::move(mesh)), rank_(options.rank), size_(options.size),
         timeout_(options.timeout), sent_(static_cast<std::size_t>(size_)),
-        received_(static_cast<std::size_t>(size_)), inputs_(static_cast<std::size_t>(size_)) {
+        received_(static_cast<std::size_t>(size_)),
+        receiving_(std::make_unique<std::mutex[]>(static_cast<std::size_t>(size_))), inputs_(static_cast<std::size_t>(size_)) {
     outgoing_.reserve(static_cast<std::size_t>(size_));
     incoming_.reserve(static_cast<std::size_t>(size_));
     events_.reserve(2 * static_cast<std::size_t>(size_));
@@ -187,9 +188,26 @@ class GlooCommunicator final : public Communicator {
   Status recv(void* data, std::int64_t bytes, int peer, int tag) override {
     LOCKSTEP_TRY(checkBytes(bytes));
     LOCKSTEP_TRY(checkPeer(peer, size_, rank_));
-    begin(callOf(Operation::kMessage, bytes, tag));
-    incoming_.push_back({peer, static_cast<std::byte*>(data), bytes});
-    return transfer();
+    // Perhaps one of several threads that receive: what it shares with them is locked.
+    const Call call = callOf(Operation::kMessage, bytes, tag);
+    Incoming in{peer, static_cast<std::byte*>(data), bytes};
+    for (Nanoseconds since = 0; !in.finished;) {
+      if (aborted_.load() || dead_.load()) return refusal(call);
+      const Nanoseconds now = monotonicNow();
+      const Nanoseconds waited = since == 0 ? 0 : now - since;
+      if (waited >= timeout_)
+        return fail(makeError(Code::kDeadlineExceeded, "{}", callText(call)), peer);
+      pollfd event{mesh_->descriptor(peer), POLLIN, 0};
+      if (poll(&event, 1, waited < kSpin ? 0 : 100) == 1) {
+        since = 0;
+        LOCKSTEP_TRY(receivePart(call, in));
+      } else if (since == 0) {
+        since = now;
+      } else if (waited < kSpin) {
+        sched_yield();
+      }
+    }
+    return {};
   }
 
   Status exchange(const void* out, std::int64_t outBytes, int to, void* in, std::int64_t inBytes,
@@ -271,7 +289,7 @@ class GlooCommunicator final : public Communicator {
             return broken(std::move(status.error()), call_, out.peer);
         }
       for (Incoming& in : incoming_)
-        if (!in.finished && events_[next++].revents != 0) LOCKSTEP_TRY(receivePart(in));
+        if (!in.finished && events_[next++].revents != 0) LOCKSTEP_TRY(receivePart(call_, in));
     }
     outgoing_.clear(), incoming_.clear();
     return {};
@@ -326,17 +344,22 @@ class GlooCommunicator final : public Communicator {
     return {};
   }
 
-  Status receivePart(Incoming& in) {
-    if (auto status = mesh_->receiveMessage(in.peer); !status.ok())
-      return broken(std::move(status.error()), call_, in.peer);
+  Status receivePart(const Call& call, Incoming& in) {
+    Status status;
+    {
+      const std::lock_guard lock(receiving_[static_cast<std::size_t>(in.peer)]);
+      if (!dead_.load()) status = mesh_->receiveMessage(in.peer);
+    }
+    if (!status.ok()) return broken(std::move(status.error()), call, in.peer);
+    if (dead_.load()) return refusal(call);
     MessageHeader header;
     std::memcpy(&header, mesh_->inbox(in.peer), sizeof header);
     const auto expected = static_cast<std::uint32_t>(std::min(kChunkBytes, in.bytes - in.done));
-    if (header.call != call_ || header.length != expected ||
+    if (header.call != call || header.length != expected ||
         header.sequence != received_[static_cast<std::size_t>(in.peer)]++) {
-      Error error = invalidArgument("{} on rank {}", callText(call_), rank_);
+      Error error = invalidArgument("{} on rank {}", callText(call), rank_);
       error.why = fmt::format("rank {} takes part with {}{}", in.peer, callText(header.call),
-                              header.call.total == call_.total ? " of another type or root" : "");
+                              header.call.total == call.total ? " of another type or root" : "");
       return fail(std::move(error), in.peer);
     }
     const std::byte* payload = mesh_->inbox(in.peer) + sizeof header;
@@ -344,10 +367,10 @@ class GlooCommunicator final : public Communicator {
     if (in.into == Incoming::Into::kCopy && expected > 0) {
       std::memcpy(to, payload, expected);
     } else if (in.into == Incoming::Into::kReduce && expected > 0) {
-      const auto dtype = static_cast<DType>(call_.dtype);
+      const auto dtype = static_cast<DType>(call.dtype);
       const std::array<const std::byte*, 2> inputs = {to, payload};
       reduceArrays(to, inputs, expected / static_cast<std::int64_t>(sizeOf(dtype)), dtype,
-                   static_cast<ReduceOp>(call_.op));
+                   static_cast<ReduceOp>(call.op));
     }
     in.done += expected;
     in.finished = in.done >= in.bytes;
@@ -390,6 +413,7 @@ class GlooCommunicator final : public Communicator {
     auto last = GlooMesh::Last::kSilence;
     for (int hop = 0; hop < size_ && culprit != rank_; ++hop) {
       Farewell farewell;
+      const std::lock_guard lock(receiving_[static_cast<std::size_t>(culprit)]);
       last = mesh_->lastOf(culprit, std::clamp<Nanoseconds>(timeout_ / 4, kGrace, 10 * kGrace),
                            &farewell);
       const bool accuses = last == GlooMesh::Last::kFarewell && farewell.culprit >= 0 &&
@@ -439,6 +463,7 @@ class GlooCommunicator final : public Communicator {
   std::vector<Incoming> incoming_;
   std::vector<pollfd> events_;
   std::vector<std::uint32_t> sent_, received_;
+  std::unique_ptr<std::mutex[]> receiving_;  // by peer, of what reads its socket
   std::vector<const std::byte*> inputs_;
 };
 

@@ -145,13 +145,15 @@ enum class Op : std::uint8_t {
   kReduceScatter,  // (f[N]) {axis, cuts, size} -> f[size]: the sum's slice of this rank's coordinate
   kAllGather,      // (any[local]) {axis, cuts} -> any[cuts.back()]; before localisation local is all of it
   kBroadcast,      // (f) {axis, root} -> f: from the rank at coordinate root
-  kSend,           // (f) {axis, peer} -> (): to the rank at coordinate peer
+  kSend,           // (f) {axis, peer} -> (): to the rank at coordinate peer, or in a conversation kPartner: to
+                   // the rank the play is with
   kRecv,           // () {axis, peer, dtype, shape} -> f: from it; between two ranks in the order of sends
   kSendAll,        // (f) {axis, count} -> (): to each of the ranks at coordinates 0 … count−1
   kCollect,        // () {axis, count, dtype, shape} -> sum f, scratch f: Σ of what each of them sends, in
                    // this order
   kCount_,
 };
+inline constexpr int kPartner = -1;
 inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kCount_);
 
 // What an all-reduce is made of: the communicator's own, or messages (plan/all_reduce.h).

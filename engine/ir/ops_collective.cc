@@ -78,8 +78,8 @@ Inferred inferBroadcast(Types inputs, const Attrs& attrs) {
 }
 
 Status wantPeers(const Attrs& attrs) {
-  if (const std::int64_t peer = intAttr(attrs, "peer"); peer < 0)
-    return invalidArgument("peer is {}, expected a coordinate", peer);
+  if (const std::int64_t peer = intAttr(attrs, "peer"); peer < kPartner)
+    return invalidArgument("peer is {}, expected a coordinate, or {} in a conversation", peer, kPartner);
   if (const std::int64_t count = intAttr(attrs, "count", 1); count < 1)
     return invalidArgument("count is {}, expected at least 1", count);
   return {};

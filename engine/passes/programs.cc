@@ -115,7 +115,7 @@ Result<std::vector<ValueId>> sumMembers(Builder& build, const Sinks& sinks, cons
 template <typename Copied>
 Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
                                             const StepProgram& program, Rewrite& rewrite,
-                                            Copied copied) {
+                                            Copied copied, bool ofCopies = false) {
   Builder build{rewrite.to(), dtype, Phase::kForward};
   struct Place {
     ValueId group;
@@ -129,8 +129,13 @@ Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
       build.stage = groups[k].kind.stage;
       LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(kind, k), groups[k].count));
       states.push_back(state);
+      ValueId read = state;
+      if (ofCopies) {
+        LOCKSTEP_ASSIGN(read, build.add(Op::kScale, indexed(kind, k) + ".copy", {state},
+                                        {{"factor", 1.0}}));
+      }
       for (const Group::Member& member : groups[k].members) {
-        places.emplace(member.name, Place{state, &member});
+        places.emplace(member.name, Place{read, &member});
       }
     }
     return states;
@@ -320,6 +325,59 @@ Status emitUpdates(Builder& build, const std::vector<Group>& groups,
   build.stage = grouping.everywhere;
   return build.add(Op::kResult, "metrics.result", {reduced}, {{"name", std::string("metrics")}})
       .status();
+}
+
+// Each worker's gradients as their mean, to the servers, which update by them.
+Status emitPushes(Builder& build, const std::vector<Group>& groups,
+                  const std::vector<ValueId>& parameters, const std::vector<ValueId>& packs,
+                  const Optimizer& optimizer, const Grouping& grouping) {
+  build.phase = Phase::kOptimizer;
+  build.stage = 0;
+  std::vector<ValueId> own;
+  for (std::size_t k = 0; k < packs.size(); ++k) {
+    LOCKSTEP_ASSIGN(const ValueId mine, build.add(Op::kOwn, indexed("own", k), {packs[k]}, {}));
+    own.push_back(mine);
+  }
+  const ValueId metrics = own.back();
+  LOCKSTEP_ASSIGN(ValueId divisor, build.slice("own.weight", metrics, 1, {1}));
+  if (optimizer.clipNorm > 0) {
+    std::vector<Group> here = groups;
+    for (Group& group : here) group.kind.stage = 0;
+    LOCKSTEP_ASSIGN(divisor, clipped(build, here, own, grouping, divisor, optimizer.clipNorm));
+  }
+  LOCKSTEP_ASSIGN(const ValueId one, build.fill("one", {1}, 1.0));
+  LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
+  LOCKSTEP_ASSIGN(const ValueId updates, build.input("t"));
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    build.stage = 0;
+    LOCKSTEP_ASSIGN(const ValueId mean,
+                    build.add(Op::kWeigh, indexed("mean", k), {own[k], one, divisor}, {}));
+    Optimizer mine = optimizer;
+    if (groups[k].kind.spared) mine.weightDecay = 0;
+    build.stage = groups[k].kind.stage;
+    LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], mean, one, rate, updates));
+  }
+  const auto result = [&](const std::string& name, int stage, ValueId value) {
+    build.stage = stage;
+    return build.add(Op::kResult, name + ".result", {value}, {{"name", name}}).status();
+  };
+  LOCKSTEP_TRY(result("metrics", 0, metrics));
+  LOCKSTEP_TRY(result("pushed", 1, metrics));
+  build.stage = 1;
+  Attrs attrs = build.typed({2});
+  attrs["name"] = std::string("control");
+  LOCKSTEP_ASSIGN(const ValueId control, build.add(Op::kInput, "control", {}, std::move(attrs)));
+  LOCKSTEP_ASSIGN(const ValueId given,
+                  build.add(Op::kScale, "control.copy", {control}, {{"factor", 1.0}}));
+  LOCKSTEP_TRY(result("control", 0, given));
+  if (grouping.servers == 1) return {};
+  build.stage = 0;
+  LOCKSTEP_ASSIGN(const ValueId relayed,
+                  build.add(Op::kScale, "control.relayed", {given}, {{"factor", 1.0}}));
+  for (int server = 2; server <= grouping.servers; ++server) {
+    LOCKSTEP_TRY(result(fmt::format("control.{}", server), server, relayed));
+  }
+  return {};
 }
 
 Status storeZeros(Builder& build, const StepProgram& step) {
@@ -565,7 +623,12 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   };
   LOCKSTEP_ASSIGN(
       const std::vector<ValueId> states,
-      copyWithGroups(train, dtype, program, rewrite, packComplete));
+      copyWithGroups(train, dtype, program, rewrite, packComplete, grouping.apart));
+  if (grouping.apart) {
+    LOCKSTEP_TRY(emitPushes(build, program.groups, states, packs, options.optimizer, grouping));
+    program.graph = rewrite.take();
+    return program;
+  }
   if (grouping.local) {
     LOCKSTEP_TRY(emitStatistics(build, train, program, rewrite));
     build.phase = Phase::kOptimizer;

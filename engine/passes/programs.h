@@ -56,6 +56,11 @@ struct Grouping {
   // Parameters and optimizer state are on stages 1 … servers, group by group, each time on the one
   // that has least; 0: where the gradients are.
   int servers = 0;
+  // Workers do not wait for each other: each sends servers the mean gradient of its own samples, and
+  // reads a copy of parameters made for it. "metrics" is then of its own samples, as result "pushed"
+  // of the first server is; result "control" f[2] of workers, and "control.S" of any other server S, is
+  // the first server's input "control".
+  bool apart = false;
 };
 // State "sums.K" holds what has been added up of group K, "sums.metrics" of the metrics where they have
 // a group of their own, or where ranks update by themselves.

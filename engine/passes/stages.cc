@@ -26,8 +26,8 @@ bool isView(const ir::Node& node) { return node.op == Op::kReshape || node.op ==
 
 class StageCut {
  public:
-  StageCut(const ir::Graph& graph, const cluster::Mesh& mesh)
-      : graph_(graph), mesh_(mesh), readers_(graph.values().size()) {
+  StageCut(const ir::Graph& graph, const cluster::Mesh& mesh, bool conversations)
+      : graph_(graph), mesh_(mesh), conversations_(conversations), readers_(graph.values().size()) {
     for (const ir::Node& node : graph.nodes()) {
       for (const ValueId input : node.inputs) {
         std::set<int>& readers = readers_[static_cast<std::size_t>(input)];
@@ -69,9 +69,12 @@ class StageCut {
   }
   // The workers of servers are one stage of several ranks.
   bool areWorkers(int stage) const { return mesh_.servers() > 0 && stage == 0; }
+  bool areAll(int stage) const { return areWorkers(stage) && !conversations_; }
   ir::Attrs along(int peer) const {
     ir::Attrs attrs{{"axis", std::string(mesh_.messageAxis())}};
-    if (areWorkers(peer)) {
+    if (areWorkers(peer) && conversations_) {
+      attrs["peer"] = std::int64_t{ir::kPartner};
+    } else if (areWorkers(peer)) {
       attrs["count"] = std::int64_t{mesh_.workers()};
     } else {
       attrs["peer"] = std::int64_t{mesh_.messageCoordinate(peer)};
@@ -81,14 +84,14 @@ class StageCut {
 
   Status send(Rewrite& rewrite, ValueId value, int to) const {
     return rewrite.to()
-        .add(areWorkers(to) ? Op::kSendAll : Op::kSend, name(value, to), {rewrite(value)}, along(to),
+        .add(areAll(to) ? Op::kSendAll : Op::kSend, name(value, to), {rewrite(value)}, along(to),
              producerOf(graph_, value).phase)
         .status();
   }
   Status receive(Rewrite& rewrite, ValueId value, int to) const {
     const ir::Value& sent = graph_.value(value);
     const ir::Node& producer = graph_.node(sent.producer);
-    const bool collected = areWorkers(producer.stage);
+    const bool collected = areAll(producer.stage);
     ir::Attrs attrs = along(producer.stage);
     attrs["dtype"] = std::string(dtypeName(sent.type.dtype));
     attrs["shape"] = sent.type.shape;
@@ -112,6 +115,7 @@ class StageCut {
 
   const ir::Graph& graph_;
   const cluster::Mesh& mesh_;
+  const bool conversations_;
   std::vector<std::set<int>> readers_;  // of each value, by stage
 };
 
@@ -265,8 +269,9 @@ std::vector<int> balanceStages(const std::vector<double>& layerCosts, int stages
   return stageOfLayer;
 }
 
-Result<std::vector<ir::Graph>> cutStages(const ir::Graph& graph, const cluster::Mesh& mesh) {
-  const StageCut cut(graph, mesh);
+Result<std::vector<ir::Graph>> cutStages(const ir::Graph& graph, const cluster::Mesh& mesh,
+                                         bool conversations) {
+  const StageCut cut(graph, mesh, conversations);
   std::vector<ir::Graph> graphs;
   for (int stage = 0; stage < mesh.stages(); ++stage) {
     LOCKSTEP_ASSIGN(ir::Graph one, cut.run(stage));
@@ -301,6 +306,31 @@ std::vector<int> trainingParts(const ir::Graph& stage, bool weightsApart) {
     if (apart) parts[i] = 2;
     if (apart && layOut(node.op)) continue;
     for (const ValueId input : node.inputs) chained[static_cast<std::size_t>(input)] = true;
+  }
+  return parts;
+}
+
+std::vector<int> conversationParts(const ir::Graph& server) {
+  std::vector<int> parts(server.nodes().size(), 3);
+  std::vector<bool> given(server.values().size(), false);
+  for (std::size_t i = server.nodes().size(); i-- > 0;) {
+    const ir::Node& node = server.nodes()[i];
+    const bool goes = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
+      return given[static_cast<std::size_t>(output)];
+    });
+    if (node.op == Op::kSend) {
+      parts[i] = 1;
+    } else if (node.op == Op::kRecv) {
+      parts[i] = 2;
+    } else if (node.op == Op::kResult && producerOf(server, node.inputs[0]).op == Op::kRecv) {
+      parts[i] = 2;
+    } else if (goes) {
+      parts[i] = 0;
+    } else {
+      continue;
+    }
+    if (parts[i] > 1) continue;
+    for (const ValueId input : node.inputs) given[static_cast<std::size_t>(input)] = true;
   }
   return parts;
 }

@@ -23,8 +23,10 @@ std::vector<int> balanceStages(const std::vector<double>& layerCosts, int stages
 // stage reads is sent where it is made, and received at the same point of the order; so between two
 // stages all is sent and received in one order. Inputs, constants and initial values are not sent but
 // made anew. What a server reads of its workers is a partial sum over axis "data", which it adds up;
-// what they read of it goes to all of them.
-Result<std::vector<ir::Graph>> cutStages(const ir::Graph& graph, const cluster::Mesh& mesh);
+// what they read of it goes to all of them. In conversations a server reads of one worker, and sends to
+// one.
+Result<std::vector<ir::Graph>> cutStages(const ir::Graph& graph, const cluster::Mesh& mesh,
+                                         bool conversations = false);
 
 // A value that a program leaves for a later one of the same micro-batch, or for the thread that
 // sends: it is a state, of which each micro-batch on the way needs a copy.
@@ -45,5 +47,8 @@ Result<Programs> splitPrograms(const ir::Graph& graph, const std::vector<int>& p
 // gradients of parameters, which nothing waits for (Qi et al.: "Zero Bubble Pipeline Parallelism",
 // 2023).
 std::vector<int> trainingParts(const ir::Graph& stage, bool weightsApart);
+
+// The parts of a server's conversation with a worker about one step, plan::kConversation.
+std::vector<int> conversationParts(const ir::Graph& server);
 
 }  // namespace lockstep::passes

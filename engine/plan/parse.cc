@@ -272,6 +272,11 @@ class Parser {
       LOCKSTEP_ASSIGN(const std::int64_t count, integer(1, 1 << 20, "a number of micro-batches"));
       plan.microBatches = static_cast<int>(count);
     }
+    if (acceptWord("staleness")) {
+      LOCKSTEP_ASSIGN(const std::int64_t staleness,
+                      integer(Plan::kAnyStaleness, 1 << 20, "a number of steps"));
+      plan.staleness = static_cast<int>(staleness);
+    }
     LOCKSTEP_TRY(expectWord("cuts"));
     LOCKSTEP_ASSIGN(plan.batchCuts, list<std::int64_t>(0, kMaxBytes, "a cut-point"));
     LOCKSTEP_TRY(expectWord("evaluate"));

@@ -4,10 +4,13 @@
 
 namespace lockstep::plan {
 
-Peers peersOf(const Step& step) {
+Peers peersOf(const Step& step, int partner) {
   switch (step.op) {
     case ir::Op::kSend:
-    case ir::Op::kRecv: return {static_cast<int>(ir::intAttr(step.attrs, "peer", -1)), 1};
+    case ir::Op::kRecv: {
+      const auto peer = static_cast<int>(ir::intAttr(step.attrs, "peer"));
+      return {peer == ir::kPartner ? partner : peer, 1};
+    }
     case ir::Op::kSendAll:
     case ir::Op::kCollect: return {0, static_cast<int>(ir::intAttr(step.attrs, "count", -1))};
     default: return {};
@@ -71,7 +74,7 @@ std::int64_t Plan::logicalStateBytes() const {
 bool Plan::operator==(const Plan& other) const {
   return name == other.name && strategy == other.strategy && mesh.text() == other.mesh.text() &&
          precision == other.precision && globalBatch == other.globalBatch &&
-         microBatches == other.microBatches &&
+         microBatches == other.microBatches && staleness == other.staleness &&
          batchCuts == other.batchCuts && evaluateCuts == other.evaluateCuts &&
          state == other.state && stateBytes == other.stateBytes && programs == other.programs &&
          schedule == other.schedule;

@@ -8,6 +8,7 @@
 // share one.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -62,11 +63,12 @@ struct Step {
 };
 
 // Of a step that is a message: the coordinates along its axis that it goes to or comes from, those of
-// `first` and the `count`-1 after it; count is 0 for any other step.
+// `first` and the `count`-1 after it; count is 0 for any other step. `partner` is Play::copy, the peer
+// where the message is one of a conversation (ir::kPartner).
 struct Peers {
   int first = 0, count = 0;
 };
-Peers peersOf(const Step& step);
+Peers peersOf(const Step& step, int partner = ir::kPartner);
 
 // A named value the trainer reads after a play.
 struct ResultSlot {
@@ -92,7 +94,7 @@ struct Program {
 };
 
 // One program of a training step, the micro-batch it works on, and which copies of the states that
-// have several.
+// have several; in a conversation the coordinate of the rank it is with.
 struct Play {
   std::string program;
   int micro = 0;
@@ -127,6 +129,10 @@ struct StateSlot {
   bool operator==(const StateSlot&) const = default;
 };
 
+// The programs of a parameter server's conversation with a worker about one step: to copy what the
+// worker will read, to send it, to receive what the worker made of it, and to take that into the state.
+inline constexpr std::array<std::string_view, 4> kConversation{"fetch", "give", "take", "apply"};
+
 struct Plan {
   static constexpr int kVersion = 1;
   std::string name;                 // of the model
@@ -136,6 +142,11 @@ struct Plan {
   std::int64_t globalBatch = 0;
   // A step's batch is so many equal micro-batches, one after another.
   int microBatches = 1;
+  // Of parameter servers: how many steps a worker may be ahead of the slowest (stale synchronous
+  // parallel: Ho et al., 2013), or kAnyStaleness. Each worker then takes its steps by itself, in a
+  // conversation with each server, in whatever order messages arrive; the schedule is one of many. 0: all take each step together.
+  static constexpr int kAnyStaleness = -1;
+  int staleness = 0;
   // Cut-points of a micro-batch over the data axis: rank at coordinate c takes samples
   // [cuts[c], cuts[c+1]) of it.
   std::vector<std::int64_t> batchCuts;

@@ -177,7 +177,8 @@ class BodyVerifier {
     const Peers peers = peersOf(step);
     const int size = plan_.mesh.axisSize(step.axis);
     const bool one = step.op == ir::Op::kSend || step.op == ir::Op::kRecv;
-    bool others = step.axis == plan_.mesh.messageAxis() && peers.first >= 0 && peers.count >= 1 &&
+    const bool partner = peers.first == ir::kPartner && plan_.staleness != 0;
+    bool others = step.axis == plan_.mesh.messageAxis() && (peers.first >= 0 || partner) && peers.count >= 1 &&
                   peers.count <= size && peers.first < size &&
                   step.attrs.contains(one ? "peer" : "count") &&
                   !step.attrs.contains(one ? "count" : "peer");
@@ -539,6 +540,9 @@ Status verify(const Plan& plan) {
     return broken("the cut-points of the micro-batches do not end at the batch");
   }
   if (plan.microBatches < 1) return broken("a plan needs a micro-batch");
+  if (plan.staleness < Plan::kAnyStaleness || (plan.staleness != 0 && plan.mesh.servers() == 0)) {
+    return broken(fmt::format("a staleness of {} with {} servers", plan.staleness, plan.mesh.servers()));
+  }
   std::set<std::string> names;
   for (const Program& program : plan.programs) {
     if (!names.insert(program.name).second) {

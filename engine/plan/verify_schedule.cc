@@ -140,7 +140,7 @@ class MessagePlay {
         continue;
       }
       Messages::Message message{step.name, payload(*body, step), play.micro};
-      const Peers peers = peersOf(step);
+      const Peers peers = peersOf(step, play.copy);
       if (isSend(step)) {
         for (int peer = peers.first; peer < peers.first + peers.count; ++peer) {
           auto& sent = messages_[{self, peer}].sent;
@@ -277,6 +277,10 @@ Status verifySchedule(const Plan& plan) {
       if (play.micro < 0 || play.micro >= plan.microBatches || play.copy < 0) {
         return broken(fmt::format("the schedule plays micro-batch {} of {}", play.micro,
                                   plan.microBatches));
+      }
+      if (plan.staleness != 0 && play.copy >= plan.mesh.workers()) {
+        return broken(fmt::format("a conversation with worker {} of {}", play.copy,
+                                  plan.mesh.workers()));
       }
     }
   }

@@ -228,6 +228,31 @@ Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& requ
   return std::optional(passes::Compression{*coding, request.topKRatio});
 }
 
+Status checkStaleness(const PlanRequest& request, const cluster::Mesh& mesh) {
+  if (request.staleness == 0) return {};
+  if (mesh.servers() == 0) {
+    return numberToChange(
+        fmt::format("strategy {} takes each step together", request.strategy),
+        "without servers ranks exchange gradients with each other",
+        "set strategy.staleness to 0, or strategy.kind to parameter-server");
+  }
+  if (request.microBatches > 1) {
+    return numberToChange(
+        fmt::format("a worker's step by itself is not divided into {} micro-batches",
+                    request.microBatches),
+        "servers take what a worker sends as one update", "set strategy.micro_batches to 1");
+  }
+  for (const ir::Node& node : request.step.graph.nodes()) {
+    if (node.op != ir::Op::kBatchMoments) continue;
+    return numberToChange(
+        fmt::format("batch norm {} cannot be trained by workers that do not wait for each other",
+                    node.name.substr(0, node.name.rfind('.'))),
+        "its statistics are those of all workers' samples",
+        "set strategy.staleness to 0, or use layer_norm instead of batch norm");
+  }
+  return {};
+}
+
 Status checkStages(const PlanRequest& request, int stages, int ranks) {
   if (stages == 1) return {};
   const std::size_t layers = request.step.layers.size();
@@ -343,6 +368,7 @@ class Maker {
     LOCKSTEP_TRY(checkTensor(request_.step.parameters, modelRanks_));
     LOCKSTEP_TRY(checkServers(strategy, cluster_.mesh));
     LOCKSTEP_TRY(checkLocal(strategy, cluster_.mesh));
+    LOCKSTEP_TRY(checkStaleness(request_, cluster_.mesh));
     LOCKSTEP_TRY(checkStages(request_, isPipeline() ? stages_ : 1, ranks_));
     LOCKSTEP_ASSIGN(compression_, compressionOf(request_, strategy, ranks_));
     const DType dtype = request_.step.compute;
@@ -352,6 +378,7 @@ class Maker {
     plan_.precision = dtype == DType::kF64 ? "fp64" : "fp32";
     plan_.globalBatch = request_.step.batch * request_.microBatches;
     plan_.microBatches = request_.microBatches;
+    plan_.staleness = request_.staleness;
     plan_.batchCuts = passes::evenCuts(request_.step.batch, ranks_);
     plan_.evaluateCuts = passes::evenCuts(request_.evaluate.batch, ranks_);
     LOCKSTEP_TRY(checkStatistics(request_.step, request_.microBatches, isPipeline() ? stages_ : 1,
@@ -370,6 +397,10 @@ class Maker {
       plan_.schedule = pipeline_.plays;
       training = {"forward", "backward"};
       if (pipeline_.weightsApart) training.emplace_back("weights");
+    } else if (request_.staleness != 0) {
+      training.insert(training.end(), plan::kConversation.begin(), plan::kConversation.end());
+      plan_.schedule.push_back({{"step", 0, 0}});
+      plan_.schedule.resize(static_cast<std::size_t>(stages_), conversations());
     } else {
       std::vector<plan::Play> plays;
       for (int micro = 0; micro < request_.microBatches; ++micro) plays.push_back({"step", micro, 0});
@@ -384,7 +415,8 @@ class Maker {
             : passes::chooseBucketBytes(cluster_.link.latency, cluster_.link.bytesPerSecond);
     passes::Grouping grouping{.bucketBytes = bucketBytes};
     grouping.local = strategy.local;
-    if (strategy.local) grouping.metricsInGroup = false;
+    grouping.apart = request_.staleness != 0;
+    if (grouping.local || grouping.apart) grouping.metricsInGroup = false;
     if (strategy.splitOptimizer && ranks_ > 1) {
       grouping.parts = ranks_;
       grouping.metricsInGroup = false;
@@ -579,8 +611,23 @@ class Maker {
     return checked("compress", passes::compress(local, kDataAxis, ranks_, *compression_));
   }
 
+  // Of a server: one legal order of what comes as it comes.
+  std::vector<plan::Play> conversations() const {
+    std::vector<plan::Play> plays;
+    for (const auto& [one, other] : {std::pair{0, 1}, std::pair{2, 3}}) {
+      for (int worker = 0; worker < ranks_; ++worker) {
+        for (const int part : {one, other}) {
+          plays.push_back({std::string(plan::kConversation[static_cast<std::size_t>(part)]), 0, worker});
+        }
+      }
+    }
+    return plays;
+  }
+
   Status addStages(const std::vector<std::string>& names, const ir::Graph& placed) {
-    LOCKSTEP_ASSIGN(const std::vector<ir::Graph> graphs, passes::cutStages(placed, cluster_.mesh));
+    const bool conversations = names.size() > 1 && servers_ > 0;
+    LOCKSTEP_ASSIGN(const std::vector<ir::Graph> graphs,
+                    passes::cutStages(placed, cluster_.mesh, conversations));
     std::vector<plan::Program> programs(names.size());
     for (std::size_t part = 0; part < names.size(); ++part) {
       programs[part].name = names[part];
@@ -609,9 +656,18 @@ class Maker {
   Status addBodies(std::vector<plan::Program>& programs, const ir::Graph& graph, int stage, int rank) {
     LOCKSTEP_ASSIGN(const ir::Graph local, ofRank(graph, rank));
     const bool inParts = programs.size() > 1;
-    const std::vector<int> partOf = inParts
-                                        ? passes::trainingParts(local, pipeline_.weightsApart)
-                                        : std::vector<int>(local.nodes().size(), 0);
+    const bool conversation = inParts && servers_ > 0;
+    std::vector<int> partOf(local.nodes().size(), 0);
+    int copies = 1;
+    if (conversation && stage > 0) {
+      // Workers play the first program, servers the others.
+      partOf = passes::conversationParts(local);
+      for (int& part : partOf) ++part;
+      copies = ranks_;
+    } else if (inParts && !conversation) {
+      partOf = passes::trainingParts(local, pipeline_.weightsApart);
+      copies = pipeline_.copies[static_cast<std::size_t>(stage)];
+    }
     LOCKSTEP_ASSIGN(
         const passes::Programs split,
         passes::splitPrograms(local, partOf, static_cast<int>(programs.size()),
@@ -621,7 +677,7 @@ class Maker {
       slot.name = carried.state;
       slot.type = carried.type;
       slot.stage = stage;
-      slot.copies = inParts ? pipeline_.copies[static_cast<std::size_t>(stage)] : 1;
+      slot.copies = copies;
       const auto known =
           std::find_if(plan_.state.begin(), plan_.state.end(),
                        [&](const plan::StateSlot& other) { return other.name == slot.name; });

@@ -46,6 +46,7 @@ struct PlanRequest {
   std::string compression = "none";
   double topKRatio = 0.01;
   std::string allReduce = "auto";    // between these ranks: the cheapest, or an algorithmName
+  int staleness = 0;                 // of parameter servers: see Plan::staleness
   std::string schedule = "1f1b";     // one of pipelineSchedules(); where axis "stage" has several ranks
 };
 // Layers are divided among stages so that they take equal time by the cost model's roofline. Errors:

@@ -79,6 +79,7 @@ class Simulator {
   struct Script {
     std::vector<const plan::Step*> steps;
     std::vector<double> seconds;
+    std::vector<plan::Peers> peers;
   };
   Script scriptOf(const std::vector<plan::Play>& plays, int rank,
                   const cluster::Cluster& cluster) const {
@@ -87,6 +88,7 @@ class Simulator {
       const plan::Body& body = *plan_.find(play.program, rank);
       for (const plan::Step& step : body.steps) {
         script.steps.push_back(&step);
+        script.peers.push_back(plan::peersOf(step, play.copy));
         script.seconds.push_back(step.seconds > 0 ? step.seconds
                                                   : priceOf(plan_, body, step, cluster, cost_));
       }
@@ -201,17 +203,17 @@ class Simulator {
     std::size_t received = 0;
     std::optional<std::size_t> awaitedBy;
   };
-  std::size_t peersOf(const plan::Step& step) const {
-    return static_cast<std::size_t>(plan::peersOf(step).count);
+  const plan::Peers& peersOf(const Rank& rank) const {
+    return scripts_[rank.script].peers[static_cast<std::size_t>(rank.at)];
   }
   std::size_t peerOf(std::size_t r, const plan::Step& step, std::size_t index) const {
     const std::vector<int> group = plan_.mesh.group(static_cast<int>(r), step.axis);
     return static_cast<std::size_t>(
-        group[static_cast<std::size_t>(plan::peersOf(step).first) + index]);
+        group[static_cast<std::size_t>(peersOf(ranks_[r]).first) + index]);
   }
   void send(std::size_t r, const plan::Step& step) {
     Rank& rank = ranks_[r];
-    for (std::size_t peer = 0; peer < peersOf(step); ++peer) {
+    for (std::size_t peer = 0; peer < static_cast<std::size_t>(peersOf(rank).count); ++peer) {
       Channel& channel = channels_[{r, peerOf(r, step, peer)}];
       const double free = channel.there.empty() ? now_ : std::max(now_, channel.there.back());
       channel.there.push_back(
@@ -239,7 +241,7 @@ class Simulator {
     const std::size_t peer = peerOf(r, step, rank.peers);
     Channel& channel = channels_[{peer, r}];
     const double there = channel.there[channel.received++];
-    if (++rank.peers < peersOf(step)) return await(r, step);
+    if (++rank.peers < static_cast<std::size_t>(peersOf(rank).count)) return await(r, step);
     const double began = std::max(rank.since, there - scripts_[rank.script].seconds[at]);
     if (began > rank.since) {
       record(rank, r, EventKind::kWaiting, rank.since, began);

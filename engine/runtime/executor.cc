@@ -53,6 +53,19 @@ void addTo(void* sum, const void* values, std::int64_t count, DType dtype) {
 
 }  // namespace
 
+double readFloat(const backends::Operand& operand, std::size_t index) {
+  if (operand.type.dtype == DType::kF64) return static_cast<const double*>(operand.data)[index];
+  return static_cast<double>(static_cast<const float*>(operand.data)[index]);
+}
+
+void writeFloat(const backends::Operand& operand, std::size_t index, double value) {
+  if (operand.data == nullptr) return;
+  if (operand.type.dtype == DType::kF64)
+    static_cast<double*>(operand.data)[index] = value;
+  else
+    static_cast<float*>(operand.data)[index] = static_cast<float>(value);
+}
+
 struct Executor::Impl {
   const plan::Plan* plan = nullptr;
   const plan::Body* body = nullptr;
@@ -144,7 +157,7 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
   const bool toPeers = step.op == ir::Op::kSend || step.op == ir::Op::kSendAll;
   const bool fromPeers = step.op == ir::Op::kRecv || step.op == ir::Op::kCollect;
   bound.messageBytes = in.type.bytes();
-  const plan::Peers peers = plan::peersOf(step);
+  const plan::Peers peers = plan::peersOf(step, copy);
   bound.root = peers.count > 0 ? peers.first : static_cast<int>(ir::intAttr(step.attrs, "root"));
   bound.peers = peers.count;
   for (int peer = 0; toPeers && peer < bound.peers; ++peer) {

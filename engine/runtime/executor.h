@@ -25,6 +25,10 @@ class StateArena {
   AlignedMemory memory_;
 };
 
+// A number in a float operand of f32 or f64; writing one that is not there does nothing.
+double readFloat(const backends::Operand& operand, std::size_t index);
+void writeFloat(const backends::Operand& operand, std::size_t index, double value);
+
 // Seconds of one play by what they were spent on.
 struct Breakdown {
   double forward = 0, backward = 0, optimizer = 0, communication = 0;
@@ -41,8 +45,8 @@ struct Breakdown {
 class Executor {
  public:
   // All references, and the groups' communicators, are borrowed for the executor's life. `copy` says
-  // which it works on of the states that have several; executors of one program that differ in it
-  // are not played at once and share an arena, that of `sibling`. Errors:
+  // which it works on of the states that have several, or whom a conversation is with; executors of
+  // one program that differ in it and are not played at once may share an arena, that of `sibling`. Errors:
   // what the backend says of a step, with the step's name; kFailedPrecondition where a collective
   // meets no group or one of another size.
   static Result<std::unique_ptr<Executor>> bind(const plan::Plan& plan, std::string_view program,

@@ -16,7 +16,7 @@
 
 namespace lockstep::runtime {
 
-// Order: to one rank as posted. Threads: one posts and waits. Failure: the first error of any message
+// Order: to one rank as posted. Threads: messages to one rank are posted and waited for by one. Failure: the first error of any message
 // is told by every later call.
 class Sender {
  public:

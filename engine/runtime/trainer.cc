@@ -1,10 +1,13 @@
 #include "engine/runtime/trainer.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
 #include <map>
 
 #include "engine/runtime/checkpoint.h"
+#include "engine/runtime/server.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -15,19 +18,6 @@ constexpr std::string_view kDataAxis = "data";
 struct Metrics {
   double loss = 0, weight = 0, correct = 0, stop = 0;
 };
-
-double readFloat(const backends::Operand& operand, std::size_t index) {
-  if (operand.type.dtype == DType::kF64) return static_cast<const double*>(operand.data)[index];
-  return static_cast<double>(static_cast<const float*>(operand.data)[index]);
-}
-
-void writeFloat(const backends::Operand& operand, std::size_t index, double value) {
-  if (operand.data == nullptr) return;
-  if (operand.type.dtype == DType::kF64)
-    static_cast<double*>(operand.data)[index] = value;
-  else
-    static_cast<float*>(operand.data)[index] = static_cast<float>(value);
-}
 
 // One program with the places its inputs are written to; feeding it is one call.
 class Feed {
@@ -66,6 +56,7 @@ class Feed {
     feed->updates_ = feed->executor_->input("t");
     feed->stop_ = feed->executor_->input("stop");
     feed->metrics_ = feed->executor_->result("metrics");
+    feed->control_ = feed->executor_->result("control");
     return feed;
   }
 
@@ -105,6 +96,10 @@ class Feed {
     writeFloat(updates_, 0, updates);
     writeFloat(stop_, 0, stop ? 1 : 0);
   }
+  // What a server that does not wait for all says: after how many steps more, this one among them, to
+  // stop, 0 for never; and how stale the last gradient was.
+  double stopAfter() const { return readFloat(control_, 0); }
+  double staleness() const { return readFloat(control_, 1); }
   Metrics metrics() const {
     return {readFloat(metrics_, 0), readFloat(metrics_, 1), readFloat(metrics_, 2),
             readFloat(metrics_, 3)};
@@ -115,7 +110,7 @@ class Feed {
   std::unique_ptr<Executor> executor_;
   std::int64_t begin_ = 0, end_ = 0;
   std::vector<backends::Operand> fields_;
-  backends::Operand weight_, learningRate_, updates_, stop_, metrics_;
+  backends::Operand weight_, learningRate_, updates_, stop_, metrics_, control_;
 };
 
 class Training {
@@ -136,6 +131,8 @@ class Training {
   Status evaluate();
   Status checkpoint();
   Status finishEpoch();
+  Result<bool> serveEpoch();  // as trainEpoch
+  Status addSums();
   Status step(const data::Batch& batch, Nanoseconds begin);
 
   RankState rankState() { return {plan_, rank_, state_, groups_}; }
@@ -161,6 +158,7 @@ class Training {
   StateArena state_;
   std::map<std::pair<std::string, int>, std::unique_ptr<Feed>> feeds_;  // by program and copy
   std::unique_ptr<Feed> evalFeed_;
+  std::unique_ptr<Server> server_;  // where this is one whose workers do not wait for each other
   struct BoundPlay {
     Feed* feed;
     int micro;
@@ -177,6 +175,10 @@ class Training {
 Status Training::bind() {
   LOCKSTEP_ASSIGN(evalFeed_, Feed::bind(plan_, "evaluate", rank_, plan_.evaluateCuts, evalData_,
                                         backend_, groups_, state_));
+  if (plan_.staleness != 0 && plan_.mesh.isServer(rank_)) {
+    LOCKSTEP_ASSIGN(server_, Server::bind(plan_, rank_, backend_, groups_, state_));
+    return {};
+  }
   std::size_t steps = 0;
   for (const plan::Play& play : plan_.plays(rank_)) {
     std::unique_ptr<Feed>& feed = feeds_[{play.program, play.copy}];
@@ -204,6 +206,8 @@ Status Training::startOrResume() {
     return init->play(0, nullptr);
   }
   LOCKSTEP_ASSIGN(progress_, readCheckpoint(options_.resumeFrom, options_.seed, rankState()));
+  // Sums that are each worker's own: the first has them.
+  if (plan_.staleness != 0 && rank_ > 0) progress_.lossSum = progress_.weightSum = 0;
   return {};
 }
 
@@ -234,7 +238,7 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
   progress_.step = number;
   progress_.lossSum += metrics.loss;
   progress_.weightSum += metrics.weight;
-  stopAgreed_ = metrics.stop > 0;
+  stopAgreed_ = plan_.staleness != 0 ? plays_.back().feed->stopAfter() == 1 : metrics.stop > 0;
 
   StepRecord record;
   record.step = number;
@@ -250,6 +254,7 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
   record.optimizer = static_cast<float>(spent.optimizer);
   record.collectiveBegin = spent.firstCollective;
   record.samples = batch.position.count;
+  if (plan_.staleness != 0) record.staleness = static_cast<float>(plays_.back().feed->staleness());
   observer_.onStep(record);
   if (withEvents) observer_.onEvents(events_);
   trainedSamples_ += static_cast<double>(record.samples);
@@ -280,6 +285,41 @@ Result<bool> Training::trainEpoch() {
     LOCKSTEP_TRY(step(*batch, begin));
     if (stopAgreed_) return true;
   }
+}
+
+Result<bool> Training::serveEpoch() {
+  const std::int64_t epoch = progress_.step / epochSteps();
+  const std::int64_t last = std::min(lastStep(), (epoch + 1) * epochSteps());
+  Nanoseconds begin = monotonicNow();
+  LOCKSTEP_ASSIGN(
+      const std::int64_t reached,
+      server_->serve(progress_.step + 1, last, options_.schedule, stop_, [&](const Server::Done& done) {
+        StepRecord record;
+        record.step = done.step;
+        record.epoch = epoch + 1;
+        record.begin = begin;
+        record.end = begin = monotonicNow();
+        record.loss = done.loss / done.weight;
+        record.correct = done.correct / done.weight;
+        record.communication = static_cast<float>(record.end - record.begin) * 1e-9f;
+        record.samples = std::min(plan_.globalBatch,
+                                  trainData_.size() - (done.step - 1) % epochSteps() * plan_.globalBatch);
+        record.staleness = static_cast<float>(done.staleness);
+        observer_.onStep(record);
+      }));
+  progress_.step = reached;
+  return server_->stopped();
+}
+
+// Of workers that did not tell each other how they were getting on.
+Status Training::addSums() {
+  comm::Communicator* const workers = groups_.along(kDataAxis);
+  if (plan_.staleness == 0 || server_ || workers == nullptr) return {};
+  std::array sums{progress_.lossSum, progress_.weightSum};
+  LOCKSTEP_TRY(workers->allReduce(sums.data(), 2, DType::kF64, comm::ReduceOp::kSum));
+  progress_.lossSum = sums[0];
+  progress_.weightSum = sums[1];
+  return {};
 }
 
 Status Training::evaluate() {
@@ -323,6 +363,7 @@ Status Training::checkpoint() {
 }
 
 Status Training::finishEpoch() {
+  LOCKSTEP_TRY(addSums());
   LOCKSTEP_TRY(evaluate());
   EpochRecord record;
   record.epoch = (progress_.step + epochSteps() - 1) / epochSteps();
@@ -342,13 +383,15 @@ Result<TrainerSummary> Training::run() {
   LOCKSTEP_TRY(startOrResume());
   std::int64_t bytes = state_.bytes() + evalFeed_->executor().boundBytes();
   for (const auto& [play, feed] : feeds_) bytes += feed->executor().boundBytes();
+  if (server_) bytes += server_->boundBytes();
   observer_.onReady(bytes);
   summary_.status = "succeeded";
   if (progress_.step >= lastStep()) LOCKSTEP_TRY(evaluate());  // resumed at its end
   while (progress_.step < lastStep()) {
-    LOCKSTEP_ASSIGN(const bool stopped, trainEpoch());
+    LOCKSTEP_ASSIGN(const bool stopped, server_ ? serveEpoch() : trainEpoch());
     if (stopped && progress_.step < lastStep()) {
       summary_.status = "stopped";
+      LOCKSTEP_TRY(addSums());
       summary_.trainLoss = progress_.lossSum / progress_.weightSum;
       LOCKSTEP_TRY(checkpoint());
       break;

@@ -2809,6 +2809,42 @@ It uses:
             <source>set strategy.stages to 1</source>
             <translation>将 strategy.stages 设为 1</translation>
         </message>
+        <message>
+            <source>strategy %1 takes each step together</source>
+            <translation>策略 %1 的各进程同步前进</translation>
+        </message>
+        <message>
+            <source>without servers ranks exchange gradients with each other</source>
+            <translation>没有参数服务器时，各进程彼此交换梯度</translation>
+        </message>
+        <message>
+            <source>set strategy.staleness to 0, or strategy.kind to parameter-server</source>
+            <translation>将 strategy.staleness 设为 0，或将 strategy.kind 设为 parameter-server</translation>
+        </message>
+        <message>
+            <source>a worker&apos;s step by itself is not divided into %1 micro-batches</source>
+            <translation>各自前进的工作进程的一步不能分成 %1 个微批次</translation>
+        </message>
+        <message>
+            <source>servers take what a worker sends as one update</source>
+            <translation>服务器把工作进程发来的内容当作一次更新</translation>
+        </message>
+        <message>
+            <source>set strategy.micro_batches to 1</source>
+            <translation>将 strategy.micro_batches 设为 1</translation>
+        </message>
+        <message>
+            <source>batch norm %1 cannot be trained by workers that do not wait for each other</source>
+            <translation>互不等待的工作进程无法训练批归一化 %1</translation>
+        </message>
+        <message>
+            <source>its statistics are those of all workers&apos; samples</source>
+            <translation>其统计量取自所有工作进程的样本</translation>
+        </message>
+        <message>
+            <source>set strategy.staleness to 0, or use layer_norm instead of batch norm</source>
+            <translation>将 strategy.staleness 设为 0，或改用 layer_norm</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>

@@ -1,7 +1,9 @@
 // Trains a model in this process, ranks as threads: what the engine's tests compare.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -257,6 +259,7 @@ struct RunSettings {
   int modelRanks = 1;                    // along axis model
   int stages = 1;                        // along axis stage
   int servers = 0;                       // the last ranks
+  int staleness = 0;
   std::vector<std::pair<std::string, int>> pins;
   std::string schedule = "1f1b";         // of stages
   std::int64_t batch = 96, evaluateBatch = 200;
@@ -273,6 +276,8 @@ struct RunSettings {
   const data::Dataset* train = nullptr;  // e.g. Fashion-MNIST
   runtime::TrainerOptions trainer;
   int failingRank = -1, failingCall = 0;
+  int slowRank = -1;                     // rests for some milliseconds after each step
+  std::int64_t stopAt = 0;               // rank 0 asks for a stop after this step; 0: never
 };
 
 inline Result<plan::Plan> planOf(const RunSettings& settings) {
@@ -291,6 +296,7 @@ inline Result<plan::Plan> planOf(const RunSettings& settings) {
   request.topKRatio = settings.topKRatio;
   request.allReduce = settings.allReduce;
   request.pins = settings.pins;
+  request.staleness = settings.staleness;
   cluster::Cluster cluster =
       oneHost(settings.ranks, 2, settings.modelRanks, settings.stages, settings.servers);
   for (int rank = 0; settings.hosts > 1 && rank < settings.ranks; ++rank) {
@@ -306,6 +312,7 @@ struct RunOutcome {
   std::vector<runtime::EpochRecord> epochs;    // rank 0's
   std::vector<std::vector<plan::Event>> events;  // of each rank, all told steps one after another
   std::vector<std::string> checkpoints;
+  std::int64_t spread = 0;                     // the most steps a worker was seen ahead of another
   bool ok() const {
     for (const auto& rank : ranks)
       if (!rank.ok()) return false;
@@ -323,11 +330,18 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
   struct Collect : runtime::TrainerObserver {
     RunOutcome* out = nullptr;
     int rank = 0;
+    const RunSettings* settings = nullptr;
     std::atomic<bool>* stop = nullptr;
-    std::int64_t stopAt = 0;
+    std::vector<std::atomic<std::int64_t>>* done = nullptr;  // steps of the workers
     void onReady(std::int64_t) override {}
     void onStep(const runtime::StepRecord& record) override {
       if (rank == 0) out->steps.push_back(record);
+      if (rank == 0 && record.step == settings->stopAt) stop->store(true);
+      if (static_cast<std::size_t>(rank) >= done->size()) return;
+      (*done)[static_cast<std::size_t>(rank)] = record.step;
+      for (const auto& other : *done)
+        if (rank == 0) out->spread = std::max(out->spread, record.step - other);
+      if (rank == settings->slowRank) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     void onEvents(const std::vector<plan::Event>& events) override {
       auto& mine = out->events[static_cast<std::size_t>(rank)];
@@ -355,6 +369,7 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
   const data::Dataset& train = settings.train != nullptr ? *settings.train : synthetic;
   MeshGroups groups(plan.mesh, settings.failingRank, settings.failingCall);
   std::atomic<bool> stop{false};
+  std::vector<std::atomic<std::int64_t>> done(static_cast<std::size_t>(plan.mesh.workers()));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < settings.ranks; ++rank)
     threads.emplace_back([&, rank] {
@@ -362,6 +377,9 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
       Collect collect;
       collect.out = &out;
       collect.rank = rank;
+      collect.settings = &settings;
+      collect.stop = &stop;
+      collect.done = &done;
       const runtime::Groups mine = groups.of(rank);
       auto& result = out.ranks[static_cast<std::size_t>(rank)];
       if (!backend.ok())

@@ -1,6 +1,7 @@
 // The distribution changes nothing but the speed: several ranks against one.
 #include <QtTest>
 
+#include <QTemporaryDir>
 #include <cmath>
 
 #include "engine/base/random.h"
@@ -291,6 +292,111 @@ class ParityTest : public QObject {
     qInfo("one rank: loss %.4f, accuracy %.3f; local updates of three: %.4f, %.3f", single.evalLoss,
           single.evalAccuracy, averaged.evalLoss, averaged.evalAccuracy);
     QVERIFY(averaged.evalAccuracy >= single.evalAccuracy - 0.01);
+  }
+
+  // A worker that is alone with its servers waits for nobody in any case.
+  void workerByItselfAgainstOne_data() {
+    QTest::addColumn<int>("servers");
+    QTest::newRow("1 server") << 1;
+    QTest::newRow("3 servers") << 3;
+  }
+  void workerByItselfAgainstOne() {
+    QFETCH(int, servers);
+    RunSettings settings;
+    settings.model = smallGpt();
+    settings.batch = 16;
+    settings.samples = 200;
+    settings.bucketBytes = 8192;
+    settings.trainer.epochs = 2;
+    settings.trainer.maxSteps = 20;
+    settings.trainer.schedule.peak = 3e-3;
+    settings.optimizer.clipNorm = 0.3;
+    settings.optimizer.weightDecay = 0.1;
+    const RunOutcome one = trained(settings);
+    QVERIFY2(one.ok(), one.error().c_str());
+    settings.strategy = "parameter-server";
+    settings.ranks = 1 + servers;
+    settings.servers = servers;
+    settings.staleness = plan::Plan::kAnyStaleness;
+    const RunOutcome several = trained(settings);
+    QVERIFY2(several.ok(), several.error().c_str());
+    const double worst = worstRelative(several, one);
+    qInfo("worst relative difference of the loss over %zu steps: %.2e", one.steps.size(), worst);
+    QVERIFY(worst <= 1e-9);
+    QCOMPARE(several.steps.back().staleness, 0.0f);
+    QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <= 1e-9);
+  }
+
+  // Workers by themselves learn as well; none comes further ahead than it may, one of them being slow.
+  void workersByThemselves_data() {
+    QTest::addColumn<int>("servers");
+    QTest::addColumn<int>("staleness");
+    QTest::newRow("1 server, any staleness") << 1 << -1;
+    QTest::newRow("2 servers, any staleness") << 2 << -1;
+    QTest::newRow("1 server, 1 step") << 1 << 1;
+    QTest::newRow("2 servers, 3 steps") << 2 << 3;
+  }
+  void workersByThemselves() {
+    QFETCH(int, servers);
+    QFETCH(int, staleness);
+    RunSettings settings;
+    settings.batch = 48;
+    settings.bucketBytes = 65536;
+    settings.trainer.epochs = 4;
+    const RunOutcome one = trained(settings);
+    QVERIFY2(one.ok(), one.error().c_str());
+    settings.strategy = "parameter-server";
+    settings.ranks = 3 + servers;
+    settings.servers = servers;
+    settings.staleness = staleness;
+    settings.slowRank = 2;
+    const RunOutcome several = trained(settings);
+    QVERIFY2(several.ok(), several.error().c_str());
+    float worst = 0;
+    for (const runtime::StepRecord& step : several.steps) worst = std::max(worst, step.staleness);
+    qInfo("accuracy: one rank %.3f, workers %.3f; at most %lld steps ahead, %.0f updates stale",
+          one.epochs.back().evalAccuracy, several.epochs.back().evalAccuracy,
+          static_cast<long long>(several.spread), static_cast<double>(worst));
+    QCOMPARE(several.steps.size(), one.steps.size());
+    QVERIFY(several.epochs.back().evalAccuracy >= one.epochs.back().evalAccuracy - 0.01);
+    QVERIFY(several.epochs.back().trainLoss < several.epochs.front().trainLoss);
+    if (staleness < 0) {
+      QVERIFY(several.spread > 5);
+    } else {
+      // A step ends one further ahead than it began, and is seen to end a little later than it does.
+      QVERIFY(several.spread <= staleness + 2);
+      QVERIFY(worst <= 2 * (2 * staleness + 1));
+    }
+  }
+
+  // Asked to stop, workers that are apart stop after one step and can go on from there.
+  void workersByThemselvesStop() {
+    const QTemporaryDir folder;
+    RunSettings settings;
+    settings.batch = 48;
+    settings.trainer.epochs = 3;
+    settings.strategy = "parameter-server";
+    settings.ranks = 5;
+    settings.servers = 2;
+    settings.staleness = plan::Plan::kAnyStaleness;
+    settings.slowRank = 2;
+    settings.stopAt = 25;
+    settings.trainer.checkpointFolder = folder.path().toStdString();
+    const RunOutcome stopped = trained(settings);
+    QVERIFY2(stopped.ok(), stopped.error().c_str());
+    const std::int64_t at = stopped.ranks[0]->steps;
+    QVERIFY2(at > 25 && at < 60, std::to_string(at).c_str());
+    for (const auto& rank : stopped.ranks) {
+      QCOMPARE(rank->status, std::string("stopped"));
+      QCOMPARE(rank->steps, at);
+    }
+    settings.stopAt = 0;
+    settings.trainer.resumeFrom = stopped.checkpoints.back();
+    const RunOutcome resumed = trained(settings);
+    QVERIFY2(resumed.ok(), resumed.error().c_str());
+    QCOMPARE(resumed.steps.front().step, at + 1);
+    QCOMPARE(resumed.ranks[0]->steps, std::int64_t{60});
+    QCOMPARE(resumed.epochs.back().evalAccuracy, 1.0);
   }
 
   // Batch norm with equal statistics groups: sums over ranks where there is one group, none where the
