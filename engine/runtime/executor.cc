@@ -4,6 +4,7 @@
 #include <deque>
 #include <utility>
 
+#include "engine/base/subnormals.h"
 #include "engine/runtime/all_reduce.h"
 
 namespace lockstep::runtime {
@@ -281,6 +282,7 @@ backends::Operand Executor::result(std::string_view name) {
 
 Status Executor::play(std::int64_t step, std::vector<plan::Event>* events) {
   Impl& self = *impl_;
+  const FlushSubnormals flushed;
   const Nanoseconds begin = monotonicNow();
   for (const Sender::Message& message : self.messages) {
     if (Status status = self.groups.sender()->wait(message); !status.ok()) {

@@ -60,8 +60,8 @@ class Executor {
   backends::Operand input(std::string_view name);
   backends::Operand result(std::string_view name);
   // Plays once. Allocates nothing; waits for nothing but its collectives, and for what its last play
-  // sent. `events`, where not null,
-  // receives one event a plan step more; its capacity is enough for them.
+  // sent. Subnormal numbers are zero in it (base/subnormals.h). `events`, where not null, receives
+  // one event a plan step more; its capacity is enough for them.
   Status play(std::int64_t step, std::vector<plan::Event>* events);
   const Breakdown& last() const;      // of the last play
   std::int64_t boundBytes() const;    // arena, unless it is a sibling's, plus kernels' workspaces

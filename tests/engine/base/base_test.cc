@@ -3,12 +3,15 @@
 
 #include <QTemporaryDir>
 #include <QtTest>
+#include <limits>
+#include <thread>
 
 #include "engine/base/dtype.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/random.h"
 #include "engine/base/status.h"
+#include "engine/base/subnormals.h"
 #include "engine/base/suggest.h"
 
 using namespace lockstep;
@@ -40,6 +43,23 @@ class BaseTest : public QObject {
     QVERIFY(even(4).ok());
     QVERIFY(even(5).code() == Code::kInvalidArgument);
     QVERIFY(Status().code() == Code::kOk);
+  }
+
+  void subnormalsAreZeroWhereTheyAreFlushed() {
+    volatile float least = std::numeric_limits<float>::min();
+    volatile float subnormal = least / 2;
+    const auto flushed = [&] { return least / 2 == 0 && subnormal * 2 == 0; };
+    QVERIFY(!flushed());
+#if defined(__x86_64__) || defined(__aarch64__)
+    {
+      const FlushSubnormals here;
+      QVERIFY(flushed());
+      bool there = false;
+      std::thread([&] { there = flushed(); }).join();
+      QVERIFY(there);
+    }
+#endif
+    QVERIFY(!flushed());
   }
 
   void errorTextSaysWhereWhatWhyNext() {
