@@ -52,7 +52,9 @@ std::vector<std::string> childEnvironment(const WorkerOptions& options) {
                                char* const* environment) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
-  setpgid(0, 0);
+  // A process group of its own, and a session: the kernel shares cores out among sessions first, so
+  // that ranks share them alike however many supervisors they have.
+  setsid();
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -127,7 +129,6 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::spawn(EventLoop& loop,
     close(output[0]);
     return systemError(failure, fmt::format("cannot start the worker of rank {}", options.rank));
   }
-  setpgid(pid, pid);  // in the child too: whoever is first
 
   std::unique_ptr<WorkerProcess> worker(new WorkerProcess(loop, std::move(handlers)));
   WorkerProcess* raw = worker.get();
