@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <thread>
 
+#include "agent/beat.h"
 #include "engine/base/status.h"
 
 namespace lockstep::agent {
@@ -80,7 +81,8 @@ EventLoop::TimerId EventLoop::after(Nanoseconds delay, std::function<void()> wor
 }
 
 void EventLoop::every(Nanoseconds interval, std::function<void()> work) {
-  after(interval, [this, interval, work = std::move(work)]() mutable {
+  const Nanoseconds now = monotonicNow();
+  after(nextMultiple(now, interval) - now, [this, interval, work = std::move(work)]() mutable {
     work();
     every(interval, std::move(work));
   });

@@ -32,7 +32,8 @@ class EventLoop {
   void watch(int fd, short events, std::function<void(short revents)> handler);
   void unwatch(int fd);
   TimerId after(Nanoseconds delay, std::function<void()> work);
-  void every(Nanoseconds interval, std::function<void()> work);  // as long as the loop runs
+  // At the multiples of `interval` on the monotonic clock, as long as the loop runs.
+  void every(Nanoseconds interval, std::function<void()> work);
   void cancel(TimerId timer);
 
   void run();   // until quit()

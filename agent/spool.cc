@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "agent/beat.h"
 #include "engine/base/log.h"
 
 namespace lockstep::agent {
@@ -14,8 +15,6 @@ constexpr std::size_t kTailRecords = 4096;
 constexpr std::int64_t kTailBytes = std::int64_t{8} << 20;
 constexpr std::size_t kBatch = 256;
 constexpr auto kCommitDelay = std::chrono::milliseconds(250);
-// A worker tells of its steps and a moment later of other things: one waking of the reader for all.
-constexpr auto kGather = std::chrono::milliseconds(20);
 
 class Statement {
  public:
@@ -166,8 +165,8 @@ std::uint64_t Spool::append(run::v1::Record record) {
     tailBytes_ -= static_cast<std::int64_t>(tail_.front().bytes.size());
     tail_.pop_front();
   }
-  appended_.notify_all();
-  if (pending_.size() == 1 || pending_.size() >= kBatch) pendingChanged_.notify_all();
+  if (finished_) woken_.notify_all();
+  if (idle_ || pending_.size() >= kBatch) pendingChanged_.notify_all();
   return last_;
 }
 
@@ -205,11 +204,12 @@ std::vector<Spool::Kept> Spool::readFile(std::uint64_t after, std::size_t count)
 
 std::vector<Spool::Kept> Spool::read(std::uint64_t after, std::size_t count, Nanoseconds wait) {
   std::unique_lock lock(mutex_);
-  if (last_ <= after) {
-    const std::uint64_t wakes = wakes_;
-    appended_.wait_for(lock, std::chrono::nanoseconds(wait),
-                       [&] { return last_ > after || wakes_ != wakes; });
-    if (last_ > after && !finished_) woken_.wait_for(lock, kGather, [&] { return wakes_ != wakes; });
+  const std::uint64_t wakes = wakes_;
+  const auto woken = [&] { return finished_ || wakes_ != wakes; };
+  const Nanoseconds end = monotonicNow() + wait;
+  for (Nanoseconds now = end - wait; last_ <= after && now < end && !woken(); now = monotonicNow()) {
+    const Nanoseconds next = nextMultiple(now - kAfterBeat, kBeat) + kAfterBeat;
+    woken_.wait_for(lock, std::chrono::nanoseconds(std::min(next, end) - now), woken);
   }
   if (last_ <= after) return {};
   std::vector<Kept> found;
@@ -252,7 +252,6 @@ void Spool::skip(std::uint64_t count, std::string why) {
 void Spool::wakeReaders() {
   std::lock_guard lock(mutex_);
   ++wakes_;
-  appended_.notify_all();
   woken_.notify_all();
 }
 
@@ -342,11 +341,15 @@ void Spool::work() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      pendingChanged_.wait(lock, [&] { return stop_ || !pending_.empty(); });
-      if (stop_) return;
       pendingChanged_.wait_for(lock, kCommitDelay,
                                [&] { return stop_ || pending_.size() >= kBatch; });
       if (stop_) return;
+      if (pending_.empty()) {
+        idle_ = true;
+        pendingChanged_.wait(lock, [&] { return stop_ || !pending_.empty(); });
+        idle_ = false;
+        continue;
+      }
     }
     const Status status = flush();
     if (status.ok()) {

@@ -42,8 +42,8 @@ class Spool {
 
   // Sets sequence and times.
   std::uint64_t append(run::v1::Record record);
-  // Up to `count` serialised records numbered after `after`, in order, with gaps told; waits at
-  // most `wait` for the first, and where it had to wait, a little for those that come with it.
+  // Up to `count` serialised records numbered after `after`, in order, with gaps told; where there
+  // is none waits for those of the next beats, or for the last record, at most `wait`.
   struct Kept {
     std::uint64_t sequence = 0;
     std::string bytes;
@@ -80,7 +80,7 @@ class Spool {
   std::mutex flushMutex_;       // one commits at a time, so that nothing is counted twice
 
   mutable std::mutex mutex_;
-  std::condition_variable appended_, woken_, pendingChanged_;
+  std::condition_variable woken_, pendingChanged_;
   std::deque<Kept> tail_;               // newest records; holds all that are pending
   std::int64_t tailBytes_ = 0;
   std::deque<std::uint64_t> pending_;   // sequences not yet committed, all in tail_
@@ -90,6 +90,7 @@ class Spool {
   std::uint64_t last_ = 0;
   std::int64_t fileBytes_ = 0;
   bool finished_ = false, stop_ = false, troubled_ = false;
+  bool idle_ = false;  // the thread waits for a record to commit
   std::uint64_t wakes_ = 0;
   std::thread thread_;
 };

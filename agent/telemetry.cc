@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "agent/beat.h"
+
 namespace lockstep::agent {
 namespace {
-constexpr Nanoseconds kInterval = 100'000'000, kEventsInterval = 250'000'000;
+constexpr Nanoseconds kEventsInterval = 2 * kBeat;
 constexpr std::size_t kMaxFreezes = 1024;
 constexpr int kMaxChunk = 4096;
 }  // namespace
@@ -174,7 +176,7 @@ void Telemetry::sendOthers() {
 
 void Telemetry::work() {
   pthread_setname_np(pthread_self(), "telemetry");
-  Nanoseconds eventsSent = 0, due = monotonicNow();
+  Nanoseconds eventsDue = 0, due = monotonicNow();
   for (;;) {
     bool stop = false;
     {
@@ -185,7 +187,7 @@ void Telemetry::work() {
       freezes_.slept(begin, now);
       const bool early = now < due && freezes_.empty();
       if (!stop_ && (early || (ring_->empty() && others_.empty()))) continue;
-      due = now + kInterval;
+      due = nextMultiple(now, kBeat);
       takeOthers();
       stop = stop_;
     }
@@ -193,9 +195,9 @@ void Telemetry::work() {
     sendSteps();
     for (const node::v1::FromWorker& message : taken_) channel_.send(message);
     taken_.clear();
-    if (const Nanoseconds now = monotonicNow(); stop || now - eventsSent >= kEventsInterval) {
+    if (const Nanoseconds now = monotonicNow(); stop || now >= eventsDue) {
       sendEvents();
-      eventsSent = now;
+      eventsDue = nextMultiple(now, kEventsInterval);
     }
     if (stop) return;
   }

@@ -80,8 +80,8 @@ class StepPacker {
   run::v1::StepChunk chunk_;
 };
 
-// Observes a trainer and sends what there is, at most ten times a second, but a step that the process
-// was frozen in as soon as it has ended; of the steps told with all their events four a second.
+// Observes a trainer and sends what there is on each beat, but a step that the process was frozen in
+// as soon as it has ended; of the steps told with all their events four a second.
 class Telemetry final : public runtime::TrainerObserver {
  public:
   // `onReady` is called on the trainer's thread and may wait.

@@ -233,7 +233,7 @@ Status Node::watch(const std::shared_ptr<grpc::Channel>& channel, const std::sto
   grpc::ClientContext context;  // no limit: it is open as long as the node is watched
   const CancelOnStop cancel(context, stop);
   node::v1::WatchNodeRequest request;
-  request.set_hertz(hertz_ > 0 ? std::clamp(hertz_, 1.0, 10.0) : 1.0);
+  request.set_hertz(hertz_ > 0 ? std::clamp(hertz_, 1.0, 10.0) : 0.1);  // shows that the agent is there
   auto stream = stub->WatchNode(&context, request);
   run::v1::NodeSample sample;
   while (stream->Read(&sample)) {
