@@ -63,6 +63,10 @@ bool StepPacker::add(const runtime::StepRecord& record, const FreezeWatch& freez
     chunk_.add_frozen(static_cast<float>(frozen) * 1e-9f);
     chunk_.add_frozen_arrived(static_cast<float>(arrived) * 1e-9f);
   }
+  if (record.staleness > 0 || chunk_.staleness_size() > 0) {
+    chunk_.mutable_staleness()->Resize(size() - 1, 0);
+    chunk_.add_staleness(record.staleness);
+  }
   next_ = record.step + 1;
   return true;
 }

@@ -152,7 +152,8 @@ void RecordBook::addSteps(Node& node, const run::v1::StepChunk& chunk) {
   for (auto& [other, load] : loads_) load.stoppedInRow = 0;
   std::int64_t begin = 0;
   auto& seconds = points(fmt::format("rank/{}/step", rank));
-  std::vector<Point>*loss = nullptr, *accuracy = nullptr, *rate = nullptr;
+  std::vector<Point>*loss = nullptr, *accuracy = nullptr, *rate = nullptr, *stale = nullptr;
+  if (chunk.staleness_size() > 0) stale = &points(fmt::format("rank/{}/staleness", rank));
   if (rank == 0) loss = &points("loss"), accuracy = &points("accuracy"), rate = &points("samples_per_second");
   for (int i = 0; i < chunk.begin_ns_size(); ++i) {
     begin += chunk.begin_ns(i);
@@ -175,6 +176,7 @@ void RecordBook::addSteps(Node& node, const run::v1::StepChunk& chunk) {
     const auto x = static_cast<double>(sample.step);
     const double length = static_cast<double>(duration) * 1e-9;
     seconds.push_back({x, length});
+    if (stale != nullptr) stale->push_back({x, at(chunk.staleness(), i)});
     if (rank != 0) continue;
     loss->push_back({x, at(chunk.loss(), i)});
     accuracy->push_back({x, at(chunk.correct(), i)});

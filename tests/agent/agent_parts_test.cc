@@ -149,8 +149,10 @@ class AgentPartsTest : public QObject {
       record.loss = 1.0 / static_cast<double>(step);
       QVERIFY(packer.add(record));
     }
+    QCOMPARE(packer.size(), 3);
     record.step = 6;
     record.begin = 9000;
+    record.staleness = 2;
     QVERIFY(!packer.add(record));
     const auto first = packer.take();
     QCOMPARE(first.rank(), 2);
@@ -158,11 +160,13 @@ class AgentPartsTest : public QObject {
     QCOMPARE(first.loss_size(), 3);
     QCOMPARE(first.begin_ns(0), 1000);
     QCOMPARE(first.begin_ns(2), 1000);
+    QCOMPARE(first.staleness_size(), 0);   // none: no column
     QVERIFY(packer.add(record));
     const auto second = packer.take();
     QCOMPARE(second.first_step(), 6);
     QCOMPARE(second.dropped(), std::uint64_t{2});
     QCOMPARE(second.begin_ns(0), 9000);
+    QCOMPARE(second.staleness(0), 2.0f);
   }
 
   void freezesAreToldOfTheStepsTheyFellInto() {

@@ -152,6 +152,7 @@ class RecordBookTest : public QObject {
     const auto taken = book.take();
     QCOMPARE(find(taken.batch, "loss")->points.size(), std::size_t{30});
     QCOMPARE(find(taken.batch, "loss")->points[3].y, 0.25);
+    QVERIFY(find(taken.batch, "rank/0/staleness") == nullptr);
     const auto* waiting = find(taken.batch, "rank/0/waiting");
     QVERIFY(waiting != nullptr);
     QCOMPARE(waiting->points.size(), std::size_t{30});
