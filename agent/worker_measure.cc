@@ -277,11 +277,12 @@ Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, const 
   return std::move(steps);
 }
 
-// An all-reduce or all-gather of a plan, on memory of its own.
+// An all-reduce, all-gather or all-to-all of a plan, on memory of its own.
 class Collective {
  public:
   Collective(comm::Communicator& group, const plan::Body& body, const plan::Step& step)
       : group_(group),
+        op_(step.op),
         dtype_(body.buffers[static_cast<std::size_t>(step.outputs[0])].type.dtype),
         count_(body.buffers[static_cast<std::size_t>(step.outputs[0])].type.count()),
         cuts_(ir::listAttr(step.attrs, "cuts")),
@@ -289,9 +290,11 @@ class Collective {
             *ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct")), group.rank(),
             group.size(), count_, ir::listAttr(step.attrs, "hosts"))),
         staging_(static_cast<std::size_t>(runtime::stagingBytes(exchanges_, dtype_))),
-        memory_(runtime::allocateAligned(count_ * static_cast<std::int64_t>(sizeOf(dtype_)))) {}
+        memory_(runtime::allocateAligned(bytes())),
+        other_(runtime::allocateAligned(op_ == ir::Op::kAllToAll ? bytes() : 0)) {}
   Status play() {
-    if (!cuts_.empty()) {
+    if (op_ == ir::Op::kAllToAll) return group_.allToAll(memory_.get(), other_.get(), bytes() / group_.size());
+    if (op_ == ir::Op::kAllGather) {
       const std::int64_t own = cuts_[static_cast<std::size_t>(group_.rank())];
       return group_.allGather(memory_.get() + own * static_cast<std::int64_t>(sizeOf(dtype_)),
                               memory_.get(), cuts_, dtype_);
@@ -301,13 +304,16 @@ class Collective {
   }
 
  private:
+  std::int64_t bytes() const { return count_ * static_cast<std::int64_t>(sizeOf(dtype_)); }
+
   comm::Communicator& group_;
+  ir::Op op_;
   DType dtype_;
   std::int64_t count_;
   std::vector<std::int64_t> cuts_;
   std::vector<plan::Exchange> exchanges_;
   std::vector<std::byte> staging_;
-  runtime::AlignedMemory memory_;
+  runtime::AlignedMemory memory_, other_;
 };
 
 double medianDuration(const std::vector<runtime::StepRecord>& steps) {
@@ -369,7 +375,8 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
     for (const plan::Body& body : program.bodies)
       for (const plan::Step& step : body.steps) {
         comm::Communicator* const group = groups.groups().along(step.axis);
-        const bool isMeasured = step.op == ir::Op::kAllReduce || step.op == ir::Op::kAllGather;
+        const bool isMeasured = step.op == ir::Op::kAllReduce || step.op == ir::Op::kAllGather ||
+                                step.op == ir::Op::kAllToAll;
         if (!isMeasured || group == nullptr || step.axis == plan.mesh.messageAxis()) continue;
         collectives.try_emplace({step.axis, planner::costKind(start.comm(), step), step.bytes}, *group,
                                 body, step);

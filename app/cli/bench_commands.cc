@@ -206,7 +206,7 @@ int benchAllreduceCommand(const Globals& globals, const Arguments& arguments) {
         table.header = {"collective", "ranks", "size", "µs", "bus bandwidth"};
         table.right = {false, true, true, true, true};
         for (const auto& one : reply.collectives()) {
-          if (one.kind().ends_with(" all-gather")) continue;
+          if (one.kind().ends_with(" all-gather") || one.kind().ends_with(" all-to-all")) continue;
           const std::size_t space = one.kind().find(' ');
           const std::string algorithm = space == std::string::npos ? "direct" : one.kind().substr(space + 1);
           // Bytes each link carries: 2·(n−1)/n of the payload for an all-reduce.

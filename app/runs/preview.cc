@@ -31,6 +31,9 @@ passes::TrainOptions trainOptions(const spec::v1::TrainingSpec& training) {
 std::string mebibytes(std::int64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
 }
+std::string kibibytes(std::int64_t bytes) {
+  return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / (1 << 10));
+}
 std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); }
 
 void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts) {
@@ -64,7 +67,7 @@ void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts) {
   if (const auto& encoded = preview.encoded; encoded.payload > 0)
     preview.remarks.push_back(fmt::format(
         "gradients travel as {}: {} become {}, {:.2f} times less; coding takes {} a step", encoded.coding,
-        mebibytes(encoded.bytes), mebibytes(encoded.payload), encoded.ratio(), milliseconds(encoded.seconds)));
+        kibibytes(encoded.bytes), kibibytes(encoded.payload), encoded.ratio(), milliseconds(encoded.seconds)));
   std::set<std::int64_t> shares;  // of the ranks that compute
   for (const RankPreview& rank : preview.ranks)
     if (rank.samples > 0) shares.insert(rank.samples);

@@ -15,58 +15,78 @@ using ir::Coding;
 static_assert(cpu::kScaledTogether == ir::kScaledTogether);
 constexpr std::int64_t kBlock = 16 * ir::kScaledTogether;  // stays in the first-level cache
 
-// Of 16 or 8 bits an element.
-class EncodeDense final : public Kernel {
+struct Encoding {
+  const float *x, *residual;
+  float* rest;
+  std::byte* payload;
+};
+
+// Each part of what is coded is a payload of its own.
+class Encode : public Kernel {
  public:
-  EncodeDense(const cpu::Kernels& cpu, const KernelSpec& spec)
-      : cpu_(cpu), shape_(codingShape(spec)), spec_(operands(spec)), sent_(2 * kBlock) {}
-  void run() override {
+  Encode(const cpu::Kernels& cpu, const KernelSpec& spec)
+      : cpu_(cpu),
+        shape_(codingShape(spec)),
+        all_{static_cast<const float*>(spec.inputs[0].data),
+             static_cast<const float*>(spec.inputs[1].data),
+             static_cast<float*>(spec.outputs[0].data),
+             static_cast<std::byte*>(spec.outputs[1].data)} {}
+  void run() final {
+    for (std::int64_t part = 0; part < shape_.payloads; ++part) {
+      const std::int64_t first = part * shape_.count;
+      encode({all_.x + first, all_.residual + first, all_.rest + first, all_.payload + part * shape_.payload});
+    }
+  }
+
+ protected:
+  virtual void encode(const Encoding& to) = 0;
+
+  const cpu::Kernels& cpu_;
+  const CodingShape shape_;
+
+ private:
+  const Encoding all_;
+};
+
+// Of 16 or 8 bits an element.
+class EncodeDense final : public Encode {
+ public:
+  EncodeDense(const cpu::Kernels& cpu, const KernelSpec& spec) : Encode(cpu, spec), sent_(2 * kBlock) {}
+  std::int64_t workspaceBytes() const override { return sent_.bytes; }
+
+ private:
+  void encode(const Encoding& to) override {
     const auto coding = static_cast<std::size_t>(shape_.coding);
     for (std::int64_t first = 0; first < shape_.count; first += kBlock) {
       const std::int64_t n = std::min(kBlock, shape_.count - first);
       float *t = sent_.data, *sent = t + kBlock;
-      std::byte* const scales = spec_.payload + shape_.scaleAt(first);
-      std::byte* const values = spec_.payload + shape_.valueAt(first);
-      cpu_.add(n, spec_.x + first, spec_.residual + first, t);
+      std::byte* const scales = to.payload + shape_.scaleAt(first);
+      std::byte* const values = to.payload + shape_.valueAt(first);
+      cpu_.add(n, to.x + first, to.residual + first, t);
       cpu_.encode[coding](n, t, scales, values);
       cpu_.decode[coding](n, scales, values, sent);
-      cpu_.subtract(n, t, sent, spec_.rest + first);
+      cpu_.subtract(n, t, sent, to.rest + first);
     }
     if (shape_.coding == Coding::kInt8) {
       const std::int64_t end = shape_.valueAt(shape_.count);
-      std::memset(spec_.payload + end, 0, static_cast<std::size_t>(shape_.payload - end));
+      std::memset(to.payload + end, 0, static_cast<std::size_t>(shape_.payload - end));
     }
   }
-  std::int64_t workspaceBytes() const override { return sent_.bytes; }
 
-  struct Operands {
-    const float *x, *residual;
-    float* rest;
-    std::byte* payload;
-  };
-  static Operands operands(const KernelSpec& spec) {
-    return {static_cast<const float*>(spec.inputs[0].data),
-            static_cast<const float*>(spec.inputs[1].data),
-            static_cast<float*>(spec.outputs[0].data),
-            static_cast<std::byte*>(spec.outputs[1].data)};
-  }
-
- private:
-  const cpu::Kernels& cpu_;
-  const CodingShape shape_;
-  const Operands spec_;
   AlignedFloats sent_;
 };
 
 // The `kept` largest are found by their bits, eleven or ten at a time from the top: how many there are of
 // each says in which the last one is.
-class EncodeTopK final : public Kernel {
+class EncodeTopK final : public Encode {
  public:
-  EncodeTopK(const cpu::Kernels& cpu, const KernelSpec& spec)
-      : cpu_(cpu), shape_(codingShape(spec)), spec_(EncodeDense::operands(spec)) {}
-  void run() override {
-    float* const t = spec_.rest;
-    cpu_.add(shape_.count, spec_.x, spec_.residual, t);
+  using Encode::Encode;
+  std::int64_t workspaceBytes() const override { return sizeof counts_; }
+
+ private:
+  void encode(const Encoding& to) override {
+    float* const t = to.rest;
+    cpu_.add(shape_.count, to.x, to.residual, t);
     std::int64_t wanted = shape_.kept;  // of those that have the bits found so far
     std::uint32_t found = 0;
     for (const int shift : {20, 10, 0}) {
@@ -81,7 +101,7 @@ class EncodeTopK final : public Kernel {
       while (counts_[digit] < wanted) wanted -= counts_[digit--];
       found |= digit << shift;
     }
-    std::byte* value = spec_.payload;
+    std::byte* value = to.payload;
     std::byte* index = value + shape_.kept * 4;
     for (std::int64_t i = 0; i < shape_.count; ++i) {
       const std::uint32_t bits = magnitude(t[i]);
@@ -93,14 +113,8 @@ class EncodeTopK final : public Kernel {
       t[i] -= t[i];  // what is not finite leaves no zero
     }
   }
-  std::int64_t workspaceBytes() const override { return sizeof counts_; }
-
- private:
   static std::uint32_t magnitude(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
 
-  const cpu::Kernels& cpu_;
-  const CodingShape shape_;
-  const EncodeDense::Operands spec_;
   std::array<std::int64_t, 2048> counts_;
 };
 
@@ -144,13 +158,14 @@ std::unique_ptr<Kernel> bindDecodeSum(const cpu::Kernels& cpu, const KernelSpec&
 }  // namespace
 
 CodingShape codingShape(const KernelSpec& spec) {
-  const bool encodes = spec.op == ir::Op::kEncode;
   CodingShape s;
+  const bool encodes = spec.op == ir::Op::kEncode;
+  const std::int64_t parts = encodes ? ir::intAttr(*spec.attrs, "parts", 1) : 1;
   s.coding = *ir::codingFromName(ir::textAttr(*spec.attrs, "coding"));
   s.kept = ir::intAttr(*spec.attrs, "kept");
-  s.count = (encodes ? spec.inputs : spec.outputs)[0].type.count();
+  s.count = (encodes ? spec.inputs : spec.outputs)[0].type.count() / parts;
   s.payload = ir::payloadBytes(s.coding, s.count, s.kept);
-  s.payloads = encodes ? 1 : spec.inputs[0].type.count() / s.payload;
+  s.payloads = encodes ? parts : spec.inputs[0].type.count() / s.payload;
   return s;
 }
 

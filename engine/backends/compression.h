@@ -10,8 +10,8 @@ namespace lockstep::backends {
 
 struct CodingShape {
   ir::Coding coding{};
-  std::int64_t count = 0, kept = 0;
-  std::int64_t payload = 0;   // bytes of one
+  std::int64_t count = 0, kept = 0;  // elements of one payload
+  std::int64_t payload = 0;          // its bytes
   std::int64_t payloads = 1;
   // Of element `first`, a multiple of ir::kScaledTogether, within a payload.
   std::int64_t scaleAt(std::int64_t first) const { return first / ir::kScaledTogether * 4; }

@@ -89,6 +89,7 @@ bool hasKernel(Op op) {
     case Op::kAllReduce:
     case Op::kReduceScatter:
     case Op::kAllGather:
+    case Op::kAllToAll:
     case Op::kBroadcast:
     case Op::kSend:
     case Op::kRecv:

@@ -520,7 +520,11 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const auto n = static_cast<std::size_t>(s.count);
       return makeKernel([=, sent = std::vector<T>(n), t = std::vector<float>(n),
                          order = std::vector<std::uint32_t>(n)]() mutable {
-        reference::encode(s, x, residual, rest, payload, sent, t, order);
+        for (std::int64_t part = 0; part < s.payloads; ++part) {
+          const std::int64_t first = part * s.count;
+          reference::encode(s, x + first, residual + first, rest + first, payload + part * s.payload, sent,
+                            t, order);
+        }
       });
     }
     case Op::kDecodeSum: {

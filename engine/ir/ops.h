@@ -136,14 +136,16 @@ enum class Op : std::uint8_t {
   // Gradient compression: inserted by the pass of that name. t = x + residual; what a reader decodes of
   // the payload is near t, and residual' = t − that, so that nothing is lost but time (error feedback:
   // Karimireddy et al. 2019, Lin et al. 2018). A payload is made of t rounded to f32, whatever f is.
-  kEncode,     // (x f[N], residual f[N]) {coding: a codingName, kept?} -> residual' f[N], payload u8[P]:
-               // P = payloadBytes(coding, N, kept)
+  kEncode,     // (x f[N], residual f[N]) {coding: a codingName, kept?, parts? 1} -> residual' f[N], payload u8[P]:
+               // of each of the equal parts one after another, P = parts·payloadBytes(coding, N/parts, kept)
   kDecodeSum,  // (payloads u8[R·P]) {coding, kept?, dtype, shape [N]} -> f[N]: the sum of R payloads in order
   // Collectives: inserted by partition only, along mesh axis {axis}. They share the axis's order.
   kAllReduce,      // (f) {axis, op: "sum"|"max", algorithm?: an algorithmName, hosts?} -> f. The planner
                    // chooses; with "hierarchical", `hosts` are the cut-points of the axis into hosts
   kReduceScatter,  // (f[N]) {axis, cuts, size} -> f[size]: the sum's slice of this rank's coordinate
   kAllGather,      // (any[local]) {axis, cuts} -> any[cuts.back()]; before localisation local is all of it
+  kAllToAll,       // (any[N]) {axis, ranks} -> any[N]: part r of N/ranks elements goes to the rank at coordinate
+                   // r, and what that one has for this rank comes in its place
   kBroadcast,      // (f) {axis, root} -> f: from the rank at coordinate root
   kSend,           // (f) {axis, peer} -> (): to the rank at coordinate peer, or in a conversation kPartner: to
                    // the rank the play is with

@@ -71,6 +71,14 @@ Inferred inferAllGather(Types inputs, const Attrs& attrs) {
   return std::vector<TensorType>{{inputs[0].dtype, {cuts.back()}}};
 }
 
+Inferred inferAllToAll(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension"));
+  const std::int64_t ranks = intAttr(attrs, "ranks");
+  if (ranks < 1 || inputs[0].count() % ranks != 0)
+    return invalidArgument("ranks is {}, expected a divisor of {}", ranks, inputs[0].count());
+  return std::vector<TensorType>{inputs[0]};
+}
+
 Inferred inferBroadcast(Types inputs, const Attrs& attrs) {
   if (const std::int64_t root = intAttr(attrs, "root"); root < 0)
     return invalidArgument("root is {}, expected a coordinate", root);
@@ -151,6 +159,9 @@ std::vector<OpInfo> collectiveOps() {
       {.op = Op::kAllGather, .name = "all-gather", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = true, .attrs = {kAxis, kCuts}, .inPlace = {-1},
        .infer = inferAllGather, .gradient = nullptr, .place = placeParts, .cost = costPayload},
+      {.op = Op::kAllToAll, .name = "all-to-all", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = false, .isCollective = true, .attrs = {kAxis, {"ranks", AttrKind::kInt}},
+       .inPlace = {-1}, .infer = inferAllToAll, .gradient = nullptr, .place = placeParts, .cost = costPayload},
       {.op = Op::kBroadcast, .name = "broadcast", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = true, .attrs = {kAxis, {"root", AttrKind::kInt}},
        .inPlace = {0}, .infer = inferBroadcast, .gradient = nullptr, .place = placeLinear,

@@ -49,8 +49,13 @@ Result<std::int64_t> payloadOf(const Attrs& attrs, const TensorType& type) {
 
 Inferred inferEncode(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(inferSame(inputs, attrs).status());
-  LOCKSTEP_ASSIGN(const std::int64_t bytes, payloadOf(attrs, inputs[0]));
-  return std::vector<TensorType>{inputs[0], {DType::kU8, {bytes}}};
+  const std::int64_t parts = intAttr(attrs, "parts", 1);
+  if (parts < 1 || inputs[0].count() % parts != 0)
+    return invalidArgument("parts is {}, expected a divisor of {}", parts, inputs[0].count());
+  TensorType part = inputs[0];
+  if (part.shape.size() == 1) part.shape[0] /= parts;
+  LOCKSTEP_ASSIGN(const std::int64_t bytes, payloadOf(attrs, part));
+  return std::vector<TensorType>{inputs[0], {DType::kU8, {parts * bytes}}};
 }
 
 Inferred inferDecodeSum(Types inputs, const Attrs& attrs) {
@@ -86,7 +91,8 @@ constexpr AttrInfo kKept{"kept", AttrKind::kInt, false};
 std::vector<OpInfo> compressionOps() {
   return {
       {.op = Op::kEncode, .name = "encode", .minInputs = 2, .maxInputs = 2, .outputs = 2,
-       .isView = false, .isCollective = false, .attrs = {kCoding, kKept}, .inPlace = {1, -1},
+       .isView = false, .isCollective = false, .attrs = {kCoding, kKept, {"parts", AttrKind::kInt, false}},
+       .inPlace = {1, -1},
        .infer = inferEncode, .gradient = nullptr, .place = placeCoding, .cost = costEncode},
       {.op = Op::kDecodeSum, .name = "decode-sum", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = false,

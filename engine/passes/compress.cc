@@ -13,9 +13,10 @@ using ir::ValueId;
 
 constexpr std::string_view kGroup = "grads.";
 
-// The K of a sum of "grads.K" over the axis; "" of any other node.
+// The K of a sum of "grads.K" over the axis, whole or in parts; "" of any other node.
 std::string groupOf(const ir::Graph& graph, const ir::Node& node, std::string_view axis) {
-  if (node.op != Op::kAllReduce || ir::textAttr(node.attrs, "axis") != axis) return {};
+  const bool sums = node.op == Op::kAllReduce || node.op == Op::kReduceScatter;
+  if (!sums || ir::textAttr(node.attrs, "axis") != axis) return {};
   const std::string& name = graph.node(graph.value(node.inputs[0]).producer).name;
   return name.starts_with(kGroup) ? name.substr(kGroup.size()) : std::string();
 }
@@ -46,27 +47,38 @@ Result<ir::Graph> compress(const ir::Graph& local, std::string_view axis, int ra
       return made;
     };
     const ir::TensorType type = local.value(node.inputs[0]).type;
+    const ir::TensorType sum = local.value(node.outputs[0]).type;
+    const bool inParts = node.op == Op::kReduceScatter;
     const std::string state = std::string(kResidual) + group, sent = "sent." + group;
-    const ir::Attrs typed{{"dtype", std::string(dtypeName(type.dtype))}, {"shape", type.shape}};
+    const auto typed = [](const ir::TensorType& of) {
+      return ir::Attrs{{"dtype", std::string(dtypeName(of.dtype))}, {"shape", of.shape}};
+    };
     ir::Attrs coding{{"coding", std::string(ir::codingName(how.coding))}};
-    if (const std::int64_t kept = how.kept(type.count()); kept > 0) coding["kept"] = kept;
-    ir::Attrs of = typed;
-    of["state"] = state;
-    LOCKSTEP_ASSIGN(const ir::NodeId before, add(Op::kState, state, {}, std::move(of)));
+    if (const std::int64_t kept = how.kept(sum.count()); kept > 0) coding["kept"] = kept;
+    ir::Attrs residual = typed(type), encode = coding, decode = typed(sum);
+    residual["state"] = state;
+    if (inParts) encode["parts"] = std::int64_t{ranks};
+    decode.insert(coding.begin(), coding.end());
+    LOCKSTEP_ASSIGN(const ir::NodeId before, add(Op::kState, state, {}, std::move(residual)));
     LOCKSTEP_ASSIGN(const ir::NodeId encoded,
-                    add(Op::kEncode, sent, {rewrite(node.inputs[0]), graph.output(before)}, coding));
+                    add(Op::kEncode, sent, {rewrite(node.inputs[0]), graph.output(before)}, std::move(encode)));
     LOCKSTEP_TRY(add(Op::kStore, state + ".store", {graph.output(encoded)}, {{"state", state}}).status());
-    const std::int64_t bytes = graph.value(graph.output(encoded, 1)).type.count();
-    std::vector<std::int64_t> cuts;
-    for (int rank = 0; rank <= ranks; ++rank) cuts.push_back(rank * bytes);
-    LOCKSTEP_ASSIGN(const ir::NodeId gathered,
-                    add(Op::kAllGather, sent + ".all-gather", {graph.output(encoded, 1)},
-                        {{"axis", std::string(axis)}, {"cuts", std::move(cuts)}}));
-    coding.insert(typed.begin(), typed.end());
-    LOCKSTEP_ASSIGN(const ir::NodeId sum, add(Op::kDecodeSum, sent + ".sum",
-                                              {graph.output(gathered)}, std::move(coding)));
-    rewrite.replace(node.outputs[0], graph.output(sum));
-    rewrite.replaceNode(static_cast<ir::NodeId>(id), sum);
+    const ValueId payload = graph.output(encoded, 1);
+    ir::Attrs along{{"axis", std::string(axis)}};
+    if (inParts) {
+      along["ranks"] = std::int64_t{ranks};
+    } else {
+      std::vector<std::int64_t> cuts;
+      for (int rank = 0; rank <= ranks; ++rank) cuts.push_back(rank * graph.value(payload).type.count());
+      along["cuts"] = std::move(cuts);
+    }
+    const Op op = inParts ? Op::kAllToAll : Op::kAllGather;
+    LOCKSTEP_ASSIGN(const ir::NodeId there,
+                    add(op, fmt::format("{}.{}", sent, ir::info(op).name), {payload}, std::move(along)));
+    LOCKSTEP_ASSIGN(const ir::NodeId made,
+                    add(Op::kDecodeSum, sent + ".sum", {graph.output(there)}, std::move(decode)));
+    rewrite.replace(node.outputs[0], graph.output(made));
+    rewrite.replaceNode(static_cast<ir::NodeId>(id), made);
   }
   return rewrite.take();
 }

@@ -26,7 +26,8 @@ inline constexpr std::string_view kResidual = "residual.";
 // have the same bits, each number is coded once, and what all have sent is added exactly. A rank
 // receives ranks − 1 payloads, where an all-reduce costs it 2·(ranks − 1)/ranks of the gradients: it
 // is less up to twice as many ranks as the coding makes the gradients smaller. (All-to-all of parts, a
-// sum, and all-gather would take less with more ranks, and would code the sums a second time.)
+// sum, and all-gather would take less with more ranks, and would code the sums a second time.) Where
+// ranks want parts of the sum, each part is coded by itself and goes to the rank that wants it, all-to-all.
 Result<ir::Graph> compress(const ir::Graph& local, std::string_view axis, int ranks,
                            const Compression& how);
 

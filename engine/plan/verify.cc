@@ -145,6 +145,10 @@ class BodyVerifier {
            at(step.inputs[0]).type != at(step.outputs[0]).type)) {
         return fail("step {} {}: an all-reduce works in place", i, step.name);
       }
+      if (step.op == ir::Op::kAllToAll &&
+          ir::intAttr(step.attrs, "ranks") != plan_.mesh.axisSize(step.axis)) {
+        return fail("step {} {}: parts are for other ranks than axis {} has", i, step.name, step.axis);
+      }
       if (const auto hosts = ir::listAttr(step.attrs, "hosts");
           !hosts.empty() &&
           (hosts.size() < 2 || hosts.front() != 0 || hosts.back() != plan_.mesh.axisSize(step.axis) ||

@@ -98,9 +98,10 @@ Status chooseAllReduces(plan::Plan& plan, const cluster::Cluster& cluster, std::
                   fmt::format("strategy.all_reduce is one of {}", fmt::join(known, ", ")));
   }
   // Inside a host there are no links on which messages could be fewer or go elsewhere.
-  const bool links = cluster.link.kind == "gloo" && std::any_of(cluster.devices.begin(), cluster.devices.end(), [&](const auto& device) {
-                       return device.host != cluster.devices[0].host;
-                     });
+  const bool links =
+      cluster.link.kind == "gloo" &&
+      std::any_of(cluster.devices.begin(), cluster.devices.end(),
+                  [&](const auto& device) { return device.host != cluster.devices[0].host; });
   std::map<std::string, std::vector<std::int64_t>, std::less<>> hostsOf;
   for (plan::Program& program : plan.programs) {
     for (plan::Body& body : program.bodies) {

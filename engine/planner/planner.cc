@@ -215,13 +215,11 @@ Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& requ
     return numberToChange(fmt::format("top-k cannot send {} of the gradients", request.topKRatio), "",
                           "set strategy.top_k_ratio to more than 0 and at most 1");
   }
-  if (strategy.splitOptimizer || strategy.servers || strategy.local) {
+  if (strategy.servers || strategy.local) {
     return numberToChange(
         fmt::format("strategy {} cannot send gradients as {}", strategy.name, request.compression),
-        strategy.local     ? "its ranks exchange parameters, not gradients"
-        : strategy.servers ? "its servers add up whole gradients as they come"
-                           : "each of its ranks receives the sum of a part of the gradients, which "
-                             "a residual of its own would have to make good",
+        strategy.local ? "its ranks exchange parameters, not gradients"
+                       : "its servers add up whole gradients as they come",
         "set strategy.compression to none, or strategy.kind to multi-worker-mirrored");
   }
   if (ranks == 1) return std::optional<passes::Compression>();

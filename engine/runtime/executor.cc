@@ -223,6 +223,7 @@ Status Executor::Impl::collective(const BoundStep& step) {
     case ir::Op::kReduceScatter:
       return step.group->reduceScatter(step.in, step.out, step.cuts, step.dtype, step.reduce);
     case ir::Op::kAllGather: return step.group->allGather(step.in, step.out, step.cuts, step.dtype);
+    case ir::Op::kAllToAll: return step.group->allToAll(step.in, step.out, step.messageBytes / step.group->size());
     case ir::Op::kBroadcast:
       return step.group->broadcast(step.out,
                               step.count * static_cast<std::int64_t>(sizeOf(step.dtype)), step.root);

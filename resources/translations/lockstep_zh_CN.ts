@@ -2482,8 +2482,8 @@ It uses:
             <translation>其服务器把收到的完整梯度直接相加</translation>
         </message>
         <message>
-            <source>each of its ranks receives the sum of a part of the gradients, which a residual of its own would have to make good</source>
-            <translation>其每个 rank 只接收一部分梯度之和，需要另有残差来弥补</translation>
+            <source>its ranks exchange parameters, not gradients</source>
+            <translation>其各 rank 交换的是参数而不是梯度</translation>
         </message>
         <message>
             <source>set strategy.compression to none, or strategy.kind to multi-worker-mirrored</source>

@@ -213,7 +213,7 @@ constexpr const char* kPatterns[] = {
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "expected 'name: value'"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "strategy %1 cannot send gradients as %2"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "its servers add up whole gradients as they come"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Message", "each of its ranks receives the sum of a part of the gradients, which a residual of its own would have to make good"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "its ranks exchange parameters, not gradients"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "set strategy.compression to none, or strategy.kind to multi-worker-mirrored"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "an all-reduce cannot be hierarchical here"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "ranks of one group must be on several hosts, several of them on one, those of a host neighbours and all groups alike"),

@@ -39,6 +39,25 @@ class CliCommandsTest : public QObject {
     QVERIFY(json.last()["prediction"].toObject()["step_seconds"].toDouble() > 0);
   }
 
+  // How gradients travel is said before the run, and what it costs.
+  void planSaysWhatTravels() {
+    const Cli cli;
+    const QStringList asked{"plan", example("fashion-cnn"), "--local", "3", "--set", "strategy.compression=int8",
+                            "--set", "strategy.all_reduce=ring"};
+    const CliResult result = cli.run(asked);
+    QVERIFY2(result.exit == 0, result.text());
+    QVERIFY2(result.err.contains("gradients travel as int8") && result.err.contains("3.9"), result.err);
+    QVERIFY(result.out.contains("algorithm \"ring\""));
+    const CliResult json = cli.run(asked + QStringList{"--json"});
+    const QJsonObject compression = json.last()["prediction"].toObject()["compression"].toObject();
+    QVERIFY(compression["ratio"].toDouble() >= 3.9);
+    QVERIFY(compression["payload_bytes"].toDouble() * 3.9 <= compression["gradient_bytes"].toDouble());
+    const CliResult refused = cli.run({"plan", example("fashion-cnn"), "--local", "3", "--set",
+                                       "strategy.compression=int8", "--set", "strategy.kind=local-sgd"});
+    QCOMPARE(refused.exit, 2);
+    QVERIFY2(refused.err.contains("strategy.compression"), refused.err);
+  }
+
   void ranksOfANode() {
     const Cli cli;
     const CliResult result =
@@ -163,10 +182,13 @@ class CliCommandsTest : public QObject {
     QVERIFY(result.last()["samples_per_second"].toDouble() > 0);
     QVERIFY(!result.last()["ops"].toArray().isEmpty());
     QCOMPARE(result.last()["batch"].toInt(), 96);
-    const CliResult reduce =
-        cli.run({"bench", "allreduce", "--ranks", "2", "--seconds", "1", "--json"});
-    QVERIFY2(reduce.exit == 0, reduce.text());
-    QVERIFY(reduce.last()["bytes"].toDouble() > 0);
+    for (const QString algorithm : {"direct", "ring"}) {
+      const CliResult reduce = cli.run({"bench", "allreduce", "--ranks", "2", "--seconds", "1", "--algorithm",
+                                        algorithm, "--json"});
+      QVERIFY2(reduce.exit == 0, reduce.text());
+      QVERIFY(reduce.last()["bytes"].toDouble() > 0);
+      QCOMPARE(reduce.last()["algorithm"].toString(), algorithm);
+    }
     QVERIFY(cli.leave());
     QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
   }

@@ -421,7 +421,8 @@ std::vector<Case> allCases() {
   for (const char* coding : {"fp16", "bf16", "int8", "top-k"})
     for (const std::int64_t n : {1, 255, 600, 5000}) {
       ir::Attrs attrs{{"coding", std::string(coding)}};
-      if (coding == std::string_view("top-k")) attrs["kept"] = (n + 9) / 10;
+      if (coding == std::string_view("top-k")) attrs["kept"] = (n + 29) / 30;
+      if (n % 3 == 0) attrs["parts"] = std::int64_t{3};
       cases.push_back({fmt::format("{} of {}", coding, n), Op::kEncode, std::move(attrs),
                        {{{n}, Fill::kFewValues}, {{n}, Fill::kFewValues}}});
     }

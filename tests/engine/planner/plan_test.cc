@@ -71,6 +71,36 @@ class PlanTest : public QObject {
     QVERIFY(!planner::makePlan(asked, cluster, {}).ok());
   }
 
+  // Latencies of the rounds, and bytes over the busiest link.
+  void whatAllReducesCost() {
+    planner::PlanRequest asked = request(fashionMlp(), 64, 64);
+    cluster::Cluster cluster = clusterOf(8, 1, 4);
+    cluster.link = {"gloo", 2e-4, 1e8};  // two rounds of two ranks, and bytes of an optimal algorithm
+    const auto seconds = [&](const char* algorithm) {
+      asked.allReduce = algorithm;
+      const plan::Plan plan = planOf(asked, cluster);
+      for (const plan::Step& step : body(plan, "step").steps)
+        if (step.op == ir::Op::kAllReduce) return std::pair(step.seconds, static_cast<double>(step.bytes) / 1e8);
+      return std::pair(0.0, 0.0);
+    };
+    const auto close = [](double a, double b) { return std::abs(a - b) < 1e-3 * b; };
+    const auto [ring, all] = seconds("ring");
+    QVERIFY(close(ring, 14 * 1e-4 + all));
+    QVERIFY(close(seconds("tree").first, 6 * (1e-4 + all * 8 / 14)));
+    const double shared = 4.0 * 4 / 7;  // four ranks of a host send half of theirs to the other host
+    QVERIFY(close(seconds("direct").first, 8 * 1e-4 + all * shared));
+    QVERIFY(close(seconds("halving-doubling").first, 6 * 1e-4 + all * shared));
+    QVERIFY(seconds("hierarchical").first < ring);
+    // What was measured counts.
+    planner::CostModel cost;
+    cost.collectives = {{"gloo ring", 8, 100, 3e-3}, {"gloo ring", 8, 10'000'000, 3e-3}, {"gloo", 8, 100, 9.0}};
+    asked.allReduce = "ring";
+    const auto measured = planner::makePlan(asked, cluster, cost);
+    QVERIFY(measured.ok());
+    for (const plan::Step& step : body(*measured, "step").steps)
+      if (step.op == ir::Op::kAllReduce) QVERIFY(close(step.seconds, 3e-3));
+  }
+
   // By the links: the communicator's own inside a host; where ranks of a host share a link, what crosses it
   // once; few rounds where latency is all.
   void cheapestAllReduce() {

@@ -50,6 +50,7 @@ class CheckpointTest : public QObject {
     QTest::newRow("servers") << "parameter-server" << 4 << 1 << 1 << 1 << 2 << "none";
     QTest::newRow("int8") << "multi-worker-mirrored" << 3 << 1 << 1 << 1 << 0 << "int8";
     QTest::newRow("top-k, micro-batches") << "multi-worker-mirrored" << 3 << 1 << 2 << 1 << 0 << "top-k";
+    QTest::newRow("int8, zero-2, micro-batches") << "zero-2" << 3 << 1 << 2 << 1 << 0 << "int8";
     QTest::newRow("fp16, data x tensor x pipeline") << "pipeline" << 8 << 2 << 2 << 2 << 0 << "fp16";
   }
   void resumeGivesTheSameBits() {
