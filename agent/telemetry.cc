@@ -46,7 +46,7 @@ bool StepPacker::add(const runtime::StepRecord& record, const FreezeWatch& freez
   lastBegin_ = record.begin;
   chunk_.add_duration_ns(record.end - record.begin);
   chunk_.add_loss(record.loss);
-  chunk_.add_correct(static_cast<float>(record.correct));
+  chunk_.add_metric(static_cast<float>(record.metric));
   chunk_.add_data(record.data);
   chunk_.add_forward(record.forward);
   chunk_.add_backward(record.backward);
@@ -129,7 +129,7 @@ void Telemetry::onEpoch(const runtime::EpochRecord& record) {
   epoch->set_step(record.step);
   epoch->set_train_loss(record.trainLoss);
   epoch->set_eval_loss(record.evalLoss);
-  epoch->set_eval_accuracy(record.evalAccuracy);
+  epoch->set_eval_metric(record.evalMetric);
   enqueue(std::move(message));
 }
 

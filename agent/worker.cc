@@ -89,7 +89,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   finished->set_epochs(summary->epochs);
   finished->set_train_loss(summary->trainLoss);
   finished->set_eval_loss(summary->evalLoss);
-  finished->set_eval_accuracy(summary->evalAccuracy);
+  finished->set_eval_metric(summary->evalMetric);
   finished->set_samples_per_second(summary->samplesPerSecond);
   finished->set_weights_sha256(summary->weightsSha256);
   finished->set_model_file(options.modelFile);

@@ -138,7 +138,8 @@ void printRuns(const std::vector<RunRow>& rows, bool json) {
       line.add("created", isoTime(row.createdNs)).add("world", row.world);
       line.add("strategy", row.strategy).add("comm", row.comm).add("cluster", row.clusterName);
       line.add("steps", row.figures.steps).add("epochs", row.figures.epochs);
-      line.add("train_loss", row.figures.trainLoss).add("eval_accuracy", row.figures.evalAccuracy);
+      line.add("train_loss", row.figures.trainLoss);
+      if (!row.figures.metric.empty()) line.add("eval_" + row.figures.metric, row.figures.evalMetric);
       line.add("samples_per_second", row.figures.samplesPerSecond).add("error", row.error);
       line.print();
     }
@@ -154,7 +155,7 @@ void printRuns(const std::vector<RunRow>& rows, bool json) {
         {row.run, row.name, std::string(runPhaseName(row.phase)), localTime(row.createdNs),
          fmt::format("{}", row.world), row.comm, fmt::format("{}", row.figures.steps),
          row.figures.epochs > 0 ? fmt::format("{:.4f}", row.figures.trainLoss) : "–",
-         row.figures.epochs > 0 ? fmt::format("{:.2f} %", 100 * row.figures.evalAccuracy) : "–"});
+         row.figures.epochs > 0 ? metricText(row.figures.metric, row.figures.evalMetric) : "–"});
   const std::string text = table.text();
   std::fwrite(text.data(), 1, text.size(), stdout);
 }

@@ -58,13 +58,13 @@ void showText(const RunRow& row, const RunDocuments& documents,
   field("notes", row.notes);
   if (!epochs.empty()) {
     Table table;
-    table.header = {"epoch", "step", "train loss", "test loss", "test accuracy"};
+    table.header = {"epoch", "step", "train loss", "test loss", "test"};
     table.right = {true, true, true, true, true};
     for (const EpochRow& epoch : epochs)
       table.rows.push_back({fmt::format("{}", epoch.epoch), fmt::format("{}", epoch.step),
                             fmt::format("{:.6f}", epoch.trainLoss),
                             fmt::format("{:.6f}", epoch.evalLoss),
-                            fmt::format("{:.2f} %", 100 * epoch.evalAccuracy)});
+                            metricText(row.figures.metric, epoch.evalMetric)});
     put("\n" + table.text());
   }
   put("\n" + documents.specYaml);
@@ -84,7 +84,8 @@ void showJson(const RunRow& row, const RunDocuments& documents, const std::vecto
   line.add("measured_step_seconds", row.measuredStepSeconds);
   line.add("steps", row.figures.steps).add("epochs", row.figures.epochs);
   line.add("train_loss", row.figures.trainLoss).add("eval_loss", row.figures.evalLoss);
-  line.add("eval_accuracy", row.figures.evalAccuracy);
+  const std::string metric = row.figures.metric.empty() ? "" : "eval_" + row.figures.metric;
+  if (!metric.empty()) line.add(metric, row.figures.evalMetric);
   line.add("samples_per_second", row.figures.samplesPerSecond);
   line.add("weights_sha256", row.figures.weightsSha256).add("model_file", row.modelFile);
   line.add("error", row.error).add("notes", row.notes);
@@ -95,7 +96,8 @@ void showJson(const RunRow& row, const RunDocuments& documents, const std::vecto
   for (const EpochRow& epoch : epochs) {
     JsonLine one;
     one.add("epoch", epoch.epoch).add("step", epoch.step).add("train_loss", epoch.trainLoss);
-    one.add("eval_loss", epoch.evalLoss).add("eval_accuracy", epoch.evalAccuracy);
+    one.add("eval_loss", epoch.evalLoss);
+    if (!metric.empty()) one.add(metric, epoch.evalMetric);
     rows += (rows.empty() ? "" : ",") + one.text();
   }
   for (const SeriesInfo& info : series) {

@@ -42,14 +42,20 @@ std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
   return (std::int64_t{head[4]} << 24) | (head[5] << 16) | (head[6] << 8) | head[7];
 }
 
+std::string testText(std::string_view before, std::string_view metric, double value) {
+  const std::string text = metricText(metric, value);
+  return text.empty() ? text : fmt::format("{}test {}", before, text);
+}
+
 JsonLine finishedLine(const RunResult& result) {
   const RunFigures& figures = result.figures;
-  const bool evaluated = figures.evalLoss != 0 || figures.evalAccuracy != 0;
+  const bool evaluated = figures.evalLoss != 0;
   JsonLine line("finished");
   line.add("status", result.status).add("steps", figures.steps).add("epochs", figures.epochs);
   line.add("train_loss", figures.steps > 0 ? figures.trainLoss : kUnknown);
   line.add("eval_loss", evaluated ? figures.evalLoss : kUnknown);
-  line.add("eval_accuracy", evaluated ? figures.evalAccuracy : kUnknown);
+  if (!figures.metric.empty())
+    line.add("eval_" + figures.metric, evaluated ? figures.evalMetric : kUnknown);
   line.add("samples_per_second",
            figures.samplesPerSecond > 0 ? figures.samplesPerSecond : kUnknown);
   line.add("weights_sha256", figures.weightsSha256);
@@ -62,6 +68,7 @@ class JsonReport final : public RunReport {
   void progress(const std::string& text) override { std::fprintf(stderr, "%s\n", text.c_str()); }
   void started(const RunContext& context) override {
     story_.begin(context);
+    metric_ = context.row.figures.metric;
     JsonLine line("started");
     line.add("run", context.row.run).add("version", context.row.version);
     line.add("world", context.row.world).add("plan_hash", context.row.planHash);
@@ -102,7 +109,8 @@ class JsonReport final : public RunReport {
         const EpochRow& row = *item.epoch;
         JsonLine line("epoch");
         line.add("epoch", row.epoch).add("train_loss", row.trainLoss);
-        line.add("eval_loss", row.evalLoss).add("eval_accuracy", row.evalAccuracy);
+        line.add("eval_loss", row.evalLoss);
+        if (!metric_.empty()) line.add("eval_" + metric_, row.evalMetric);
         line.print();
       }
     }
@@ -160,9 +168,9 @@ class PlainReport final : public RunReport {
   void tell(const std::vector<RunStory::Item>& items) {
     for (const RunStory::Item& item : items) {
       if (item.epoch)
-        print(fmt::format("epoch {}  train loss {:.4f}  test loss {:.4f}  test accuracy {:.2f} %",
-                          item.epoch->epoch, item.epoch->trainLoss, item.epoch->evalLoss,
-                          100 * item.epoch->evalAccuracy));
+        print(fmt::format("epoch {}  train loss {:.4f}  test loss {:.4f}{}", item.epoch->epoch,
+                          item.epoch->trainLoss, item.epoch->evalLoss,
+                          testText("  ", context_.row.figures.metric, item.epoch->evalMetric)));
       else if (every_ > 0 && item.step->step % every_ == 0)
         print(fmt::format("step {}  loss {:.6f}", item.step->step, item.step->loss));
     }
@@ -238,9 +246,9 @@ std::string resultText(const RunResult& result) {
       fmt::format("{} after {} steps, {} epochs", result.status, figures.steps, figures.epochs);
   if (figures.steps > 0 && !std::isnan(figures.trainLoss))
     out += fmt::format("; train loss {:.4f}", figures.trainLoss);
-  if (figures.evalLoss != 0 || figures.evalAccuracy != 0)
-    out += fmt::format(", test loss {:.4f}, test accuracy {:.2f} %", figures.evalLoss,
-                       100 * figures.evalAccuracy);
+  if (figures.evalLoss != 0)
+    out += fmt::format(", test loss {:.4f}{}", figures.evalLoss,
+                       testText(", ", figures.metric, figures.evalMetric));
   if (figures.samplesPerSecond > 0)
     out += fmt::format("; {:.0f} samples/s", figures.samplesPerSecond);
   if (!figures.weightsSha256.empty()) out += "; weights " + figures.weightsSha256.substr(0, 12);
@@ -333,7 +341,8 @@ Result<RunUpdate> storedUpdate(const History& history, const std::string& run) {
   RunUpdate out;
   out.run = run;
   for (const SeriesInfo& info : store->series()) {
-    if (info.name != "loss" && info.name != "samples_per_second" && info.name != "accuracy")
+    if (info.name != "loss" && info.name != "samples_per_second" && info.name != "accuracy" &&
+        info.name != "auc")
       continue;
     LOCKSTEP_ASSIGN(auto points, store->readAll(info.name));
     out.series.push_back({info.name, std::move(points)});

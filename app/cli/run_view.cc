@@ -131,8 +131,8 @@ class LiveView final : public RunReport {
         if (std::isfinite(point.y)) rate_ = rate_ > 0 ? 0.98 * rate_ + 0.02 * point.y : point.y;
       return;
     }
-    if (series.name == "accuracy") {
-      accuracy_ = value;
+    if (series.name == context_.row.figures.metric) {
+      metric_ = value;
       return;
     }
     // "node/NAME/cpu"; a name has no '/'.
@@ -181,10 +181,11 @@ class LiveView final : public RunReport {
   std::string lossLine(int columns) const {
     if (step_.step == 0) return style_.dim("waiting for the first step");
     std::string text = fmt::format("loss {:<8.4f}", step_.loss);
-    if (std::isfinite(accuracy_)) text += fmt::format("  train {:5.1f} %", 100 * accuracy_);
+    const std::string& metric = context_.row.figures.metric;
+    if (std::isfinite(metric_)) text += "  train " + metricText(metric, metric_);
     if (lastEpoch_)
-      text += fmt::format("  test {:5.2f} %, loss {:.4f}", 100 * lastEpoch_->evalAccuracy,
-                          lastEpoch_->evalLoss);
+      text += fmt::format("  test {}{}loss {:.4f}", metricText(metric, lastEpoch_->evalMetric),
+                          metric.empty() ? "" : ", ", lastEpoch_->evalLoss);
     if (rate_ > 0) text += fmt::format("  {:.0f} samples/s", rate_);
     const int room = columns - static_cast<int>(width(text)) - 2;
     if (room >= 8) text += "  " + style_.green(sparkline(loss_.values(), std::min(room, 60)));
@@ -334,7 +335,7 @@ class LiveView final : public RunReport {
   RunStory::Step step_;
   std::optional<EpochRow> lastEpoch_;
   Curve loss_;
-  double accuracy_ = NAN, rate_ = 0;
+  double metric_ = NAN, rate_ = 0;
   std::vector<StepBreakdown> breakdown_;
   std::optional<SlowRank> slow_;
   std::map<std::string, NodeFigures> nodes_;

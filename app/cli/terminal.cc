@@ -179,6 +179,12 @@ std::string millisecondsText(double seconds) {
   const double ms = seconds * 1e3;
   return fmt::format("{:.{}f}", ms, ms < 10 ? 3 : ms < 100 ? 2 : 1);
 }
+std::string metricText(std::string_view metric, double value) {
+  if (metric == "accuracy") return fmt::format("accuracy {:.2f} %", 100 * value);
+  if (metric == "auc") return fmt::format("AUC {:.4f}", value);
+  return {};
+}
+
 std::string localTime(std::int64_t wallNs) {
   if (wallNs <= 0) return "–";
   const std::time_t seconds = wallNs / 1'000'000'000;

@@ -29,9 +29,13 @@ CREATE INDEX run_created ON run(created);
 CREATE TABLE document(run TEXT PRIMARY KEY, spec TEXT, resolved TEXT, cluster TEXT, plan TEXT,
   prediction TEXT, nodes TEXT);
 )";
+constexpr std::string_view kMetricSchema = R"(
+ALTER TABLE run RENAME COLUMN eval_accuracy TO eval_metric;
+ALTER TABLE run ADD COLUMN metric TEXT NOT NULL DEFAULT 'accuracy';
+)";
 constexpr std::string_view kColumns =
     "run,name,notes,phase,created,started,finished,generation,world,strategy,comm,plan_hash,version,"
-    "predicted_step,measured_step,steps,epochs,train_loss,eval_loss,eval_accuracy,"
+    "predicted_step,measured_step,steps,epochs,train_loss,eval_loss,eval_metric,metric,"
     "samples_per_second,weights_sha256,cluster,error,model_file,resumed_from";
 
 constexpr std::array<std::string_view, 9> kPhaseNames = {
@@ -63,7 +67,8 @@ RunRow readRow(const Statement& row) {
   out.figures.epochs = integer();
   out.figures.trainLoss = number();
   out.figures.evalLoss = number();
-  out.figures.evalAccuracy = number();
+  out.figures.evalMetric = number();
+  out.figures.metric = text();
   out.figures.samplesPerSecond = number();
   out.figures.weightsSha256 = text();
   out.clusterName = text();
@@ -75,7 +80,7 @@ RunRow readRow(const Statement& row) {
 
 Status writeRow(Database& database, std::string_view verb, const RunRow& row) {
   const std::string sql =
-      fmt::format("{} INTO run({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", verb,
+      fmt::format("{} INTO run({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", verb,
                   kColumns);
   const auto text = [](const std::string& s) { return std::string_view(s); };
   return Statement(database, sql)
@@ -85,7 +90,7 @@ Status writeRow(Database& database, std::string_view verb, const RunRow& row) {
       .bind(text(row.comm)).bind(text(row.planHash)).bind(text(row.version))
       .bind(row.predictedStepSeconds).bind(row.measuredStepSeconds).bind(row.figures.steps)
       .bind(row.figures.epochs).bind(row.figures.trainLoss).bind(row.figures.evalLoss)
-      .bind(row.figures.evalAccuracy).bind(row.figures.samplesPerSecond)
+      .bind(row.figures.evalMetric).bind(text(row.figures.metric)).bind(row.figures.samplesPerSecond)
       .bind(text(row.figures.weightsSha256)).bind(text(row.clusterName)).bind(text(row.error))
       .bind(text(row.modelFile)).bind(text(row.resumedFrom)).run();
 }
@@ -124,7 +129,7 @@ Result<std::unique_ptr<History>> History::open(const std::string& folder) {
   if (error) return systemError(error.value(), "cannot make the history's folder " + folder);
   auto state = std::make_unique<State>();
   state->folder = folder;
-  LOCKSTEP_ASSIGN(state->database, Database::open(folder + "/history.db", 1, kSchema));
+  LOCKSTEP_ASSIGN(state->database, Database::open(folder + "/history.db", {kSchema, kMetricSchema}));
   return std::unique_ptr<History>(new History(std::move(state)));
 }
 

@@ -28,7 +28,8 @@ bool isFinal(RunPhase phase);
 
 struct RunFigures {  // NaN and 0 where not known
   std::int64_t steps = 0, epochs = 0;
-  double trainLoss = 0, evalLoss = 0, evalAccuracy = 0;
+  double trainLoss = 0, evalLoss = 0, evalMetric = 0;
+  std::string metric;           // which: "accuracy", "auc"; "": none
   double samplesPerSecond = 0;
   std::string weightsSha256;
 };
@@ -78,7 +79,7 @@ struct LogRow {
 };
 struct EpochRow {
   std::int64_t epoch = 0, step = 0;
-  double trainLoss = 0, evalLoss = 0, evalAccuracy = 0;
+  double trainLoss = 0, evalLoss = 0, evalMetric = 0;
 };
 struct SpanEvents {            // full events of one step of one rank: plan::Event, packed
   int rank = 0;

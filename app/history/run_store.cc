@@ -31,7 +31,7 @@ CREATE TABLE chunk(series INTEGER NOT NULL, level INTEGER NOT NULL, t0 REAL NOT 
 CREATE TABLE log(id INTEGER PRIMARY KEY, wall INTEGER NOT NULL, node TEXT NOT NULL,
   rank INTEGER NOT NULL, text TEXT NOT NULL);
 CREATE TABLE epoch(epoch INTEGER PRIMARY KEY, step INTEGER NOT NULL, train_loss REAL,
-  eval_loss REAL, eval_accuracy REAL);
+  eval_loss REAL, eval_metric REAL);
 CREATE TABLE error(id INTEGER PRIMARY KEY, code TEXT NOT NULL, what TEXT NOT NULL, why TEXT NOT NULL,
   next TEXT NOT NULL, node TEXT NOT NULL, rank INTEGER NOT NULL, step INTEGER NOT NULL);
 CREATE TABLE event(step INTEGER NOT NULL, rank INTEGER NOT NULL, packed BLOB NOT NULL,
@@ -177,7 +177,7 @@ RunStore::~RunStore() = default;
 Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path) {
   auto state = std::make_unique<RunStore::State>();
   state->path = path;
-  LOCKSTEP_ASSIGN(state->database, Database::open(path, 1, kSchema));
+  LOCKSTEP_ASSIGN(state->database, Database::open(path, {kSchema}));
   return std::unique_ptr<RunStore>(new RunStore(std::move(state)));
 }
 
@@ -223,7 +223,7 @@ Status RunStore::append(const RunBatch& batch) {
                        .bind(row.step)
                        .bind(row.trainLoss)
                        .bind(row.evalLoss)
-                       .bind(row.evalAccuracy)
+                       .bind(row.evalMetric)
                        .run());
     for (const Error& error : batch.errors)
       LOCKSTEP_TRY(

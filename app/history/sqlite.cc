@@ -66,8 +66,9 @@ std::span<const std::byte> Statement::blob(int column) const {
           static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))};
 }
 
-Result<std::unique_ptr<Database>> Database::open(const std::string& path, int version,
-                                                 std::string_view schema) {
+Result<std::unique_ptr<Database>> Database::open(const std::string& path,
+                                                 std::initializer_list<std::string_view> schema) {
+  const std::int64_t version = std::ssize(schema);
   std::unique_ptr<Database> database(new Database);
   database->path_ = path;
   const int opened = sqlite3_open_v2(
@@ -87,14 +88,13 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, int ve
     error.next = "use that version, or another --home";
     return error;
   }
-  if (current == 0) {
+  if (current < version) {
     Transaction transaction(*database);
     LOCKSTEP_TRY(transaction.status());
     LOCKSTEP_ASSIGN(current, found());  // another process may have been quicker
-    if (current == 0) {
-      LOCKSTEP_TRY(database->execute(std::string(schema)));
-      LOCKSTEP_TRY(database->execute(fmt::format("PRAGMA user_version={}", version)));
-    }
+    for (; current < version; ++current)
+      LOCKSTEP_TRY(database->execute(std::string(schema.begin()[current])));
+    LOCKSTEP_TRY(database->execute(fmt::format("PRAGMA user_version={}", version)));
     LOCKSTEP_TRY(transaction.commit());
   }
   return database;

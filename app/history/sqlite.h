@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -49,10 +50,10 @@ class Statement {
 
 class Database {
  public:
-  // WAL, a busy time-out of five seconds, and `schema` where user_version is 0. A file written by a
-  // newer version (user_version above `version`) is kFailedPrecondition.
-  static Result<std::unique_ptr<Database>> open(const std::string& path, int version,
-                                                std::string_view schema);
+  // WAL, and a busy time-out of five seconds. Each of `schema` brings a file from one version
+  // (user_version, from 0) to the next. A file written by a newer one is kFailedPrecondition.
+  static Result<std::unique_ptr<Database>> open(const std::string& path,
+                                                std::initializer_list<std::string_view> schema);
   ~Database() { sqlite3_close(handle_); }
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;

@@ -234,6 +234,7 @@ class Work {
     row.createdNs = wallNow();
     row.world = preview.plan.mesh.size();
     row.strategy = preview.plan.strategy;
+    row.figures.metric = preview.plan.metric();
     row.comm = preview.comm;
     row.planHash = preview.planHash;
     row.version = parties_.front().inventory.agentVersion;

@@ -83,17 +83,18 @@ void RecordBook::add(const std::string& name, const run::v1::Record& record) {
     case run::v1::Record::kEpoch: {
       const auto& epoch = record.epoch();
       const EpochRow row{epoch.epoch(), epoch.step(), epoch.train_loss(), epoch.eval_loss(),
-                         epoch.eval_accuracy()};
+                         epoch.eval_metric()};
       batch_.epochs.push_back(row);
       update_.epochs.push_back(row);
       const auto x = static_cast<double>(row.epoch);
       points("epoch/train_loss").push_back({x, row.trainLoss});
       points("epoch/eval_loss").push_back({x, row.evalLoss});
-      points("epoch/eval_accuracy").push_back({x, row.evalAccuracy});
+      if (const std::string& metric = row_.figures.metric; !metric.empty())
+        points("epoch/eval_" + metric).push_back({x, row.evalMetric});
       row_.figures.epochs = row.epoch;
       row_.figures.trainLoss = row.trainLoss;
       row_.figures.evalLoss = row.evalLoss;
-      row_.figures.evalAccuracy = row.evalAccuracy;
+      row_.figures.evalMetric = row.evalMetric;
       rowChanged_ = true;
       break;
     }
@@ -152,9 +153,9 @@ void RecordBook::addSteps(Node& node, const run::v1::StepChunk& chunk) {
   for (auto& [other, load] : loads_) load.stoppedInRow = 0;
   std::int64_t begin = 0;
   auto& seconds = points(fmt::format("rank/{}/step", rank));
-  std::vector<Point>*loss = nullptr, *accuracy = nullptr, *rate = nullptr, *stale = nullptr;
+  const std::string& metric = row_.figures.metric;
+  std::vector<Point>* stale = nullptr;
   if (chunk.staleness_size() > 0) stale = &points(fmt::format("rank/{}/staleness", rank));
-  if (rank == 0) loss = &points("loss"), accuracy = &points("accuracy"), rate = &points("samples_per_second");
   for (int i = 0; i < chunk.begin_ns_size(); ++i) {
     begin += chunk.begin_ns(i);
     analysis::StepSample sample;
@@ -178,9 +179,9 @@ void RecordBook::addSteps(Node& node, const run::v1::StepChunk& chunk) {
     seconds.push_back({x, length});
     if (stale != nullptr) stale->push_back({x, at(chunk.staleness(), i)});
     if (rank != 0) continue;
-    loss->push_back({x, at(chunk.loss(), i)});
-    accuracy->push_back({x, at(chunk.correct(), i)});
-    if (length > 0) rate->push_back({x, at(chunk.samples(), i) / length});
+    points("loss").push_back({x, at(chunk.loss(), i)});
+    if (!metric.empty()) points(metric).push_back({x, at(chunk.metric(), i)});
+    if (length > 0) points("samples_per_second").push_back({x, at(chunk.samples(), i) / length});
     row_.figures.steps = std::max(row_.figures.steps, sample.step);
     if (++durationSkip_ >= durationStride_) {
       durationSkip_ = 0;
@@ -233,9 +234,9 @@ void RecordBook::addFinished(const std::string& name, const run::v1::Finished& f
   figures.epochs = std::max(figures.epochs, finished.epochs());
   if (row_.phase != RunPhase::kFailed) {
     figures.trainLoss = finished.train_loss();
-    if (finished.eval_loss() != 0 || finished.eval_accuracy() != 0) {
+    if (finished.eval_loss() != 0 || finished.eval_metric() != 0) {
       figures.evalLoss = finished.eval_loss();
-      figures.evalAccuracy = finished.eval_accuracy();
+      figures.evalMetric = finished.eval_metric();
     }
   }
   figures.samplesPerSecond = finished.samples_per_second();

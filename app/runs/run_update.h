@@ -2,13 +2,14 @@
 // batch, at most about thirty a second; it is written to the history soon after, not before. A final
 // phase comes with the last one, when every record up to the end has been told.
 //
-// Series over steps (x = step, from 1): "loss" (mean over the global batch), "accuracy" (training),
+// Series over steps (x = step, from 1): "loss" (mean over the global batch), the run's metric in
+// training ("accuracy", "auc"),
 // "samples_per_second", and per rank "rank/<r>/step" (seconds), "rank/<r>/data", "…/forward",
 // "…/backward", "…/waiting", "…/transfer", "…/optimizer".
 // Series over time (x = wall clock, seconds): "node/<n>/cpu" (0…1), "…/memory" (bytes), "…/net_in",
 // "…/net_out", "…/loopback", "…/disk_read", "…/disk_write" (bytes/s), "rank/<r>/cpu" (cores),
 // "rank/<r>/memory", "node/<n>/clock_offset" (seconds). Series over epochs: "epoch/train_loss",
-// "epoch/eval_loss", "epoch/eval_accuracy".
+// "epoch/eval_loss", "epoch/eval_<metric>".
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,8 @@ struct Parameter {
   std::int64_t splitParts = 0;
 };
 
-// The forward graph of a whole batch. Inputs "x", "label", "weight"; a state node per parameter.
+// The forward graph of a whole batch. Inputs "x", "label", "weight", of tables "categories", with
+// dropout "dropout": a random number of the sample and the step; a state node per parameter.
 struct ModelGraph {
   Graph graph;
   std::int64_t batch = 0;
@@ -36,7 +37,10 @@ struct ModelGraph {
   std::vector<Layer> layers;
   ValueId loss = -1;                 // f[1]: Σ w·loss
   ValueId weight = -1;               // f[1]: Σ w
-  ValueId correct = -1;              // f[1]: Σ w·[correct]; -1 for losses without classes
+  // What says how good the model is, from sums over samples: "accuracy" from Σ w·[correct] f[1], "auc"
+  // from a kScoreHistogram; "" where there is none.
+  std::string metric;
+  ValueId metricSums = -1;
 };
 
 }  // namespace lockstep::ir

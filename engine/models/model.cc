@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
+#include "engine/base/hash.h"
 #include "engine/base/suggest.h"
 #include "engine/ir/ops.h"
 
@@ -40,6 +42,10 @@ std::string_view kindName(Layer::Kind kind) {
       return "batch_norm";
     case Layer::Kind::kGlobalAveragePool:
       return "global_average_pool";
+    case Layer::Kind::kConcat:
+      return "concat";
+    case Layer::Kind::kDropout:
+      return "dropout";
   }
   return "";
 }
@@ -150,7 +156,51 @@ class Builder {
     }
     values_["input"] = x;
     last_ = x;
+    return model_.columns > 0 ? addCategories() : Status();
+  }
+
+  // Ids of the rows of one table that has all columns' tables one after another.
+  Status addCategories() {
+    if (model_.categories < 1)
+      return fail("input.categories", fmt::format("categories is {}; expected at least 1, the number "
+                                                  "of categories of a column", model_.categories));
+    if (model_.categories > std::numeric_limits<std::int32_t>::max() / model_.columns)
+      return fail("input.categories",
+                  fmt::format("{} columns of {} categories are too many; expected at most {}",
+                              model_.columns, model_.categories,
+                              std::numeric_limits<std::int32_t>::max() / model_.columns));
+    LOCKSTEP_ASSIGN(const ValueId ids,
+                    add(Op::kInput, "categories", {},
+                        {{"name", "categories"}, {"dtype", "i32"},
+                         {"shape", Shape{out_.batch, model_.columns}}},
+                        Phase::kData));
+    LOCKSTEP_ASSIGN(values_["categories"],
+                    add(Op::kReshape, "categories.ids", {ids},
+                        {{"shape", Shape{out_.batch * model_.columns}}}, Phase::kData));
     return {};
+  }
+
+  // A random number for each sample and step, from which masks are made.
+  Result<ValueId> dropoutKeys() {
+    if (dropoutKeys_ < 0) {
+      LOCKSTEP_ASSIGN(dropoutKeys_, add(Op::kInput, "dropout", {},
+                                        {{"name", "dropout"}, {"dtype", "i32"}, {"shape", Shape{out_.batch}}},
+                                        Phase::kData));
+    }
+    return dropoutKeys_;
+  }
+
+  // `part` of the layer, or the whole of it.
+  Result<ValueId> addDropout(const std::string& part, ValueId x) {
+    const double rate = layer().dropout;
+    if (!(rate >= 0 && rate < 1))
+      return failKind(layer().kind == Layer::Kind::kDropout ? "rate" : "dropout",
+                      fmt::format("the rate is {}; expected from 0 to less than 1", rate));
+    if (rate == 0 || use_ == Use::kEvaluation) return x;
+    const std::string name = layer().name + part + ".dropout";
+    LOCKSTEP_ASSIGN(const ValueId keys, dropoutKeys());
+    return add(Op::kDropout, name, {x, keys},
+               {{"rate", rate}, {"salt", static_cast<std::int64_t>(stableHash(name))}});
   }
 
   // w of each sample.
@@ -214,7 +264,7 @@ class Builder {
                        "another layer or the input has this name; expected a name of its own");
     LOCKSTEP_ASSIGN(const std::vector<ValueId> in, inputs());
     const std::size_t expected = current.kind == Layer::Kind::kAdd ? 2 : 1;
-    if (in.size() != expected)
+    if (in.size() != expected && current.kind != Layer::Kind::kConcat)
       return failLayer(
           "inputs", fmt::format("{} input{}; {} expects {}", in.size(), in.size() == 1 ? "" : "s",
                                 kindName(current.kind), expected == 1 ? "one" : "two layers"));
@@ -275,6 +325,15 @@ class Builder {
       case Layer::Kind::kGlobalAveragePool:
         LOCKSTEP_TRY(wantImage(shape(in[0])));
         return add(Op::kMeanPool2d, layer().name + ".mean-pool2d", {in[0]});
+      case Layer::Kind::kConcat:
+        for (std::size_t i = 0; i < in.size(); ++i)
+          if (shape(in[i]).size() != 2)
+            return failLayer(fmt::format("inputs[{}]", i),
+                             fmt::format("it is {}, not flat; add a flatten layer before it",
+                                         sampleText(shape(in[i]))));
+        return add(Op::kConcat, layer().name + ".concat", in);
+      case Layer::Kind::kDropout:
+        return addDropout("", in[0]);
     }
     return invalidArgument("unknown kind");
   }
@@ -335,17 +394,32 @@ class Builder {
   }
 
   Result<ValueId> addEmbedding(ValueId ids) {
-    if (tokens_ == 0 || ids != values_["input"])
-      return failKind("", "its input is no text; expected \"input\", and input.vocabulary set");
+    const bool isTable = model_.columns > 0 && ids == values_["categories"];
+    if (!isTable && (tokens_ == 0 || ids != values_["input"]))
+      return failKind("", "its input is neither text nor categories; expected \"input\", and "
+                          "input.vocabulary set, or \"categories\", and input.columns set");
     if (layer().units < 1)
       return failKind("units", fmt::format("units is {}; expected at least 1", layer().units));
     const std::int64_t units = layer().units;
+    if (isTable) return addTables(ids, units);
     LOCKSTEP_ASSIGN(const ValueId table, addParameter("weight", {model_.vocabulary, units},
                                                       model_.vocabulary, units, kGpt2));
     LOCKSTEP_ASSIGN(const ValueId y, add(Op::kEmbedding, layer().name + ".embedding", {table, ids}));
     LOCKSTEP_ASSIGN(const ValueId positions,
                     addParameter("positions", {tokens_, units}, tokens_, units, kGpt2));
     return add(Op::kBiasAdd, layer().name + ".position-add", {y, positions});
+  }
+
+  // The rows of a sample side by side. Rows begin within ±1/√categories (Naumov et al.: "Deep Learning
+  // Recommendation Model for Personalization and Recommendation Systems", 2019).
+  Result<ValueId> addTables(ValueId ids, std::int64_t units) {
+    const std::int64_t rows = model_.columns * model_.categories;
+    LOCKSTEP_ASSIGN(const ValueId table,
+                    addParameter("weight", {rows, units}, model_.categories, units));
+    splitAlong(out_.parameters.size() - 1, 0, rows);
+    LOCKSTEP_ASSIGN(const ValueId y, add(Op::kEmbedding, layer().name + ".embedding", {table, ids}));
+    return add(Op::kReshape, layer().name + ".side-by-side", {y},
+               {{"shape", Shape{out_.batch, model_.columns * units}}});
   }
 
   // "block1" + "norm1" → parameters "block1.norm1.gain" and ".bias".
@@ -391,11 +465,13 @@ class Builder {
                            {{"tokens", tokens_}, {"head", channels / l.heads},
                             {"causal", std::int64_t{l.causal}}}));
     LOCKSTEP_ASSIGN(h, addLinear("proj", h, channels, smaller));
+    LOCKSTEP_ASSIGN(h, addDropout(".proj", h));
     LOCKSTEP_ASSIGN(x, add(Op::kAdd, l.name + ".add1", {x, h}));
     LOCKSTEP_ASSIGN(h, addNorm("norm2", x));
     LOCKSTEP_ASSIGN(h, addLinear("up", h, between, kGpt2));
     LOCKSTEP_ASSIGN(h, add(Op::kGelu, l.name + ".gelu", {h}));
     LOCKSTEP_ASSIGN(h, addLinear("down", h, channels, smaller));
+    LOCKSTEP_ASSIGN(h, addDropout(".down", h));
     for (std::size_t i = first; i < out_.parameters.size(); ++i) {
       const std::string_view part = std::string_view(out_.parameters[i].name).substr(l.name.size());
       if (part == ".qkv.weight") splitAlong(i, 1, l.heads);
@@ -412,7 +488,7 @@ class Builder {
     out_.parameters[parameter].splitDim = dim;
     out_.parameters[parameter].splitParts = parts;
   }
-  // Of two dense layers in a row the first is split by columns, the second by rows, so that only the
+  // Of two dense layers in a row, with nothing but dropout between, the first is split by columns, the second by rows, so that only the
   // second's sums travel (Shoeybi et al.: "Megatron-LM", 2019).
   void splitDensePairs() {
     const auto plainDense = [&](std::size_t i) {
@@ -431,16 +507,25 @@ class Builder {
                                    [&](const ir::Parameter& p) { return p.name == name; });
       return static_cast<std::size_t>(at - out_.parameters.begin());
     };
-    for (std::size_t i = 0; i + 1 < model_.layers.size(); ++i) {
+    // Whether layer i + 1 reads layer i, and it alone does.
+    const auto follows = [&](std::size_t i) {
       const Layer &one = model_.layers[i], &next = model_.layers[i + 1];
-      const bool follows =
-          next.inputs.empty() ? uses(one.name) == 0
-                              : next.inputs == std::vector{one.name} && uses(one.name) == 1;
-      if (!plainDense(i) || !plainDense(i + 1) || !follows) continue;
+      return next.inputs.empty() ? uses(one.name) == 0
+                                 : next.inputs == std::vector{one.name} && uses(one.name) == 1;
+    };
+    for (std::size_t i = 0; i + 1 < model_.layers.size(); ++i) {
+      if (!plainDense(i)) continue;
+      const Layer& one = model_.layers[i];
+      std::size_t second = i + 1;
+      bool alone = follows(i);
+      while (alone && model_.layers[second].kind == Layer::Kind::kDropout &&
+             second + 1 < model_.layers.size())
+        alone = follows(second++);
+      if (!alone || !plainDense(second)) continue;
       splitAlong(parameter(i, "weight"), 1, one.units);
       if (one.bias) splitAlong(parameter(i, "bias"), 0, one.units);
-      splitAlong(parameter(i + 1, "weight"), 0, one.units);
-      ++i;
+      splitAlong(parameter(second, "weight"), 0, one.units);
+      i = second;
     }
   }
 
@@ -587,17 +672,38 @@ class Builder {
     if (model_.loss == "cross-entropy") {
       LOCKSTEP_TRY(addCrossEntropy(weight));
     } else if (model_.loss == "mse") {
-      LOCKSTEP_ASSIGN(const ValueId target,
-                      add(Op::kInput, "label", {},
-                          {{"name", "label"}, {"dtype", dtype()}, {"shape", y}}, Phase::kData));
+      LOCKSTEP_ASSIGN(const ValueId target, addTarget(y, "f32"));
       LOCKSTEP_ASSIGN(out_.loss, add(Op::kMseLoss, "loss", {last_, target, weight}));
+    } else if (model_.loss == "binary-cross-entropy") {
+      if (y[1] != 1)
+        return failKind("units", fmt::format("the last layer gives {} values a sample; expected 1, the "
+                                             "logit of the label 1", y[1]));
+      LOCKSTEP_ASSIGN(const ValueId target, addTarget(y, "i32"));
+      LOCKSTEP_ASSIGN(out_.loss, add(Op::kBinaryXent, "loss", {last_, target, weight}));
+      out_.metric = "auc";
+      LOCKSTEP_ASSIGN(out_.metricSums, add(Op::kScoreHistogram, "scores", {last_, target, weight},
+                                           {{"bins", kScoreBins}}));
     } else {
-      const std::string_view known[] = {"cross-entropy", "mse"};
+      const std::string_view known[] = {"cross-entropy", "binary-cross-entropy", "mse"};
       return fail("loss", fmt::format("unknown loss {}; expected {}", model_.loss,
                                       expectedOneOf(model_.loss, known)));
     }
     LOCKSTEP_ASSIGN(out_.weight, add(Op::kSumAll, "weight.sum", {weight}));
     return {};
+  }
+
+  // Labels as numbers, of the shape of what the model gives.
+  Result<ValueId> addTarget(const Shape& shape, const std::string& given) {
+    const Shape labels = given == "i32" ? Shape{shape[0]} : shape;
+    LOCKSTEP_ASSIGN(ValueId target,
+                    add(Op::kInput, "label", {},
+                        {{"name", "label"}, {"dtype", given}, {"shape", labels}}, Phase::kData));
+    if (given != dtype()) {
+      LOCKSTEP_ASSIGN(target, add(Op::kCast, "label.cast", {target},
+                                  {{"dtype", dtype()}, {"scale", 1.0}}, Phase::kData));
+    }
+    if (labels == shape) return target;
+    return add(Op::kReshape, "label.column", {target}, {{"shape", shape}}, Phase::kData);
   }
 
   Status addCrossEntropy(ValueId weight) {
@@ -621,15 +727,18 @@ class Builder {
                                  {{"shape", Shape{out_.batch * tokens_}}}, Phase::kData));
     }
     LOCKSTEP_ASSIGN(out_.loss, add(Op::kSoftmaxXent, "loss", {last_, label, weight}));
-    LOCKSTEP_ASSIGN(out_.correct, add(Op::kCountCorrect, "correct", {last_, label, weight}));
+    out_.metric = "accuracy";
+    LOCKSTEP_ASSIGN(out_.metricSums, add(Op::kCountCorrect, "correct", {last_, label, weight}));
     return {};
   }
 
   static constexpr const char* kGpt2 = "normal:0.02";
+  // AUC is off by at most half the share of pairs whose scores are in one bin.
+  static constexpr std::int64_t kScoreBins = 1024;
 
   const Model& model_;
   const Use use_;
-  ValueId weight_ = -1;
+  ValueId weight_ = -1, dropoutKeys_ = -1;
   std::int64_t tokens_ = 0;  // of a sample of text; 0: no text
   ir::ModelGraph out_;
   std::size_t index_ = 0;  // of the layer under construction

@@ -34,7 +34,16 @@ bool equalParts(const std::vector<std::int64_t>& cuts) {
 class Placer {
  public:
   Placer(const ir::Graph& graph, std::string_view axis, const Sources& sources, bool servers)
-      : graph_(graph), axis_(axis), sources_(sources), servers_(servers) {}
+      : graph_(graph), axis_(axis), sources_(sources), servers_(servers) {
+    for (const ir::Node& node : graph.nodes()) {
+      if (node.op != ir::Op::kStore) continue;
+      const ir::NodeId made = graph.value(node.inputs[0]).producer;
+      const auto state = sources.find(ir::textAttr(node.attrs, "state"));
+      if (graph.node(made).op == ir::Op::kEmbeddingGrad && state != sources.end() &&
+          state->second.kind == Kind::kSplit && state->second.dim == 0)
+        tableRows_.emplace(made, state->second);
+    }
+  }
 
   // One round derives placements up to the first group that must be reduced as a whole; that
   // reduction is noted and the rounds repeat, so there are as many as there are such groups, plus
@@ -76,7 +85,7 @@ class Placer {
       for (const ValueId output : node.outputs) outputTypes.push_back(graph_.value(output).type);
       if (node.op == ir::Op::kPack) zerosJoinPartial(node, inputs);
       while (true) {
-        ir::Placing placing = place(node, inputs, inputTypes, outputTypes);
+        ir::Placing placing = place(static_cast<ir::NodeId>(id), inputs, inputTypes, outputTypes);
         if (placing.input < 0) {
           for (std::size_t i = 0; i < node.outputs.size(); ++i) {
             placement(node.outputs[i]) = placing.outputs[i];
@@ -110,10 +119,17 @@ class Placer {
     return {};
   }
 
-  // A state is stored as the strategy placed it; a result is read whole.
-  ir::Placing place(const ir::Node& node, const std::vector<AxisPlacement>& inputs,
+  // A state is stored as the strategy placed it; a result is read whole. Of a table whose rows are
+  // divided each rank adds up the gradients of its own.
+  ir::Placing place(ir::NodeId id, const std::vector<AxisPlacement>& inputs,
                     const std::vector<ir::TensorType>& inputTypes,
                     const std::vector<ir::TensorType>& outputTypes) const {
+    const ir::Node& node = graph_.node(id);
+    if (const auto rows = tableRows_.find(id); rows != tableRows_.end()) {
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        if (inputs[i].kind != Kind::kReplicated) return {{}, static_cast<int>(i), {}};
+      return {{rows->second}, -1, {}};
+    }
     if (node.op != ir::Op::kStore && node.op != ir::Op::kResult) {
       return ir::info(node.op).place(node, inputs, inputTypes, outputTypes);
     }
@@ -257,6 +273,7 @@ class Placer {
   const std::string axis_;
   const Sources& sources_;
   const bool servers_;
+  std::map<ir::NodeId, AxisPlacement> tableRows_;  // of gradients of tables divided by rows
   std::vector<AxisPlacement> placements_;
   std::map<Operand, AxisPlacement> wanted_;
   std::map<ValueId, AxisPlacement> settled_;  // what is converted where it is made

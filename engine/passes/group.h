@@ -15,6 +15,7 @@ namespace lockstep::passes {
 struct GroupKind {
   int stage = 0;
   bool spared = false;         // from weight decay
+  int table = 0;               // above 0: a table updated by rows, alone in its group
   bool divided = false;        // along an axis whose ranks hold other parameters whole
   auto operator<=>(const GroupKind&) const = default;
 };

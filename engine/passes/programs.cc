@@ -83,7 +83,7 @@ Status addResults(Builder& build, const ir::ModelGraph& model) {
   };
   LOCKSTEP_TRY(result("loss", model.loss));
   LOCKSTEP_TRY(result("weight", model.weight));
-  if (model.correct >= 0) LOCKSTEP_TRY(result("correct", model.correct));
+  if (!model.metric.empty()) LOCKSTEP_TRY(result(model.metric, model.metricSums));
   return {};
 }
 
@@ -99,15 +99,25 @@ Result<ValueId> stopWish(Builder& build, const std::vector<std::string>& agree) 
   return asked;
 }
 
-// The first three members of "metrics".
-Result<std::vector<ValueId>> sumMembers(Builder& build, const Sinks& sinks, const Rewrite& values) {
-  ValueId correct = -1;
-  if (const auto counted = sinks.find("correct"); counted != sinks.end()) {
-    correct = values(counted->second);
-  } else {
-    LOCKSTEP_ASSIGN(correct, build.fill("metrics.correct", {1}, 0.0));
+// The name of the metric among a model's results.
+std::string metricOf(const ir::Graph& graph) {
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op != Op::kResult) continue;
+    const std::string_view name = ir::textAttr(node.attrs, "name");
+    if (name != "loss" && name != "weight") return std::string(name);
   }
-  return std::vector<ValueId>{values(sinks.at("loss")), values(sinks.at("weight")), correct};
+  return {};
+}
+// The members of "metrics", but for the last.
+std::vector<ValueId> sumMembers(const Sinks& sinks, const std::string& metric,
+                                const Rewrite& values) {
+  std::vector<ValueId> members{values(sinks.at("loss")), values(sinks.at("weight"))};
+  if (!metric.empty()) members.push_back(values(sinks.at(metric)));
+  return members;
+}
+Status addMetrics(Builder& build, const std::string& metric, ValueId sums) {
+  const std::string name = metric.empty() ? "metrics" : "metrics." + metric;
+  return build.add(Op::kResult, "metrics.result", {sums}, {{"name", name}}).status();
 }
 
 // Copies `from` without its sinks and what updates statistics, its states becoming slices of the
@@ -219,6 +229,21 @@ Status emitStatistics(Builder& build, const ir::Graph& train, const StepProgram&
   return build.store("stats.0", pack);
 }
 
+Status storeUpdated(Builder& build, Op op, const Optimizer& optimizer, std::size_t k,
+                    std::vector<ValueId> inputs, Attrs attrs) {
+  LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
+  LOCKSTEP_ASSIGN(const ir::NodeId update,
+                  build.graph.add(op, indexed(optimizer.kind, k), std::move(inputs),
+                                  std::move(attrs), Phase::kOptimizer));
+  build.graph.setStage(update, build.stage);
+  LOCKSTEP_TRY(build.store(indexed("params", k), build.graph.output(update)));
+  for (std::size_t i = 0; i < prefixes.size(); ++i) {
+    LOCKSTEP_TRY(build.store(indexed(prefixes[i], k),
+                             build.graph.output(update, static_cast<int>(i) + 1)));
+  }
+  return {};
+}
+
 Status emitUpdate(Builder& build, const Optimizer& optimizer, std::size_t k, std::int64_t count,
                   ValueId parameters, ValueId gradients, ValueId norm, ValueId rate,
                   ValueId updates) {
@@ -232,7 +257,10 @@ Status emitUpdate(Builder& build, const Optimizer& optimizer, std::size_t k, std
   inputs.push_back(rate);
   Attrs attrs{{"weight_decay", optimizer.weightDecay}};
   Op op = Op::kSgd;
-  if (optimizer.kind == "adam") {
+  if (optimizer.kind == "adagrad") {
+    op = Op::kAdagrad;
+    attrs["eps"] = optimizer.epsilon;
+  } else if (optimizer.kind == "adam") {
     op = Op::kAdam;
     inputs.push_back(updates);
     attrs["beta1"] = optimizer.beta1;
@@ -241,16 +269,30 @@ Status emitUpdate(Builder& build, const Optimizer& optimizer, std::size_t k, std
   } else {
     attrs["momentum"] = optimizer.momentum;
   }
-  LOCKSTEP_ASSIGN(const ir::NodeId update,
-                  build.graph.add(op, indexed(optimizer.kind, k), std::move(inputs),
-                                  std::move(attrs), Phase::kOptimizer));
-  build.graph.setStage(update, build.stage);
-  LOCKSTEP_TRY(build.store(indexed("params", k), build.graph.output(update)));
-  for (std::size_t i = 0; i < prefixes.size(); ++i) {
-    LOCKSTEP_TRY(build.store(indexed(prefixes[i], k),
-                             build.graph.output(update, static_cast<int>(i) + 1)));
-  }
-  return {};
+  return storeUpdated(build, op, optimizer, k, std::move(inputs), std::move(attrs));
+}
+
+// A gradient that is a few rows of a table: dy's row i is that of the table's row ids[i].
+struct TableRows {
+  ValueId ids = -1, rows = -1;
+  Attrs part;  // which elements of the table the group is: first, axis, stride
+};
+// The rows of all ranks are brought together, then those of one id added up.
+Status emitRowUpdate(Builder& build, const Optimizer& optimizer, std::size_t k,
+                     std::int64_t count, ValueId parameters, const TableRows& gradient,
+                     ValueId norm, ValueId rate) {
+  const std::string name = indexed("rows", k);
+  const std::int64_t elements = build.graph.value(gradient.rows).type.count();
+  LOCKSTEP_ASSIGN(const ValueId flat, build.add(Op::kReshape, name + ".flat", {gradient.rows},
+                                                {{"shape", Shape{elements}}}));
+  LOCKSTEP_ASSIGN(const ValueId sums,
+                  build.add(Op::kCombineRows, name, {flat, gradient.ids}, {}));
+  const ValueId ids = sums + 1;  // outputs of one node are numbered in a row
+  LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed("adagrad.s", k), count));
+  Attrs attrs = gradient.part;
+  attrs["eps"] = optimizer.epsilon;
+  return storeUpdated(build, Op::kAdagradRows, optimizer, k,
+                      {parameters, state, sums, ids, norm, rate}, std::move(attrs));
 }
 
 // What the sum of gradients is divided by so that their mean is at most `limit` long. A parameter
@@ -280,10 +322,14 @@ Result<ValueId> clipped(Builder& build, const std::vector<Group>& groups,
   return build.add(Op::kClipNorm, "clip", {norm, total}, {{"limit", limit}});
 }
 
+// The gradients of groups that are updated by rows.
+using Tables = std::map<std::size_t, TableRows>;
+
 // From whole sums of gradients to the states of after an update; `norm` is how much they weigh.
 Status emitOptimizer(Builder& build, const std::vector<Group>& groups,
                      const std::vector<ValueId>& parameters, const std::vector<ValueId>& gradients,
-                     ValueId norm, const Optimizer& optimizer, const Grouping& grouping) {
+                     const Tables& tables, ValueId norm, const Optimizer& optimizer,
+                     const Grouping& grouping) {
   LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
   LOCKSTEP_ASSIGN(const ValueId updates, build.input("t"));
   ValueId divisor = norm;
@@ -294,23 +340,39 @@ Status emitOptimizer(Builder& build, const std::vector<Group>& groups,
     Optimizer mine = optimizer;
     if (groups[k].kind.spared) mine.weightDecay = 0;
     build.stage = groups[k].kind.stage;
+    if (groups[k].kind.table > 0) {
+      LOCKSTEP_TRY(emitRowUpdate(build, mine, k, groups[k].count, parameters[k], tables.at(k),
+                                 divisor, rate));
+      continue;
+    }
     LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], gradients[k], divisor,
                             rate, updates));
   }
   return {};
 }
 
-// From whole packs of gradients (and of the metrics) to the states of after the step.
-Status emitUpdates(Builder& build, const std::vector<Group>& groups,
+// The pack that the metrics travel in: the first of gradients, or one of their own.
+std::size_t metricsPackOf(const std::vector<Group>& groups, const Grouping& grouping) {
+  if (!grouping.metricsInGroup) return groups.size();
+  const auto dense = std::find_if(groups.begin(), groups.end(),
+                                  [](const Group& group) { return group.kind.table == 0; });
+  return static_cast<std::size_t>(dense - groups.begin());
+}
+
+// From whole packs of gradients (and of the metrics) to the states of after the step; `tables` has the
+// gradients of groups that have no pack.
+Status emitUpdates(Builder& build, const StepProgram& program,
                    const std::vector<ValueId>& parameters, const std::vector<ValueId>& packs,
-                   const Optimizer& optimizer, const Grouping& grouping) {
+                   const Tables& tables, const Optimizer& optimizer, const Grouping& grouping) {
   build.phase = Phase::kOptimizer;
-  const std::size_t metricsPack = grouping.metricsInGroup ? 0 : groups.size();
-  const std::int64_t tail = grouping.metricsInGroup ? groups[0].count : 0;
-  build.stage = grouping.metricsInGroup
-                    ? groups[0].kind.stage
-                    : build.graph.node(build.graph.value(packs[metricsPack]).producer).stage;
-  LOCKSTEP_ASSIGN(const ValueId reduced, build.slice("metrics", packs[metricsPack], tail, {4}));
+  const std::vector<Group>& groups = program.groups;
+  const std::size_t metricsPack = metricsPackOf(groups, grouping);
+  const bool inGroup = metricsPack < groups.size();
+  const std::int64_t tail = inGroup ? groups[metricsPack].count : 0;
+  build.stage = inGroup ? groups[metricsPack].kind.stage
+                        : build.graph.node(build.graph.value(packs[metricsPack]).producer).stage;
+  LOCKSTEP_ASSIGN(const ValueId reduced, build.slice("metrics", packs[metricsPack], tail,
+                                                     {3 + program.metricSums}));
   build.stage = grouping.everywhere;
   LOCKSTEP_ASSIGN(const ValueId norm, build.slice("metrics.weight", reduced, 1, {1}));
   std::vector<ValueId> gradients = packs;
@@ -321,16 +383,16 @@ Status emitUpdates(Builder& build, const std::vector<Group>& groups,
                                 {groups[metricsPack].count}));
     build.stage = grouping.everywhere;
   }
-  LOCKSTEP_TRY(emitOptimizer(build, groups, parameters, gradients, norm, optimizer, grouping));
+  LOCKSTEP_TRY(emitOptimizer(build, groups, parameters, gradients, tables, norm, optimizer, grouping));
   build.stage = grouping.everywhere;
-  return build.add(Op::kResult, "metrics.result", {reduced}, {{"name", std::string("metrics")}})
-      .status();
+  return addMetrics(build, program.metric, reduced);
 }
 
 // Each worker's gradients as their mean, to the servers, which update by them.
-Status emitPushes(Builder& build, const std::vector<Group>& groups,
+Status emitPushes(Builder& build, const StepProgram& program,
                   const std::vector<ValueId>& parameters, const std::vector<ValueId>& packs,
                   const Optimizer& optimizer, const Grouping& grouping) {
+  const std::vector<Group>& groups = program.groups;
   build.phase = Phase::kOptimizer;
   build.stage = 0;
   std::vector<ValueId> own;
@@ -361,7 +423,8 @@ Status emitPushes(Builder& build, const std::vector<Group>& groups,
     build.stage = stage;
     return build.add(Op::kResult, name + ".result", {value}, {{"name", name}}).status();
   };
-  LOCKSTEP_TRY(result("metrics", 0, metrics));
+  build.stage = 0;
+  LOCKSTEP_TRY(addMetrics(build, program.metric, metrics));
   LOCKSTEP_TRY(result("pushed", 1, metrics));
   build.stage = 1;
   Attrs attrs = build.typed({2});
@@ -400,7 +463,7 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
     LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed("params", k), step.groups[k].count));
     parameters.push_back(state);
   }
-  const std::size_t metricsPack = grouping.metricsInGroup ? 0 : step.groups.size();
+  const std::size_t metricsPack = metricsPackOf(step.groups, grouping);
   for (std::size_t k = 0; k < step.sums.size(); ++k) {
     const StepProgram::Sum& sum = step.sums[k];
     const std::string name = k < step.groups.size() ? indexed("grads", k) : "sums.whole";
@@ -418,7 +481,7 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
       packs.push_back(copy);
     }
   }
-  LOCKSTEP_TRY(emitUpdates(build, step.groups, parameters, packs, optimizer, grouping));
+  LOCKSTEP_TRY(emitUpdates(build, step, parameters, packs, {}, optimizer, grouping));
   LOCKSTEP_TRY(storeZeros(build, step));
   return graph;
 }
@@ -494,7 +557,8 @@ Result<ValueId> initialValue(Builder& build, const ir::Parameter& parameter, std
 Result<std::vector<std::string>> optimizerStates(const Optimizer& optimizer) {
   if (optimizer.kind == "adam") return std::vector<std::string>{"adam.m", "adam.v"};
   if (optimizer.kind == "sgd") return std::vector<std::string>{"sgd.v"};
-  return invalidArgument("unknown optimizer {}; known are sgd and adam", optimizer.kind);
+  if (optimizer.kind == "adagrad") return std::vector<std::string>{"adagrad.s"};
+  return invalidArgument("unknown optimizer {}; known are sgd, adam and adagrad", optimizer.kind);
 }
 
 Result<ir::Graph> trainGraph(const ir::ModelGraph& model) {
@@ -533,6 +597,32 @@ Result<ir::Graph> initGraph(const ir::ModelGraph& model, std::uint64_t seed) {
   return graph;
 }
 
+namespace {
+
+// Whether a parameter's gradient is made of fewer rows than the parameter has, each row's update
+// depends on its own gradient alone, and none moves without one.
+bool updatedByRows(const ir::Graph& train, ValueId gradient, const Optimizer& optimizer,
+                   const Grouping& grouping) {
+  const ir::Node& node = train.node(train.value(gradient).producer);
+  return optimizer.kind == "adagrad" && optimizer.weightDecay == 0 && optimizer.clipNorm == 0 &&
+         !grouping.accumulate && !grouping.local && grouping.parts == 1 && grouping.servers == 0 &&
+         node.op == Op::kEmbeddingGrad &&
+         train.value(node.inputs[1]).type.count() < train.value(gradient).type.count();
+}
+
+TableRows tableRows(const ir::Node& gradient, const Rewrite& values) {
+  TableRows out{values(gradient.inputs[0]), values(gradient.inputs[1]), {}};
+  const std::int64_t channels = ir::listAttr(gradient.attrs, "shape")[1];
+  out.part["first"] = channels * ir::intAttr(gradient.attrs, "first");
+  if (const std::string_view axis = ir::textAttr(gradient.attrs, "axis"); !axis.empty()) {
+    out.part["axis"] = std::string(axis);
+    out.part["stride"] = channels * ir::intAttr(gradient.attrs, "stride");
+  }
+  return out;
+}
+
+}  // namespace
+
 Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& options,
                                 const Grouping& grouping) {
   // Parameters in the order in which their gradients are there.
@@ -558,10 +648,15 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   for (const ir::Parameter& parameter : order) {
     const bool spared = optimizer.decayMatricesOnly && parameter.shape.size() < 2;
     const bool apart = optimizer.clipNorm > 0 && grouping.divided.contains(parameter.name);
-    const int stage = train.node(train.value(gradientOf(parameter.name)).producer).stage;
-    kinds.push_back({stage, spared, apart});
+    const ValueId gradient = gradientOf(parameter.name);
+    const int stage = train.node(train.value(gradient).producer).stage;
+    const bool table = updatedByRows(train, gradient, optimizer, grouping);
+    kinds.push_back({stage, spared, table ? static_cast<int>(kinds.size()) + 1 : 0, apart});
   }
   StepProgram program;
+  program.metric = metricOf(train);
+  if (!program.metric.empty())
+    program.metricSums = train.value(sinks.at(program.metric)).type.count();
   program.groups = formGroups(order, dtype, grouping.bucketBytes, grouping.parts, kinds);
   std::vector<std::int64_t> load(static_cast<std::size_t>(grouping.servers), 0);
   for (Group& group : program.groups) {
@@ -577,7 +672,7 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   // A group is packed right after the node that fills its last gradient; the metrics are the tail
   // of the first group, or a group of their own.
   const std::size_t groups = program.groups.size();
-  const std::size_t metricsPack = grouping.metricsInGroup ? 0 : groups;
+  const std::size_t metricsPack = metricsPackOf(program.groups, grouping);
   std::vector<ir::NodeId> complete(std::max(groups, metricsPack + 1), 0);
   const auto await = [&](std::size_t k, ValueId value) {
     complete[k] = std::max(complete[k], train.value(value).producer);
@@ -587,16 +682,21 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
       await(k, gradientOf(member.name));
     }
   }
-  for (const char* metric : {"loss", "weight", "correct"}) {
-    if (const auto sum = sinks.find(metric); sum != sinks.end()) await(metricsPack, sum->second);
+  for (const std::string& sum : {std::string("loss"), std::string("weight"), program.metric}) {
+    if (!sum.empty()) await(metricsPack, sinks.at(sum));
   }
 
   Rewrite rewrite(train);
   Builder build{rewrite.to(), dtype, Phase::kBackward};
   std::vector<ValueId> packs(complete.size(), -1);
+  Tables tables;
   const auto packComplete = [&](ir::NodeId node) -> Status {
     for (std::size_t k = 0; k < packs.size(); ++k) {
       if (complete[k] != node) continue;
+      if (k < groups && program.groups[k].kind.table > 0) {
+        tables.emplace(k, tableRows(train.node(node), rewrite));
+        continue;
+      }
       build.stage = train.node(node).stage;
       std::vector<ValueId> members;
       for (std::size_t m = 0; k < groups && m < program.groups[k].members.size(); ++m) {
@@ -608,8 +708,7 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
         members.push_back(zeros);
       }
       if (k == metricsPack) {
-        LOCKSTEP_ASSIGN(const std::vector<ValueId> metrics,
-                        sumMembers(build, sinks, rewrite));
+        const std::vector<ValueId> metrics = sumMembers(sinks, program.metric, rewrite);
         members.insert(members.end(), metrics.begin(), metrics.end());
         if (!grouping.accumulate && !grouping.local) {
           LOCKSTEP_ASSIGN(const ValueId stop, stopWish(build, grouping.agree));
@@ -625,7 +724,7 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
       const std::vector<ValueId> states,
       copyWithGroups(train, dtype, program, rewrite, packComplete, grouping.apart));
   if (grouping.apart) {
-    LOCKSTEP_TRY(emitPushes(build, program.groups, states, packs, options.optimizer, grouping));
+    LOCKSTEP_TRY(emitPushes(build, program, states, packs, options.optimizer, grouping));
     program.graph = rewrite.take();
     return program;
   }
@@ -638,10 +737,11 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
       own.push_back(mine);
     }
     LOCKSTEP_ASSIGN(const ValueId norm, build.slice("own.weight", own.back(), 1, {1}));
-    LOCKSTEP_TRY(emitOptimizer(build, program.groups, states, own, norm, options.optimizer, grouping));
+    LOCKSTEP_TRY(emitOptimizer(build, program.groups, states, own, tables, norm, options.optimizer,
+                               grouping));
   } else if (!grouping.accumulate) {
     LOCKSTEP_TRY(emitStatistics(build, train, program, rewrite));
-    LOCKSTEP_TRY(emitUpdates(build, program.groups, states, packs, options.optimizer, grouping));
+    LOCKSTEP_TRY(emitUpdates(build, program, states, packs, tables, options.optimizer, grouping));
     program.graph = rewrite.take();
     return program;
   }
@@ -670,13 +770,12 @@ Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const StepProgram& 
                }).status());
   Builder build{rewrite.to(), dtype, Phase::kForward};
   build.stage = evaluate.node(evaluate.value(sinks.at("loss")).producer).stage;
-  LOCKSTEP_ASSIGN(std::vector<ValueId> metrics, sumMembers(build, sinks, rewrite));
+  std::vector<ValueId> metrics = sumMembers(sinks, step.metric, rewrite);
   LOCKSTEP_ASSIGN(const ValueId stop, stopWish(build, {}));
   metrics.push_back(stop);
   LOCKSTEP_ASSIGN(const ValueId pack, build.add(Op::kPack, "metrics", std::move(metrics), {}));
   build.stage = everywhere;
-  LOCKSTEP_TRY(build.add(Op::kResult, "metrics.result", {pack},
-                         {{"name", std::string("metrics")}}).status());
+  LOCKSTEP_TRY(addMetrics(build, step.metric, pack));
   return rewrite.take();
 }
 

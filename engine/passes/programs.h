@@ -2,8 +2,8 @@
 //
 // State "params.K" is the flat group K; optimizer state has one flat group beside each; "stats.0" holds
 // the running statistics, which a step replaces and no gradient reaches. Every
-// program that computes a loss has the result "metrics" f[4]: Σ w·loss, Σ w, Σ w·[correct] and the
-// number of ranks asked to stop.
+// program that computes a loss has the result "metrics.<metric>" f[3+K], "metrics" where the model has
+// none: Σ w·loss, Σ w, the K sums of the metric and the number of ranks asked to stop.
 #pragma once
 
 #include <optional>
@@ -26,8 +26,8 @@ Result<std::vector<std::string>> optimizerStates(const Optimizer& optimizer);
 
 // What a model's programs are before grouping: values by the names of their sinks, so that passes in
 // between need to know nothing of them. Gradients are stored as the states "grad/<parameter>", Σ
-// w·loss, Σ w and Σ w·[correct] are the results "loss", "weight" and, where there are classes,
-// "correct"; running statistics, and the initial values of these and of parameters, are stored as
+// w·loss and Σ w are the results "loss" and "weight", the sums of the metric one of the metric's name;
+// running statistics, and the initial values of these and of parameters, are stored as
 // states of their names.
 inline constexpr std::string_view kGradient = "grad/";
 Result<ir::Graph> trainGraph(const ir::ModelGraph& model);
@@ -62,8 +62,11 @@ struct Grouping {
   // the first server's input "control".
   bool apart = false;
 };
-// State "sums.K" holds what has been added up of group K, "sums.metrics" of the metrics where they have
-// a group of their own, or where ranks update by themselves.
+// Where a gradient is a few rows of a large table, and the optimizer leaves other rows as they are, the
+// table is a group of its own that is updated by these rows, and what ranks exchange is rows and ids; not
+// where micro-batches are added up, ranks update by themselves, or servers or parts do. State "sums.K"
+// holds what has been added up of group K, "sums.metrics" of the metrics where they have a group of their
+// own, or where ranks update by themselves.
 struct StepProgram {
   ir::Graph graph;                  // inputs of the model; "lr", "t" where it updates; "stop"
   // What follows: program "update", where gradients are added up; or "average". Input "stop", and "lr"
@@ -77,6 +80,8 @@ struct StepProgram {
     int stage = 0;
   };
   std::vector<Sum> sums;
+  std::string metric;               // of the model
+  std::int64_t metricSums = 0;
 };
 Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& options,
                                 const Grouping& grouping);

@@ -12,7 +12,7 @@
 namespace lockstep::passes {
 
 struct Optimizer {
-  std::string kind = "adam";  // "sgd", "adam"
+  std::string kind = "adam";  // "sgd", "adam", "adagrad"
   double momentum = 0, weightDecay = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   bool decayMatricesOnly = false;  // weight decay spares parameters of one dimension
   double clipNorm = 0;             // the mean gradient of all parameters is at most so long; 0: any

@@ -33,6 +33,16 @@ const Body* Plan::find(std::string_view program, int rank) const {
       found->bodyOfRank[static_cast<std::size_t>(rank)])];
 }
 
+std::string_view Plan::metric() const {
+  constexpr std::string_view kPrefix = "metrics.";
+  for (const Program& program : programs)
+    for (const Body& body : program.bodies)
+      for (const ResultSlot& result : body.results)
+        if (result.name.starts_with(kPrefix))
+          return std::string_view(result.name).substr(kPrefix.size());
+  return {};
+}
+
 std::int64_t Plan::stateBytesOf(int rank) const {
   std::int64_t bytes = 0;
   for (const StateSlot& slot : state) {

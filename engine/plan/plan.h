@@ -159,6 +159,9 @@ struct Plan {
 
   const Program* find(std::string_view program) const;
   const Body* find(std::string_view program, int rank) const;  // null where there is none
+  // The name of the number that says how good the model is: K in the result "metrics.K" of the programs
+  // that compute a loss. "" where their result is "metrics".
+  std::string_view metric() const;
   int stageOf(int rank) const { return mesh.stageOf(rank); }
   const std::vector<Play>& plays(int rank) const {
     return schedule[static_cast<std::size_t>(stageOf(rank))];

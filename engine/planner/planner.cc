@@ -504,6 +504,7 @@ class Maker {
     }
     for (std::size_t k = 0; compression_ && k < step.groups.size(); ++k) {
       const passes::Group& group = step.groups[k];
+      if (group.kind.table > 0) continue;  // what is exchanged of it is exact
       plan::StateSlot slot;
       slot.name = fmt::format("{}{}", passes::kResidual, k);
       slot.stage = group.kind.stage;

@@ -135,10 +135,9 @@ Result<bool> Server::step(Conversation& with, std::int64_t number, double rate,
   all.staleness += static_cast<double>(with.staleness) / static_cast<double>(conversations_.size());
   all.worstStaleness = std::max(all.worstStaleness, static_cast<double>(with.staleness));
   if (with.pushed.data != nullptr) {
-    all.loss += readFloat(with.pushed, 0);
-    all.weight += readFloat(with.pushed, 1);
-    all.correct += readFloat(with.pushed, 2);
-    if (readFloat(with.pushed, 3) > 0 && stopAfter_ == 0) stopAfter_ = begun_ + 1;
+    all.sums.metric.resize(metricSums(with.pushed));
+    addTo(all.sums, with.pushed);
+    if (stopAsked(with.pushed) && stopAfter_ == 0) stopAfter_ = begun_ + 1;
   }
   with.done = number;
   const bool wasLast = readFloat(with.relayed.data != nullptr ? with.relayed : with.control, 0) == 1;

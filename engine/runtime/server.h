@@ -16,6 +16,7 @@
 #include "engine/backends/backend.h"
 #include "engine/plan/plan.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/metric.h"
 #include "engine/runtime/schedule.h"
 
 namespace lockstep::runtime {
@@ -25,7 +26,7 @@ class Server {
   // Of one step, when the slowest worker has done it: sums over all workers' samples.
   struct Done {
     std::int64_t step = 0;
-    double loss = 0, weight = 0, correct = 0;  // known to the first server
+    Sums sums;  // known to the first server
     // Updates between what a gradient was made of and when it was applied, by others: the mean over the
     // workers, and the most.
     double staleness = 0, worstStaleness = 0;

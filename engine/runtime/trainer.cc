@@ -6,7 +6,9 @@
 #include <cstring>
 #include <map>
 
+#include "engine/base/random.h"
 #include "engine/runtime/checkpoint.h"
+#include "engine/runtime/metric.h"
 #include "engine/runtime/server.h"
 
 namespace lockstep::runtime {
@@ -14,10 +16,8 @@ namespace {
 
 constexpr std::string_view kDataAxis = "data";
 
-// The result "metrics" of a play, in f64 whatever the compute type.
-struct Metrics {
-  double loss = 0, weight = 0, correct = 0, stop = 0;
-};
+// So that no number here is one of the order of samples or of augmentation.
+constexpr std::uint64_t kDropoutStream = 0x64726f706f7574;
 
 // One program with the places its inputs are written to; feeding it is one call.
 class Feed {
@@ -55,7 +55,9 @@ class Feed {
     feed->learningRate_ = feed->executor_->input("lr");
     feed->updates_ = feed->executor_->input("t");
     feed->stop_ = feed->executor_->input("stop");
-    feed->metrics_ = feed->executor_->result("metrics");
+    feed->dropout_ = feed->executor_->input("dropout");
+    feed->metrics_ = feed->executor_->result(
+        plan.metric().empty() ? "metrics" : fmt::format("metrics.{}", plan.metric()));
     feed->control_ = feed->executor_->result("control");
     return feed;
   }
@@ -69,10 +71,13 @@ class Feed {
            std::any_of(fields_.begin(), fields_.end(), [](const auto& f) { return f.data != nullptr; });
   }
   bool updates() const { return updates_.data != nullptr; }
-  bool hasMetrics() const { return metrics_.data != nullptr && metrics_.type.count() == 4; }
+  // Loss, weight and the number asked to stop are there beside the metric's sums.
+  bool hasMetrics() const { return metrics_.data != nullptr && metrics_.type.count() >= 3; }
+  const backends::Operand& metrics() const { return metrics_; }
 
-  // One of the batch's `micros` micro-batches.
-  void write(const data::Batch& batch, int micro, int micros) {
+  // One of the batch's `micros` micro-batches of `size` samples on all ranks.
+  void write(const data::Batch& batch, int micro, int micros, std::int64_t size,
+             std::uint64_t seed) {
     const auto part = static_cast<std::size_t>(micro);
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       const backends::Operand& to = fields_[f];
@@ -90,6 +95,13 @@ class Feed {
     if (weight_.data != nullptr)
       for (std::size_t i = 0; i < samples; ++i)
         writeFloat(weight_, i, static_cast<double>(batch.weights[part * samples + i]));
+    if (dropout_.data == nullptr) return;
+    const std::uint64_t key = randomKey(randomKey(seed, kDropoutStream),
+                                        static_cast<std::uint64_t>(batch.step));
+    auto* numbers = static_cast<std::int32_t*>(dropout_.data);
+    for (std::int64_t i = 0; i < dropout_.type.count(); ++i)
+      numbers[i] = static_cast<std::int32_t>(
+          randomBits(key, static_cast<std::uint64_t>(micro * size + begin_ + i)));
   }
   void writeScalars(double learningRate, double updates, bool stop) {
     writeFloat(learningRate_, 0, learningRate);
@@ -100,17 +112,13 @@ class Feed {
   // stop, 0 for never; and how stale the last gradient was.
   double stopAfter() const { return readFloat(control_, 0); }
   double staleness() const { return readFloat(control_, 1); }
-  Metrics metrics() const {
-    return {readFloat(metrics_, 0), readFloat(metrics_, 1), readFloat(metrics_, 2),
-            readFloat(metrics_, 3)};
-  }
 
  private:
   Feed() = default;
   std::unique_ptr<Executor> executor_;
   std::int64_t begin_ = 0, end_ = 0;
   std::vector<backends::Operand> fields_;
-  backends::Operand weight_, learningRate_, updates_, stop_, metrics_, control_;
+  backends::Operand weight_, dropout_, learningRate_, updates_, stop_, metrics_, control_;
 };
 
 class Training {
@@ -146,6 +154,7 @@ class Training {
   }
 
   const plan::Plan& plan_;
+  const std::string_view metric_ = plan_.metric();
   const int rank_;
   const TrainerOptions& options_;
   const data::Dataset& trainData_;
@@ -166,6 +175,7 @@ class Training {
   std::vector<BoundPlay> plays_;  // of a step, as the plan has them
   std::int64_t updates_ = 0;      // of the optimizer in a step
   std::vector<plan::Event> events_;
+  Sums sums_;                     // of the step
   Progress progress_;
   TrainerSummary summary_;
   bool stopAgreed_ = false;
@@ -194,7 +204,8 @@ Status Training::bind() {
   }
   const bool evaluates = evalFeed_->hasMetrics() || plan_.mesh.isServer(rank_);
   if (plays_.empty() || !plays_.back().feed->hasMetrics() || !evaluates)
-    return invalidArgument("a program of the plan has no result \"metrics\" of four");
+    return invalidArgument("a program of the plan has no result \"metrics\" of at least three");
+  sums_.metric.resize(metricSums(plays_.back().feed->metrics()));
   events_.reserve(steps);
   return {};
 }
@@ -223,7 +234,8 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
   std::int64_t update = (number - 1) * updates_;
   for (const auto& [feed, micro] : plays_) {
     if (feed->updates()) ++update;
-    feed->write(batch, micro, plan_.microBatches);
+    feed->write(batch, micro, plan_.microBatches, plan_.globalBatch / plan_.microBatches,
+                options_.seed);
     feed->writeScalars(rate, static_cast<double>(update), stop);
     dataSeconds += static_cast<double>(monotonicNow() - since) * 1e-9;
     LOCKSTEP_TRY(feed->executor().play(number, withEvents ? &events_ : nullptr));
@@ -234,19 +246,22 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
     LOCKSTEP_TRY(sender->drain());
     spent.communication += static_cast<double>(monotonicNow() - since) * 1e-9;
   }
-  const Metrics metrics = plays_.back().feed->metrics();
+  const Feed& last = *plays_.back().feed;
+  sums_.loss = sums_.weight = 0;
+  std::fill(sums_.metric.begin(), sums_.metric.end(), 0.0);
+  addTo(sums_, last.metrics());
   progress_.step = number;
-  progress_.lossSum += metrics.loss;
-  progress_.weightSum += metrics.weight;
-  stopAgreed_ = plan_.staleness != 0 ? plays_.back().feed->stopAfter() == 1 : metrics.stop > 0;
+  progress_.lossSum += sums_.loss;
+  progress_.weightSum += sums_.weight;
+  stopAgreed_ = plan_.staleness != 0 ? last.stopAfter() == 1 : stopAsked(last.metrics());
 
   StepRecord record;
   record.step = number;
   record.epoch = batch.position.epoch + 1;
   record.begin = begin;
   record.end = monotonicNow();
-  record.loss = metrics.loss / metrics.weight;
-  record.correct = metrics.correct / metrics.weight;
+  record.loss = sums_.loss / sums_.weight;
+  record.metric = metricValue(metric_, sums_.metric, sums_.weight);
   record.data = static_cast<float>(dataSeconds);
   record.forward = static_cast<float>(spent.forward);
   record.backward = static_cast<float>(spent.backward);
@@ -299,8 +314,8 @@ Result<bool> Training::serveEpoch() {
         record.epoch = epoch + 1;
         record.begin = begin;
         record.end = begin = monotonicNow();
-        record.loss = done.loss / done.weight;
-        record.correct = done.correct / done.weight;
+        record.loss = done.sums.loss / done.sums.weight;
+        record.metric = metricValue(metric_, done.sums.metric, done.sums.weight);
         record.communication = static_cast<float>(record.end - record.begin) * 1e-9f;
         record.samples = std::min(plan_.globalBatch,
                                   trainData_.size() - (done.step - 1) % epochSteps() * plan_.globalBatch);
@@ -331,21 +346,18 @@ Status Training::evaluate() {
   load.shuffle = false;
   load.lastStep = data::stepsPerEpoch(evalData_.size(), batch);
   data::Loader loader(evalData_, load);
-  Metrics total;
+  Sums total;
+  total.metric.resize(metricSums(evalFeed_->metrics()));
   while (const data::Batch* share = loader.next()) {
-    evalFeed_->write(*share, 0, 1);
+    evalFeed_->write(*share, 0, 1, batch, options_.seed);
     evalFeed_->writeScalars(0, 0, false);
     LOCKSTEP_TRY(evalFeed_->executor().play(progress_.step, nullptr));
-    if (!evalFeed_->hasMetrics()) continue;  // a server
-    const Metrics metrics = evalFeed_->metrics();
-    total.loss += metrics.loss;
-    total.weight += metrics.weight;
-    total.correct += metrics.correct;
+    if (evalFeed_->hasMetrics()) addTo(total, evalFeed_->metrics());  // a server has none
   }
   if (Sender* sender = groups_.sender()) LOCKSTEP_TRY(sender->drain());
   if (!evalFeed_->hasMetrics()) return {};
   summary_.evalLoss = total.loss / total.weight;
-  summary_.evalAccuracy = total.correct / total.weight;
+  summary_.evalMetric = metricValue(metric_, total.metric, total.weight);
   return {};
 }
 
@@ -370,7 +382,7 @@ Status Training::finishEpoch() {
   record.step = progress_.step;
   record.trainLoss = progress_.lossSum / progress_.weightSum;
   record.evalLoss = summary_.evalLoss;
-  record.evalAccuracy = summary_.evalAccuracy;
+  record.evalMetric = summary_.evalMetric;
   observer_.onEpoch(record);
   summary_.trainLoss = record.trainLoss;
   summary_.epochs = progress_.step / epochSteps();

@@ -2,9 +2,10 @@
 // each epoch, checkpoint, stop.
 //
 // Inputs it feeds by name, where a program has them: the data set's fields ("x", "label"),
-// "weight" f[B], "lr" f[1], "t" f[1] (update count from 1), "stop" f[1] (1 where this rank was asked
-// to stop). The result "metrics" holds f[4]: Σ w·loss, Σ w, Σ w·[correct], number of ranks asked to
-// stop; reduced over the data axis, so all ranks stop after the same step.
+// "weight" f[B], "dropout" i32[B] (a random number of seed, step and place in the global batch), "lr"
+// f[1], "t" f[1] (update count from 1), "stop" f[1] (1 where this rank was asked to stop). The result
+// "metrics.<metric>" (see Plan::metric) holds Σ w·loss, Σ w, the sums of the metric (see metric.h),
+// number of ranks asked to stop; reduced over the data axis, so all ranks stop after the same step.
 #pragma once
 
 #include <atomic>
@@ -37,7 +38,7 @@ struct StepRecord {                   // one a step; plain data, fits a ring
   std::int64_t epoch = 0;             // from 1
   Nanoseconds begin = 0, end = 0;
   double loss = 0;                    // mean over the global batch
-  double correct = 0;                 // fraction
+  double metric = 0;                  // of the global batch
   float data = 0, forward = 0, backward = 0, communication = 0, optimizer = 0;  // seconds
   Nanoseconds collectiveBegin = 0;    // when this rank arrived at the first collective
   std::int64_t samples = 0;           // of the global batch
@@ -49,13 +50,13 @@ struct StepRecord {                   // one a step; plain data, fits a ring
 
 struct EpochRecord {
   std::int64_t epoch = 0, step = 0;
-  double trainLoss = 0, evalLoss = 0, evalAccuracy = 0;
+  double trainLoss = 0, evalLoss = 0, evalMetric = 0;
 };
 
 struct TrainerSummary {
   std::string status;                 // "succeeded" or "stopped"
   std::int64_t steps = 0, epochs = 0;
-  double trainLoss = 0, evalLoss = 0, evalAccuracy = 0;
+  double trainLoss = 0, evalLoss = 0, evalMetric = 0;
   double samplesPerSecond = 0;        // over training steps, without evaluation and start-up
   std::string weightsSha256;          // over the model's parameters, by name; "" off rank 0
 };

@@ -165,6 +165,71 @@ class SyntheticText : public data::Dataset {
   std::vector<data::Field> fields_;
 };
 
+// Numbers and categories of a table, skewed; the label follows from some of them, mostly.
+class SyntheticTable : public data::Dataset {
+ public:
+  SyntheticTable(std::int64_t size, std::int64_t numbers, std::int64_t columns,
+                 std::int64_t categories)
+      : size_(size), numbers_(numbers), columns_(columns), categories_(categories),
+        fields_{{"x", DType::kF32, {numbers}},
+                {"categories", DType::kI32, {columns}},
+                {"label", DType::kU8, {}}} {}
+  std::int64_t size() const override { return size_; }
+  const std::vector<data::Field>& fields() const override { return fields_; }
+  void read(std::int64_t index, std::size_t field, std::byte* out) const override {
+    const auto key = static_cast<std::uint64_t>(index);
+    double score = -0.5;
+    for (std::int64_t c = 0; c < numbers_; ++c) {
+      const double x = randomNormal(key, static_cast<std::uint64_t>(c));
+      score += x * (c % 3 == 0 ? 1 : -0.5);
+      if (field == 0) reinterpret_cast<float*>(out)[c] = static_cast<float>(x);
+    }
+    for (std::int64_t c = 0; c < columns_; ++c) {
+      const double u = randomUniform(key, static_cast<std::uint64_t>(100 + c));
+      const auto id = static_cast<std::int64_t>(u * u * u * static_cast<double>(categories_));
+      score += randomNormal(77, static_cast<std::uint64_t>(c * categories_ + id));
+      if (field == 1)
+        reinterpret_cast<std::int32_t*>(out)[c] = static_cast<std::int32_t>(c * categories_ + id);
+    }
+    if (field == 2)
+      out[0] = std::byte{randomUniform(key, 999) < 1 / (1 + std::exp(-score)) ? std::uint8_t{1} : std::uint8_t{0}};
+  }
+
+ private:
+  std::int64_t size_, numbers_, columns_, categories_;
+  std::vector<data::Field> fields_;
+};
+
+// 4 numbers and 3 columns of 400 categories.
+inline models::Model smallCtr() {
+  using Kind = models::Layer::Kind;
+  models::Model model;
+  model.name = "ctr";
+  model.input = {4};
+  model.inputDtype = DType::kF32;
+  model.inputScale = 1;
+  model.columns = 3;
+  model.categories = 400;
+  model.loss = "binary-cross-entropy";
+  models::Layer tables, join;
+  tables.kind = Kind::kEmbedding;
+  tables.name = "tables";
+  tables.inputs = {"categories"};
+  tables.units = 4;
+  join.kind = Kind::kConcat;
+  join.name = "join";
+  join.inputs = {"input", "tables"};
+  model.layers = {tables, join};
+  for (const std::int64_t units : {8, 4, 1}) {
+    models::Layer dense;
+    dense.name = fmt::format("dense{}", units);
+    dense.units = units;
+    if (units > 1) dense.activation = "relu";
+    model.layers.push_back(dense);
+  }
+  return model;
+}
+
 // Pixels with a pattern of their class plus noise: learnable, seeded, needs no file.
 class SyntheticImages : public data::Dataset {
  public:
@@ -363,9 +428,14 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
   const SyntheticText text(settings.samples, model.input[0], model.vocabulary),
       evaluateText(200, model.input[0], model.vocabulary);
   const bool isText = model.vocabulary > 0;
-  const data::Dataset& evaluate =
-      isText ? static_cast<const data::Dataset&>(evaluateText) : evaluateImages;
-  const data::Dataset& synthetic = isText ? static_cast<const data::Dataset&>(text) : images;
+  const SyntheticTable table(settings.samples, model.input[0], model.columns, model.categories),
+      evaluateTable(200, model.input[0], model.columns, model.categories);
+  const auto kind = [&](const data::Dataset& image, const data::Dataset& sequence,
+                        const data::Dataset& columns) -> const data::Dataset& {
+    return model.columns > 0 ? columns : isText ? sequence : image;
+  };
+  const data::Dataset& evaluate = kind(evaluateImages, evaluateText, evaluateTable);
+  const data::Dataset& synthetic = kind(images, text, table);
   const data::Dataset& train = settings.train != nullptr ? *settings.train : synthetic;
   MeshGroups groups(plan.mesh, settings.failingRank, settings.failingCall);
   std::atomic<bool> stop{false};

@@ -105,7 +105,7 @@ class StudioHome {
         app::EpochRow done{static_cast<std::int64_t>(epoch), step, loss, 0.3 + 0.25 / epoch, 0.91 - 0.06 / epoch};
         batch.epochs.push_back(done);
         add("epoch/eval_loss").push_back({epoch, done.evalLoss});
-        add("epoch/eval_accuracy").push_back({epoch, done.evalAccuracy});
+        add("epoch/eval_accuracy").push_back({epoch, done.evalMetric});
       }
     }
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -142,12 +142,13 @@ class StudioHome {
       }
     }
     std::sort(batch.logs.begin(), batch.logs.end(), [](const auto& a, const auto& b) { return a.wallNs < b.wallNs; });
+    row.figures.metric = "accuracy";
     row.figures.steps = steps;
     row.figures.epochs = static_cast<std::int64_t>(batch.epochs.size());
     row.figures.trainLoss = batch.series[0].points.back().y;
     if (!batch.epochs.empty()) {
       row.figures.evalLoss = batch.epochs.back().evalLoss;
-      row.figures.evalAccuracy = batch.epochs.back().evalAccuracy;
+      row.figures.evalMetric = batch.epochs.back().evalMetric;
     }
     row.figures.samplesPerSecond = predicted.samplesPerSecond * 0.93;
     row.figures.weightsSha256 = "9b74c9897bac770ffc029102a200c5de41ad3f1e2b1f0e6c3a54d2d7f1e0aa11";

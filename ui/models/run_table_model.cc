@@ -63,7 +63,11 @@ QVariant RunTableModel::data(const QModelIndex& index, int role) const {
         case kRanks: return run.world > 0 ? QString::number(run.world) : dash;
         case kSteps: return run.figures.steps > 0 ? formatCount(run.figures.steps) : dash;
         case kLoss: return run.figures.steps > 0 ? formatNumber(run.figures.trainLoss) : dash;
-        case kAccuracy: return run.figures.epochs > 0 ? formatPercent(run.figures.evalAccuracy, 2) : dash;
+        case kMetric:
+          if (run.figures.epochs == 0) return dash;
+          return run.figures.metric == "accuracy"
+                     ? formatMetric(run.figures.metric, run.figures.evalMetric, 2)
+                     : metricName(run.figures.metric) + ' ' + formatMetric(run.figures.metric, run.figures.evalMetric, 2);
         case kThroughput:
           return run.figures.samplesPerSecond > 0 ? tr("%1/s").arg(formatCount(std::llround(run.figures.samplesPerSecond))) : dash;
         case kStepTime: return run.measuredStepSeconds > 0 ? formatSeconds(run.measuredStepSeconds) : dash;
@@ -128,7 +132,7 @@ QVariant RunTableModel::headerData(int section, Qt::Orientation orientation, int
     case kRanks: return tr("Ranks");
     case kSteps: return tr("Steps");
     case kLoss: return tr("Loss");
-    case kAccuracy: return tr("Accuracy");
+    case kMetric: return tr("Quality");
     case kThroughput: return tr("Samples");
     case kStepTime: return tr("Step time");
     case kNotes: return tr("Notes");

@@ -122,11 +122,11 @@ void RunPage::buildHead() {
   figures->setSpacing(kSpaceXl);
   step_ = new Figure("runStep", this);
   lossFigure_ = new Figure("runLoss", this);
-  accuracyFigure_ = new Figure("runAccuracy", this);
+  metricFigure_ = new Figure("runMetric", this);
   throughputFigure_ = new Figure("runThroughput", this);
   stepTime_ = new Figure("runStepTime", this);
   time_ = new Figure("runTime", this);
-  for (Figure* figure : {step_, lossFigure_, accuracyFigure_, throughputFigure_, stepTime_, time_}) {
+  for (Figure* figure : {step_, lossFigure_, metricFigure_, throughputFigure_, stepTime_, time_}) {
     figures->addWidget(figure, 1);
   }
   body()->addLayout(figures);
@@ -186,9 +186,8 @@ QWidget* RunPage::buildOverview() {
     return card;
   };
   grid->addWidget(plotCard(loss_, "lossPlot", stepGroup_), 0, 0);
-  grid->addWidget(plotCard(accuracy_, "accuracyPlot", stepGroup_), 0, 1);
+  grid->addWidget(plotCard(metric_, "metricPlot", stepGroup_), 0, 1);
   grid->addWidget(plotCard(throughput_, "throughputPlot", stepGroup_), 1, 0);
-  accuracy_->setPercent(true);
   throughput_->setFromZero(true);
 
   breakdownCard_ = new Card("breakdownCard", page);
@@ -313,13 +312,13 @@ void RunPage::placeSeries(const QString& qname) {
   if (name == "loss") {
     add(loss_, tr("training"), 0);
     line->setSmoothing(smooth_->value() / 100.0);
-  } else if (name == "accuracy") {
-    add(accuracy_, tr("training"), 0);
+  } else if (name == document_->row().figures.metric) {
+    add(metric_, tr("training"), 0);
     line->setSmoothing(smooth_->value() / 100.0);
   } else if (name == "samples_per_second") {
     add(throughput_, tr("samples per second"), 2);
     line->setSmoothing(smooth_->value() / 100.0);
-  } else if (name == "epoch/eval_loss" || name == "epoch/eval_accuracy") {
+  } else if (name.starts_with("epoch/eval_")) {
     // Over epochs: drawn at the step on which the epoch ended (see refreshFigures).
   } else if (qname.startsWith("node/") && qname.endsWith("/cpu")) {
     add(cpu_, nodeOf(), count(cpu_));
@@ -380,8 +379,11 @@ void RunPage::refreshFigures() {
   };
   lossFigure_->setValue(formatNumber(last("loss"), 4),
                         epochs.empty() ? QString() : tr("evaluated %1").arg(formatNumber(epochs.back().evalLoss, 4)));
-  accuracyFigure_->setValue(epochs.empty() ? formatPercent(last("accuracy"), 1)
-                                           : formatPercent(epochs.back().evalAccuracy, 2),
+  const std::string& metric = row.figures.metric;
+  if (metric != shownMetric_) nameMetric();
+  const double trained = metric.empty() ? std::nan("") : last(metric.c_str());
+  metricFigure_->setValue(epochs.empty() ? formatMetric(metric, trained, 1)
+                                         : formatMetric(metric, epochs.back().evalMetric, 2),
                             epochs.empty() ? tr("training") : tr("evaluated, epoch %1").arg(static_cast<qlonglong>(epochs.size())));
   const double speed = app::isFinal(row.phase) && row.figures.samplesPerSecond > 0
                            ? row.figures.samplesPerSecond : last("samples_per_second");
@@ -412,7 +414,7 @@ void RunPage::refreshFigures() {
     plot->markDirty();
   };
   evaluated("evaluated/loss", loss_, &app::EpochRow::evalLoss);
-  evaluated("evaluated/accuracy", accuracy_, &app::EpochRow::evalAccuracy);
+  if (!metric.empty()) evaluated("evaluated/metric", metric_, &app::EpochRow::evalMetric);
 }
 
 void RunPage::refreshBreakdown() {
@@ -534,6 +536,13 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
   return out;
 }
 
+void RunPage::nameMetric() {
+  const std::string& metric = shownMetric_ = document_->row().figures.metric;
+  metricFigure_->setName(metricName(metric));
+  metric_->setTexts(metricName(metric), tr("step"), {}, tr("No data yet."));
+  metric_->setPercent(metric == "accuracy");
+}
+
 void RunPage::restyle() {
   heading_->setFont(Theme::instance().title());
   refreshSlow();
@@ -544,7 +553,7 @@ void RunPage::retranslate() {
   setTexts(kill_, tr("Kill"), tr("End every worker at once, without a checkpoint"));
   step_->setName(tr("Step"));
   lossFigure_->setName(tr("Loss"));
-  accuracyFigure_->setName(tr("Accuracy"));
+  nameMetric();
   throughputFigure_->setName(tr("Throughput"));
   stepTime_->setName(tr("Step time"));
   time_->setName(tr("Time"));
@@ -560,7 +569,6 @@ void RunPage::retranslate() {
   setTexts(fit_, tr("Show all data"));
   const QString waiting = tr("No data yet.");
   loss_->setTexts(tr("Loss"), tr("step"), {}, waiting);
-  accuracy_->setTexts(tr("Accuracy"), tr("step"), {}, waiting);
   throughput_->setTexts(tr("Throughput"), tr("step"), tr("samples/s"), waiting);
   cpu_->setTexts(tr("CPU"), tr("time"), {}, waiting);
   memory_->setTexts(tr("Memory"), tr("time"), {}, waiting);

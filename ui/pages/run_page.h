@@ -56,6 +56,7 @@ class RunPage : public Page {
   void refreshSlow();
   QString evidenceText(const app::SlowEvidence& evidence) const;
   void refreshFigures();
+  void nameMetric();
   void restyle();
 
   RunDocument* document_;
@@ -67,7 +68,7 @@ class RunPage : public Page {
   QProgressBar* progress_ = nullptr;
   Figure* step_ = nullptr;
   Figure* lossFigure_ = nullptr;
-  Figure* accuracyFigure_ = nullptr;
+  Figure* metricFigure_ = nullptr;
   Figure* throughputFigure_ = nullptr;
   Figure* stepTime_ = nullptr;
   Figure* time_ = nullptr;
@@ -81,7 +82,8 @@ class RunPage : public Page {
   PlotGroup* stepGroup_ = nullptr;
   PlotGroup* timeGroup_ = nullptr;
   PlotView* loss_ = nullptr;
-  PlotView* accuracy_ = nullptr;
+  PlotView* metric_ = nullptr;
+  std::string shownMetric_;
   PlotView* throughput_ = nullptr;
   PlotView* cpu_ = nullptr;
   PlotView* memory_ = nullptr;

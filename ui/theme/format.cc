@@ -53,6 +53,16 @@ QString formatNumber(double value, int digits) {
   if (!std::isfinite(value)) return QString(QChar(0x2014));
   return QLocale().toString(value, 'g', digits);
 }
+QString metricName(const std::string& metric) {
+  if (metric == "accuracy") return QCoreApplication::translate("lockstep::ui::Format", "Accuracy");
+  if (metric == "auc") return QCoreApplication::translate("lockstep::ui::Format", "AUC");
+  return QCoreApplication::translate("lockstep::ui::Format", "Metric");
+}
+QString formatMetric(const std::string& metric, double value, int digits) {
+  if (metric == "accuracy") return formatPercent(value, digits);
+  if (metric.empty() || !std::isfinite(value)) return QString(QChar(0x2014));
+  return QLocale().toString(value, 'f', digits + 2);
+}
 QString formatPath(const QString& path) {
   const QString home = QDir::homePath();
   return path == home || path.startsWith(home + '/') ? '~' + path.mid(home.size()) : path;

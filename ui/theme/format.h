@@ -3,6 +3,7 @@
 
 #include <QString>
 #include <cstdint>
+#include <string>
 
 namespace lockstep::ui {
 
@@ -14,6 +15,8 @@ QString formatPercent(double fraction, int digits); // "42 %"
 QString formatCount(std::int64_t value);            // grouped: "101,770"
 QString formatFlops(double flops);                  // "1.2 GFLOP"
 QString formatNumber(double value, int digits = 4); // "—" where not finite
+QString metricName(const std::string& metric);     // "Accuracy"
+QString formatMetric(const std::string& metric, double value, int digits);  // of accuracy "42.1 %", of AUC "0.781"
 QString formatPath(const QString& path);              // "~/lab.yaml"
 QString formatWhen(std::int64_t wallNs);            // local date and time
 

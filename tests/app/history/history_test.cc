@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "app/history/history.h"
+#include "app/history/sqlite.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -58,6 +59,34 @@ class HistoryTest : public QObject {
     QCOMPARE(history_->row("a")->phase, RunPhase::kExpired);
     QVERIFY(!history_->row("a")->error.empty());
     QCOMPARE(history_->row("b")->phase, RunPhase::kLaunching);  // its nodes can be asked
+  }
+
+  // Of before runs had a metric of their own: what they told of was accuracy.
+  void historiesOfTheFirstVersion() {
+    QTemporaryDir old;
+    const std::string folder = old.path().toStdString();
+    {
+      const auto first = Database::open(
+          folder + "/history.db",
+          {"CREATE TABLE run(run TEXT PRIMARY KEY, name TEXT, notes TEXT, phase INTEGER, created INTEGER,"
+           " started INTEGER, finished INTEGER, generation INTEGER, world INTEGER, strategy TEXT, comm TEXT,"
+           " plan_hash TEXT, version TEXT, predicted_step REAL, measured_step REAL, steps INTEGER,"
+           " epochs INTEGER, train_loss REAL, eval_loss REAL, eval_accuracy REAL, samples_per_second REAL,"
+           " weights_sha256 TEXT, cluster TEXT, error TEXT, model_file TEXT, resumed_from TEXT);"
+           "CREATE INDEX run_created ON run(created);"
+           "CREATE TABLE document(run TEXT PRIMARY KEY, spec TEXT, resolved TEXT, cluster TEXT, plan TEXT,"
+           " prediction TEXT, nodes TEXT);"
+           "INSERT INTO run(run, epochs, eval_accuracy) VALUES('a', 3, 0.875)"});
+      QVERIFY2(first.ok(), first.ok() ? "" : first.error().text().c_str());
+    }
+    const auto history = History::open(folder);
+    QVERIFY2(history.ok(), history.ok() ? "" : history.error().text().c_str());
+    QCOMPARE((*history)->row("a")->figures.evalMetric, 0.875);
+    QCOMPARE((*history)->row("a")->figures.metric, std::string("accuracy"));
+    RunRow mine = rowOf("b");
+    mine.figures.metric = "auc";
+    QVERIFY((*history)->add(mine, {}).ok());
+    QCOMPARE((*history)->row("b")->figures.metric, std::string("auc"));
   }
 
   void logsInPagesFromEitherEnd() {
@@ -180,7 +209,7 @@ class HistoryTest : public QObject {
     for (const LogRow& row : *store->logs(filter, 0, 100)) QVERIFY(row.node == "n1" && row.rank == 1);
     QCOMPARE(store->logs({}, 11, 5)->front().id, std::int64_t{6});
     QCOMPARE(store->errors().front().text(), std::string("node n2, rank 1: a worker ended"));
-    QCOMPARE(store->epochs().front().evalAccuracy, 0.9);
+    QCOMPARE(store->epochs().front().evalMetric, 0.9);
   }
 
   // A writer killed at any moment loses nothing it was told was kept, and cursor and data agree.

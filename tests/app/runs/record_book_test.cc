@@ -37,7 +37,7 @@ run::v1::Record stepsRecord(std::uint64_t sequence, int rank, std::int64_t first
     chunk->add_begin_ns(i == 0 ? begin : 20'000'000);
     chunk->add_duration_ns(20'000'000);
     chunk->add_loss(1.0 / static_cast<double>(first + i));
-    chunk->add_correct(0.5f);
+    chunk->add_metric(0.5f);
     chunk->add_data(0.0001f);
     chunk->add_forward(static_cast<float>(forwardSeconds));
     chunk->add_backward(0);

@@ -62,7 +62,7 @@ class ModelTest : public QObject {
     QCOMPARE(built->parameters[0].fanIn, std::int64_t{784});
     QCOMPARE(built->parameters[1].fanIn, std::int64_t{784});
     QCOMPARE(built->parameters[3].shape, (Shape{10}));
-    for (ir::ValueId value : {built->loss, built->weight, built->correct})
+    for (ir::ValueId value : {built->loss, built->weight, built->metricSums})
       QCOMPARE(built->graph.value(value).type.text(), std::string("f64[1]"));
   }
 
@@ -130,7 +130,8 @@ class ModelTest : public QObject {
     model.loss = "mse";
     const Result<ir::ModelGraph> built = build(model, 4, DType::kF32, Use::kTraining);
     QVERIFY(built.ok());
-    QCOMPARE(built->correct, -1);
+    QCOMPARE(built->metricSums, -1);
+    QVERIFY(built->metric.empty());
   }
 
   void wrongModels_data() {
@@ -168,7 +169,7 @@ class ModelTest : public QObject {
         "expected a name of its own");
     row("one input", 9, "layers[2].inputs | layer sum: 1 input; add expects two layers");
     row("loss", 10,
-        "loss | unknown loss crossentropy; expected cross-entropy or mse; did you mean "
+        "loss | unknown loss crossentropy; expected cross-entropy, binary-cross-entropy or mse; did you mean "
         "cross-entropy?");
     row("no layers", 11, "layers | there are no layers; expected at least one");
     row("units", 12, "layers[5].dense.units | layer head: units is 0; expected at least 1");

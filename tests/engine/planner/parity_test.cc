@@ -81,7 +81,7 @@ Status playRank(const plan::Plan& plan, int rank, comm::Communicator* group, Met
   LOCKSTEP_TRY(init->play(0, nullptr));
   const auto c = static_cast<std::size_t>(rank);
   const auto note = [&](runtime::Executor& executor) {
-    const backends::Operand result = executor.result("metrics");
+    const backends::Operand result = executor.result("metrics.accuracy");
     const auto* values = static_cast<const double*>(result.data);
     metrics.push_back({values[0], values[1], values[2], values[3]});
   };

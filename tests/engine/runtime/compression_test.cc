@@ -270,8 +270,8 @@ class CompressionTest : public QObject {
     const RunOutcome coded = trained();
     QVERIFY2(exact.ok() && coded.ok(), coded.error().c_str());
     qInfo("evaluation loss %.5f, coded %.5f; accuracy %.4f, %.4f", exact.epochs.back().evalLoss,
-          coded.epochs.back().evalLoss, exact.epochs.back().evalAccuracy, coded.epochs.back().evalAccuracy);
-    QVERIFY(coded.epochs.back().evalAccuracy >= exact.epochs.back().evalAccuracy - 0.01);
+          coded.epochs.back().evalLoss, exact.epochs.back().evalMetric, coded.epochs.back().evalMetric);
+    QVERIFY(coded.epochs.back().evalMetric >= exact.epochs.back().evalMetric - 0.01);
     QVERIFY(coded.epochs.back().evalLoss < 0.1 * coded.steps.front().loss);
   }
 

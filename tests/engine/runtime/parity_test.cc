@@ -290,8 +290,8 @@ class ParityTest : public QObject {
     const runtime::EpochRecord& single = one.epochs.back();
     const runtime::EpochRecord& averaged = several.epochs.back();
     qInfo("one rank: loss %.4f, accuracy %.3f; local updates of three: %.4f, %.3f", single.evalLoss,
-          single.evalAccuracy, averaged.evalLoss, averaged.evalAccuracy);
-    QVERIFY(averaged.evalAccuracy >= single.evalAccuracy - 0.01);
+          single.evalMetric, averaged.evalLoss, averaged.evalMetric);
+    QVERIFY(averaged.evalMetric >= single.evalMetric - 0.01);
   }
 
   // A worker that is alone with its servers waits for nobody in any case.
@@ -355,10 +355,10 @@ class ParityTest : public QObject {
     float worst = 0;
     for (const runtime::StepRecord& step : several.steps) worst = std::max(worst, step.staleness);
     qInfo("accuracy: one rank %.3f, workers %.3f; at most %lld steps ahead, %.0f updates stale",
-          one.epochs.back().evalAccuracy, several.epochs.back().evalAccuracy,
+          one.epochs.back().evalMetric, several.epochs.back().evalMetric,
           static_cast<long long>(several.spread), static_cast<double>(worst));
     QCOMPARE(several.steps.size(), one.steps.size());
-    QVERIFY(several.epochs.back().evalAccuracy >= one.epochs.back().evalAccuracy - 0.01);
+    QVERIFY(several.epochs.back().evalMetric >= one.epochs.back().evalMetric - 0.01);
     QVERIFY(several.epochs.back().trainLoss < several.epochs.front().trainLoss);
     if (staleness < 0) {
       QVERIFY(several.spread > 5);
@@ -396,7 +396,7 @@ class ParityTest : public QObject {
     QVERIFY2(resumed.ok(), resumed.error().c_str());
     QCOMPARE(resumed.steps.front().step, at + 1);
     QCOMPARE(resumed.ranks[0]->steps, std::int64_t{60});
-    QCOMPARE(resumed.epochs.back().evalAccuracy, 1.0);
+    QCOMPARE(resumed.epochs.back().evalMetric, 1.0);
   }
 
   // Batch norm with equal statistics groups: sums over ranks where there is one group, none where the
