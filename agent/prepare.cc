@@ -43,10 +43,35 @@ Shape sampleOf(const plan::Plan& plan) {
   return {};
 }
 
+}  // namespace
+
+data::TableFile tableOf(const spec::v1::RunSpec& spec, bool train, const std::string& path) {
+  const auto& part = train ? spec.data().train() : spec.data().evaluate();
+  const auto& input = spec.model().input();
+  data::TableFile table{path, input.shape_size() > 0 ? input.shape(0) : 0, input.columns(),
+                        input.categories()};
+  table.classes = spec.model().loss() == "mse" ? 0 : spec.model().classes();
+  table.from = part.from();
+  table.to = part.to();
+  return table;
+}
+
+namespace {
+
 // The file as the run expects it, its hash noted.
-Result<data::FileFacts> inspectFile(const specs::DataFile& file, DataCache& cache,
-                                    std::map<std::string, std::string>& hashes) {
-  auto found = cache.inspect(file.path, file.name.ends_with(".text"));
+Result<data::FileFacts> inspectFile(const specs::DataFile& file, const data::TableFile& table,
+                                    DataCache& cache, std::map<std::string, std::string>& hashes) {
+  const bool isText = file.name.ends_with(".text"), isTable = file.name.ends_with(".table");
+  // What is found of a table depends on what is expected of it.
+  const std::string kind =
+      isText    ? "text"
+      : isTable ? fmt::format("table.{}.{}.{}", table.numbers, table.columns, table.classes)
+                : "";
+  auto found = cache.inspect(file.path, kind, [&] {
+    return isText    ? data::inspectText(file.path)
+           : isTable ? data::inspectTable(table)
+                     : data::inspectIdx(file.path);
+  });
   if (!found.ok()) {
     if (found.error().next.empty() || found.error().code == Code::kNotFound)
       found.error().next = "put the file there, or correct its path in the run or in the node's `data`";
@@ -71,10 +96,10 @@ Status checkData(const std::map<std::string, std::string>& paths, const std::str
                  const node::v1::PrepareRequest& request, const Shape& sample, DataCache& cache,
                  std::map<std::string, std::string>& hashes, std::int64_t& bytes) {
   const spec::v1::DataSpec& data = request.spec().data();
-  const bool isText = data.format() == "text";
+  const bool isText = data.format() == "text", isTable = data.format() == "table";
   std::vector<specs::DataFile> files;
-  for (const char* kind : {"images", "labels", "text"}) {
-    if (isText != (kind == std::string_view("text"))) continue;
+  for (const std::string_view kind : {"images", "labels", "text", "table"}) {
+    if (isText != (kind == "text") || isTable != (kind == "table")) continue;
     specs::DataFile file{fmt::format("{}.{}", which, kind), "", ""};
     for (const specs::DataFile& given : specs::dataFiles(data))
       if (given.name == file.name) file.sha256 = given.sha256;
@@ -92,8 +117,9 @@ Status checkData(const std::map<std::string, std::string>& paths, const std::str
     return error;
   }
   std::vector<data::FileFacts> facts;
+  const data::TableFile table = tableOf(request.spec(), which == "train", files[0].path);
   for (const specs::DataFile& file : files) {
-    LOCKSTEP_ASSIGN(data::FileFacts found, inspectFile(file, cache, hashes));
+    LOCKSTEP_ASSIGN(data::FileFacts found, inspectFile(file, table, cache, hashes));
     bytes += elementCount(found.dimensions);
     facts.push_back(std::move(found));
   }
@@ -102,6 +128,7 @@ Status checkData(const std::map<std::string, std::string>& paths, const std::str
     return data::checkText({files[0].path, sample.empty() ? 1 : sample[0], part.from(), part.to()},
                            facts[0]);
   }
+  if (isTable) return data::checkTable(table, facts[0]);
   const int classes = request.spec().model().classes();
   return data::checkIdx({files[0].path, files[1].path, {}, {}}, facts[0], facts[1], sample,
                         classes > 0 ? classes : 256);
@@ -142,17 +169,18 @@ void DataCache::load() {
   }
 }
 
-Result<data::FileFacts> DataCache::inspect(const std::string& file, bool isText) {
+Result<data::FileFacts> DataCache::inspect(const std::string& file, const std::string& kind,
+                                           const std::function<Result<data::FileFacts>()>& read) {
   struct stat info {};
   if (stat(file.c_str(), &info) != 0) return systemError(errno, "cannot open the data file " + file);
-  const std::string key = fmt::format("{}{}.{:09} {} {}", isText ? "text " : "", info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
+  const std::string key = fmt::format("{}{}.{:09} {} {}", kind.empty() ? "" : kind + " ", info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
                                       info.st_size, file);
   {
     std::lock_guard lock(mutex_);
     load();
     if (auto at = known_.find(key); at != known_.end()) return at->second;
   }
-  LOCKSTEP_ASSIGN(data::FileFacts facts, isText ? data::inspectText(file) : data::inspectIdx(file));
+  LOCKSTEP_ASSIGN(data::FileFacts facts, read());
   std::lock_guard lock(mutex_);
   if (known_.size() > 1000) known_.clear();
   known_[key] = facts;

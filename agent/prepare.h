@@ -1,6 +1,7 @@
 // What is checked on a node before a run may begin there.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -16,19 +17,23 @@ namespace lockstep::agent {
 class DataCache {
  public:
   explicit DataCache(std::string path) : path_(std::move(path)) {}
-  Result<data::FileFacts> inspect(const std::string& file, bool isText);
+  Result<data::FileFacts> inspect(const std::string& file, const std::string& kind,
+                                  const std::function<Result<data::FileFacts>()>& read);
 
  private:
   void load();  // mutex_ held
   std::string path_;
   std::mutex mutex_;
   bool loaded_ = false;
-  std::map<std::string, data::FileFacts> known_;  // by "[text ]mtime size path"
+  std::map<std::string, data::FileFacts> known_;  // by "[kind ]mtime size path"
 };
 
 // The data files of a run on this node: "train.images" → path, from `given` or the spec.
 std::map<std::string, std::string> dataPaths(
     const spec::v1::RunSpec& spec, const google::protobuf::Map<std::string, std::string>& given);
+
+// The table in which a run that trains on one has its data; `train`, or those to evaluate on.
+data::TableFile tableOf(const spec::v1::RunSpec& spec, bool train, const std::string& path);
 
 // That run and node can be names of folders.
 Status checkNames(const node::v1::PrepareRequest& request);

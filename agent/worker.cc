@@ -6,6 +6,7 @@
 
 #include "agent/commands.h"
 #include "agent/convert.h"
+#include "agent/prepare.h"
 #include "agent/rank_groups.h"
 #include "agent/telemetry.h"
 #include "agent/worker_link.h"
@@ -179,6 +180,10 @@ Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& sta
     const auto& part = other ? start.spec().data().evaluate() : start.spec().data().train();
     return data::openText({path(other ? "evaluate.text" : "train.text"),
                            start.spec().model().input().shape(0), part.from(), part.to()});
+  }
+  if (start.spec().data().format() == "table") {
+    const bool other = !train && !path("evaluate.table").empty();
+    return data::openTable(tableOf(start.spec(), !other, path(other ? "evaluate.table" : "train.table")));
   }
   const int classes = start.spec().model().classes();
   return data::openIdx(idx, classes > 0 ? classes : 256);

@@ -79,11 +79,12 @@ class AloneGroups {
 };
 
 // Samples that fit the inputs of the plan's step program, made up: bytes that look like images,
-// labels within the classes. Images lie in `bytes` of noise.
+// labels within the classes, categories of which few are frequent. Images lie in `bytes` of noise.
 class MadeUp final : public data::Dataset {
  public:
-  MadeUp(std::vector<data::Field> fields, std::int64_t size, std::int32_t classes, std::int64_t bytes)
-      : fields_(std::move(fields)), size_(size), classes_(classes) {
+  MadeUp(std::vector<data::Field> fields, std::int64_t size, std::int32_t classes,
+         std::int64_t categories, std::int64_t bytes)
+      : fields_(std::move(fields)), size_(size), classes_(classes), categories_(categories) {
     std::int64_t image = 64;
     for (const data::Field& field : fields_) image = std::max(image, field.bytes());
     places_ = std::max<std::int64_t>(1, bytes / image);
@@ -97,6 +98,12 @@ class MadeUp final : public data::Dataset {
     if (one.dtype == DType::kU8) {
       std::memcpy(out, reinterpret_cast<const std::byte*>(noise_.data()) + index % places_ * one.bytes(),
                   static_cast<std::size_t>(one.bytes()));
+    } else if (one.name == "categories") {
+      auto* ids = reinterpret_cast<std::int32_t*>(out);
+      for (std::int64_t i = 0; i < one.bytes() / 4; ++i) {
+        const double u = randomUniform(static_cast<std::uint64_t>(index), static_cast<std::uint64_t>(i));
+        ids[i] = static_cast<std::int32_t>(u * u * u * u * static_cast<double>(categories_));
+      }
     } else if (one.dtype == DType::kI32) {
       const auto label = static_cast<std::int32_t>(randomBits(9, static_cast<std::uint64_t>(index)) %
                                                    static_cast<std::uint64_t>(classes_));
@@ -110,6 +117,7 @@ class MadeUp final : public data::Dataset {
   std::vector<data::Field> fields_;
   std::int64_t size_;
   std::int32_t classes_;
+  std::int64_t categories_;
   std::int64_t places_ = 1;
   std::vector<std::uint64_t> noise_;
 };
@@ -132,13 +140,23 @@ std::int32_t classesOf(const plan::Plan& plan) {
   return 2;
 }
 
+// The rows of the table that the plan's embeddings look up.
+std::int64_t categoriesOf(const plan::Plan& plan) {
+  for (const plan::Program& program : plan.programs)
+    for (const plan::Body& body : program.bodies)
+      for (const plan::Step& step : body.steps)
+        if (step.op == ir::Op::kEmbedding)
+          return body.buffers[static_cast<std::size_t>(step.inputs[0])].type.shape[0];
+  return 1;
+}
+
 constexpr std::int64_t kFewBytes = 64 << 10;
 constexpr std::int64_t kManyBytes = 48 << 20;  // as data sets usually are: more than caches hold
 
 Result<MadeUp> madeUpData(const plan::Plan& plan, int rank, std::int64_t size,
                           std::int64_t bytes = kFewBytes) {
   std::vector<data::Field> fields;
-  for (const char* name : {"x", "label"}) {
+  for (const char* name : {"x", "categories", "label"}) {
     const plan::Body* body = plan.reader(name, rank);
     const plan::Buffer* buffer = body == nullptr ? nullptr : inputOf(*body, name);
     if (buffer == nullptr || buffer->type.shape.empty()) continue;
@@ -148,7 +166,7 @@ Result<MadeUp> madeUpData(const plan::Plan& plan, int rank, std::int64_t size,
     field.shape.assign(buffer->type.shape.begin() + 1, buffer->type.shape.end());
     fields.push_back(std::move(field));
   }
-  return MadeUp(std::move(fields), size, classesOf(plan), bytes);
+  return MadeUp(std::move(fields), size, classesOf(plan), categoriesOf(plan), bytes);
 }
 
 void fill(runtime::Executor& executor, const MadeUp& data) {

@@ -26,6 +26,7 @@ int clusterDeployCommand(const Globals& globals, const Arguments& arguments);
 int benchTrainCommand(const Globals& globals, const Arguments& arguments);
 int benchAllreduceCommand(const Globals& globals, const Arguments& arguments);
 
+int makeDataCommand(const Globals& globals, const Arguments& arguments);
 int doctorCommand(const Globals& globals, const Arguments& arguments);
 
 }  // namespace lockstep::app::cli

@@ -107,6 +107,14 @@ const std::vector<Command>& commands() {
        "Measures the all-reduces of a model's plan on this machine.\n"
        "  --algorithm  direct, ring, halving-doubling or tree; else as the planner chooses",
        benchAllreduceCommand},
+      {"make-data ctr",
+       {{"rows=", "seed=", "skew=", "out=", "json"}, 0, 0,
+        "make-data ctr [--rows N] [--seed S] [--skew Z] [--out FILE] [--json]"},
+       "Makes up a click log for the example ctr, and says what AUC a perfect model of it has.\n"
+       "  --rows      1000000\n"
+       "  --skew      how fast the frequencies of categories fall with their rank: 1/rank^1.5\n"
+       "  --out       ctr.tsv",
+       makeDataCommand},
       {"doctor",
        {{"json"}, 0, 0, "doctor [--json]"},
        "Looks at what this machine needs and says what to do.",

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <limits>
 
 #include "app/cli/json_line.h"
@@ -22,8 +24,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-// How many samples the training data on this machine has: of text by its size, of an IDX file, plain
-// or gzip, by its header; 0 where it cannot be read.
+// How many samples the training data on this machine has: of text by its size, of a table by its
+// lines, of an IDX file, plain or gzip, by its header; 0 where it cannot be read.
 std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
   const spec::v1::DataFiles& files = spec.data().train();
   if (spec.data().format() == "text") {
@@ -31,6 +33,11 @@ std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
     const auto bytes = std::filesystem::file_size(files.text(), error);
     const std::int64_t tokens = spec.model().input().shape(0);
     return error ? 0 : static_cast<std::int64_t>(static_cast<double>(bytes) * (files.to() - files.from())) / tokens;
+  }
+  if (spec.data().format() == "table") {
+    std::ifstream table(files.table(), std::ios::binary);
+    const auto rows = std::count(std::istreambuf_iterator<char>(table), {}, '\n');
+    return static_cast<std::int64_t>(static_cast<double>(rows) * (files.to() - files.from()));
   }
   const std::string& path = files.images();
   gzFile file = gzopen(path.c_str(), "rb");
@@ -125,6 +132,7 @@ class JsonReport final : public RunReport {
   }
 
   std::int64_t every_;
+  std::string metric_;
   RunStory story_;
   std::optional<RunStory::Step> held_;  // the newest, not told yet
   Clock::time_point lastTold_{};

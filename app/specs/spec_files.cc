@@ -124,6 +124,7 @@ void absoluteFiles(spec::v1::DataFiles* files, const std::string& folder) {
   files->set_images(absolutePath(files->images(), folder));
   files->set_labels(absolutePath(files->labels(), folder));
   files->set_text(absolutePath(files->text(), folder));
+  files->set_table(absolutePath(files->table(), folder));
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ Result<std::unique_ptr<Dataset>> openIdx(const IdxFiles& files, int classes);
 // What a data file is, without keeping it: found by reading all of it once.
 struct FileFacts {
   std::string sha256;
-  Shape dimensions;            // of text the number of bytes
+  Shape dimensions;            // of text the number of bytes, of a table its rows and the bytes of one
   int highest = 0;             // of one dimension (labels): the greatest element,
   std::int64_t highestAt = 0;  // and its first place
 };
@@ -66,6 +66,23 @@ struct TextFile {
 Result<std::unique_ptr<Dataset>> openText(const TextFile& file);
 Result<FileFacts> inspectText(const std::string& path);
 Status checkText(const TextFile& file, const FileFacts& facts);
+
+// A part of a table, from a fraction of its rows to another, as Criteo's click logs are: a row a line, a
+// label, `numbers` numbers and `columns` categories between tabs or commas, no quotes and no heading. A
+// number x becomes sign(x)·log(1 + |x|), a missing one 0. A category of column c is any text, the empty one
+// too, and becomes c·categories + a hash of it below `categories`. Fields "x" f32[numbers], "categories"
+// i32[columns] where there are any, and "label" i32[] below `classes` or, where classes is 0, f32[1]. Errors name
+// the file: kNotFound, kDataLoss with the line of a row that is none, a number that is not finite or a
+// label out of range, kInvalidArgument where not one row is in the part.
+struct TableFile {
+  std::string path;
+  std::int64_t numbers = 0, columns = 0, categories = 0;
+  int classes = 0;
+  double from = 0, to = 1;
+};
+Result<std::unique_ptr<Dataset>> openTable(const TableFile& file);
+Result<FileFacts> inspectTable(const TableFile& file);  // all of it, whatever the part
+Status checkTable(const TableFile& file, const FileFacts& facts);
 
 // The order of an epoch: position → sample, a permutation π(seed, epoch) that is the same whatever
 // the world size; the identity where shuffle is false.

@@ -508,8 +508,7 @@ Result<ir::Graph> averageProgram(const std::string& model, DType dtype, const St
       LOCKSTEP_TRY(build.store(name, mean));
     }
   }
-  LOCKSTEP_TRY(build.add(Op::kResult, "metrics.result", {metrics},
-                         {{"name", std::string("metrics")}}).status());
+  LOCKSTEP_TRY(addMetrics(build, step.metric, metrics));
   LOCKSTEP_TRY(storeZeros(build, step));
   return graph;
 }

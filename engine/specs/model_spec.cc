@@ -40,6 +40,10 @@ std::string_view stem(const LayerSpec& layer) {
       return "bn";
     case LayerSpec::kGlobalAveragePool:
       return "average";
+    case LayerSpec::kConcat:
+      return "concat";
+    case LayerSpec::kDropout:
+      return "dropout";
     case LayerSpec::KIND_NOT_SET:
       break;
   }
@@ -82,8 +86,8 @@ Status fillLayer(LayerSpec& layer, const std::string& path) {
     case LayerSpec::KIND_NOT_SET:
       return wrongField(path,
                         "the layer has no kind; expected dense, conv2d, max_pool2d, flatten, "
-                        "activation, add, embedding, layer_norm, transformer, batch_norm or "
-                        "global_average_pool");
+                        "activation, add, embedding, layer_norm, transformer, batch_norm, "
+                        "global_average_pool, concat or dropout");
     default:
       return {};
   }
@@ -139,6 +143,7 @@ models::Layer toLayer(const LayerSpec& spec) {
       layer.heads = spec.transformer().heads();
       layer.feedForward = spec.transformer().feed_forward();
       layer.causal = !spec.transformer().not_causal();
+      layer.dropout = spec.transformer().dropout();
       break;
     case LayerSpec::kBatchNorm:
       layer.kind = Kind::kBatchNorm;
@@ -150,6 +155,13 @@ models::Layer toLayer(const LayerSpec& spec) {
     case LayerSpec::kGlobalAveragePool:
       layer.kind = Kind::kGlobalAveragePool;
       break;
+    case LayerSpec::kConcat:
+      layer.kind = Kind::kConcat;
+      break;
+    case LayerSpec::kDropout:
+      layer.kind = Kind::kDropout;
+      layer.dropout = spec.dropout().rate();
+      break;
     case LayerSpec::KIND_NOT_SET:
       break;
   }
@@ -158,12 +170,22 @@ models::Layer toLayer(const LayerSpec& spec) {
 
 }  // namespace
 
+bool isTable(const spec::v1::InputSpec& input) {
+  return input.vocabulary() == 0 && input.shape_size() == 1;
+}
+
 Status fillModel(ModelSpec& spec) {
   if (spec.version() == 0) spec.set_version(1);
   LOCKSTEP_TRY(checkRange("model.version", spec.version(), 1, 1));
   if (spec.name().empty()) spec.set_name("model");
   auto& input = *spec.mutable_input();
-  if (input.scale() == 0) input.set_scale(1.0 / 255);
+  if (input.scale() == 0) input.set_scale(isTable(input) ? 1 : 1.0 / 255);
+  LOCKSTEP_TRY(checkRange("model.input.columns", input.columns(), 0, 100000));
+  LOCKSTEP_TRY(checkRange("model.input.categories", input.categories(), input.columns() > 0 ? 1 : 0,
+                          std::numeric_limits<std::int32_t>::max()));
+  if (input.columns() > 0 && !isTable(input))
+    return wrongField("model.input.columns",
+                      "only tables have columns of categories; expected none, or the shape [numbers]");
   LOCKSTEP_TRY(checkRange("model.input.vocabulary", input.vocabulary(), 0,
                           std::numeric_limits<std::int32_t>::max()));
   if (input.vocabulary() > 0 && input.vocabulary() < 256)
@@ -180,6 +202,10 @@ Status fillModel(ModelSpec& spec) {
   for (int i = 0; i < spec.layers_size(); ++i)
     LOCKSTEP_TRY(fillLayer(*spec.mutable_layers(i), fmt::format("model.layers[{}]", i)));
   if (spec.loss().empty()) spec.set_loss("cross-entropy");
+  if (spec.loss() == "binary-cross-entropy") {
+    LOCKSTEP_TRY(checkRange("model.classes", spec.classes(), 0, 2));
+    spec.set_classes(2);
+  }
   if (spec.classes() == 0 && spec.loss() == "cross-entropy" && spec.layers_size() > 0) {
     const LayerSpec& last = spec.layers(spec.layers_size() - 1);
     if (last.has_dense() && last.dense().units() <= std::numeric_limits<std::int32_t>::max())
@@ -196,6 +222,9 @@ Result<models::Model> toModel(const ModelSpec& given) {
   model.input.assign(spec.input().shape().begin(), spec.input().shape().end());
   model.inputScale = spec.input().scale();
   model.vocabulary = spec.input().vocabulary();
+  model.columns = spec.input().columns();
+  model.categories = spec.input().categories();
+  if (isTable(spec.input())) model.inputDtype = DType::kF32;
   model.loss = spec.loss();
   model.classes = spec.classes();
   for (const LayerSpec& layer : spec.layers()) model.layers.push_back(toLayer(layer));

@@ -6,6 +6,7 @@
 
 namespace lockstep::specs {
 
+bool isTable(const spec::v1::InputSpec& input);  // rows of a table: a shape of one number, no text
 // Paths in errors start at "model".
 Status fillModel(spec::v1::ModelSpec& spec);
 

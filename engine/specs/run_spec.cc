@@ -27,15 +27,22 @@ Status checkHash(const std::string& path, const std::string& hash) {
   return wrongField(path, "not a SHA-256; expected 64 digits of 0-9 and a-f");
 }
 
-Status checkText(const std::string& path, DataFiles& files) {
-  if (files.text().empty())
-    return wrongField(path + ".text", "text is missing; expected the path of a text file");
+// Of a text or a table, of which a part may be used.
+Status checkPart(const std::string& path, const char* kind, const std::string& file,
+                 const std::string& sha256, DataFiles& files) {
+  if (file.empty())
+    return wrongField(fmt::format("{}.{}", path, kind),
+                      fmt::format("{} is missing; expected the path of a {} file", kind, kind));
   if (files.to() == 0) files.set_to(1);
   LOCKSTEP_TRY(checkNumber(path + ".from", files.from(), 0, 1));
   if (!(files.to() > files.from() && files.to() <= 1))
     return wrongField(path + ".to", fmt::format("to is {}; expected more than from, {}, and at most 1",
                                                 files.to(), files.from()));
-  return checkHash(path + ".text_sha256", files.text_sha256());
+  return checkHash(fmt::format("{}.{}_sha256", path, kind), sha256);
+}
+Status checkPart(const std::string& path, DataFiles& files, bool isText) {
+  return isText ? checkPart(path, "text", files.text(), files.text_sha256(), files)
+                : checkPart(path, "table", files.table(), files.table_sha256(), files);
 }
 
 Status checkFiles(const std::string& path, const DataFiles& files) {
@@ -47,19 +54,24 @@ Status checkFiles(const std::string& path, const DataFiles& files) {
   return checkHash(path + ".labels_sha256", files.labels_sha256());
 }
 
-Status fillData(DataSpec& data, bool isText) {
-  if (data.format().empty()) data.set_format(isText ? "text" : "idx");
-  LOCKSTEP_TRY(checkKind("data.format", data.format(), {"idx", "text"}));
+Status fillData(DataSpec& data, const spec::v1::InputSpec& input) {
+  const bool isText = input.vocabulary() > 0, isRows = isTable(input);
+  if (data.format().empty()) data.set_format(isText ? "text" : isRows ? "table" : "idx");
+  LOCKSTEP_TRY(checkKind("data.format", data.format(), {"idx", "text", "table"}));
   if (isText != (data.format() == "text"))
     return wrongField("data.format", isText ? "the model takes text; expected format text"
                                             : "the model takes no text; expected format idx, or "
                                               "model.input.vocabulary");
-  if (isText && (data.augment().crop() != 0 || data.augment().flip()))
+  if (isRows != (data.format() == "table"))
+    return wrongField("data.format", isRows ? "the model takes rows of numbers; expected format table"
+                                            : "the model takes no table; expected another format, or "
+                                              "model.input.shape [numbers]");
+  if (data.format() != "idx" && (data.augment().crop() != 0 || data.augment().flip()))
     return wrongField("data.augment", "only images are augmented; expected it left out");
   LOCKSTEP_TRY(checkRange("data.augment.crop", data.augment().crop(), 0, 1024));
-  if (isText) {
-    LOCKSTEP_TRY(checkText("data.train", *data.mutable_train()));
-    return checkText("data.evaluate", *data.mutable_evaluate());
+  if (isText || isRows) {
+    LOCKSTEP_TRY(checkPart("data.train", *data.mutable_train(), isText));
+    return checkPart("data.evaluate", *data.mutable_evaluate(), isText);
   }
   LOCKSTEP_TRY(checkFiles("data.train", data.train()));
   return checkFiles("data.evaluate", data.evaluate());
@@ -74,7 +86,7 @@ Status refuse(const std::string& path, double value, std::string_view optimizer)
 Status fillOptimizer(OptimizerSpec& optimizer) {
   const std::string path = "training.optimizer.";
   if (optimizer.kind().empty()) optimizer.set_kind("adam");
-  LOCKSTEP_TRY(checkKind(path + "kind", optimizer.kind(), {"sgd", "adam"}));
+  LOCKSTEP_TRY(checkKind(path + "kind", optimizer.kind(), {"sgd", "adam", "adagrad"}));
   if (optimizer.learning_rate() == 0)
     optimizer.set_learning_rate(optimizer.kind() == "adam" ? 1e-3 : 1e-2);
   LOCKSTEP_TRY(checkNumber(path + "learning_rate", optimizer.learning_rate(), 0, kAnyNumber));
@@ -85,6 +97,13 @@ Status fillOptimizer(OptimizerSpec& optimizer) {
     LOCKSTEP_TRY(refuse(path + "beta1", optimizer.beta1(), "sgd"));
     LOCKSTEP_TRY(refuse(path + "beta2", optimizer.beta2(), "sgd"));
     return refuse(path + "epsilon", optimizer.epsilon(), "sgd");
+  }
+  if (optimizer.kind() == "adagrad") {
+    LOCKSTEP_TRY(refuse(path + "momentum", optimizer.momentum(), "adagrad"));
+    LOCKSTEP_TRY(refuse(path + "beta1", optimizer.beta1(), "adagrad"));
+    LOCKSTEP_TRY(refuse(path + "beta2", optimizer.beta2(), "adagrad"));
+    if (optimizer.epsilon() == 0) optimizer.set_epsilon(1e-10);
+    return checkNumber(path + "epsilon", optimizer.epsilon(), 0, kAnyNumber);
   }
   LOCKSTEP_TRY(refuse(path + "momentum", optimizer.momentum(), "adam"));
   if (optimizer.beta1() == 0) optimizer.set_beta1(0.9);
@@ -155,6 +174,7 @@ std::vector<DataFile> dataFiles(const DataSpec& data) {
     add(part + ".images", files.images(), files.images_sha256());
     add(part + ".labels", files.labels(), files.labels_sha256());
     add(part + ".text", files.text(), files.text_sha256());
+    add(part + ".table", files.table(), files.table_sha256());
   }
   return out;
 }
@@ -187,7 +207,7 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(checkRange("version", spec.version(), 1, 1));
   LOCKSTEP_TRY(fillModel(*spec.mutable_model()));
   LOCKSTEP_TRY(toModel(spec.model()).status());
-  LOCKSTEP_TRY(fillData(*spec.mutable_data(), spec.model().input().vocabulary() > 0));
+  LOCKSTEP_TRY(fillData(*spec.mutable_data(), spec.model().input()));
   if (spec.model().loss() == "mse" && spec.data().format() == "idx")
     return wrongField("model.loss",
                       "loss is mse but the labels of idx are classes; expected "

@@ -623,6 +623,30 @@ It uses:
             <source>Groups</source>
             <translation>分组数</translation>
         </message>
+        <message>
+            <source>Categories</source>
+            <translation>类别数</translation>
+        </message>
+        <message>
+            <source>Columns</source>
+            <translation>列数</translation>
+        </message>
+        <message>
+            <source>Dropout</source>
+            <translation>随机失活</translation>
+        </message>
+        <message>
+            <source>Rate</source>
+            <translation>比率</translation>
+        </message>
+        <message>
+            <source>Table</source>
+            <translation>表</translation>
+        </message>
+        <message>
+            <source>Table sha256</source>
+            <translation>表的 SHA-256</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::FieldDelegate</name>
@@ -862,10 +886,6 @@ It uses:
             <translation>用于 Adam；0：0.999</translation>
         </message>
         <message>
-            <source>Of Adam; 0: 1e-8</source>
-            <translation>用于 Adam；0：1e-8</translation>
-        </message>
-        <message>
             <source>Learning rate over time</source>
             <translation>学习率随时间的变化</translation>
         </message>
@@ -961,6 +981,38 @@ It uses:
             <source>Steps a worker may be ahead of the slowest; 0: none, -1: any number</source>
             <translation>工作进程可比最慢者超前的步数；0：不超前，-1：不限</translation>
         </message>
+        <message>
+            <source>Of Adam, 0: 1e-8; of Adagrad, 0: 1e-10</source>
+            <translation>用于 Adam，0 表示 1e-8；用于 Adagrad，0 表示 1e-10</translation>
+        </message>
+        <message>
+            <source>Rows of a label, numbers and categories, tabs or commas between</source>
+            <translation>每行为标签、数值和类别，以制表符或逗号分隔</translation>
+        </message>
+        <message>
+            <source>Where the part that is used begins, as a fraction of the text or the rows</source>
+            <translation>所用部分的起点，占文本或行数的比例</translation>
+        </message>
+        <message>
+            <source>Where it ends; 0: at the end</source>
+            <translation>终点；0：到末尾</translation>
+        </message>
+        <message>
+            <source>Columns of categories after the numbers of a table&apos;s row</source>
+            <translation>表的每行中数值之后的类别列数</translation>
+        </message>
+        <message>
+            <source>Categories a column&apos;s texts are hashed to</source>
+            <translation>每列文本散列到的类别数</translation>
+        </message>
+        <message>
+            <source>Channels a token or a category becomes</source>
+            <translation>一个词元或类别对应的通道数</translation>
+        </message>
+        <message>
+            <source>Share of the values that a step leaves out</source>
+            <translation>每步舍去的值所占比例</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::FieldModel</name>
@@ -987,6 +1039,21 @@ It uses:
         <message>
             <source>Value</source>
             <translation>值</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::Format</name>
+        <message>
+            <source>Accuracy</source>
+            <translation>准确率</translation>
+        </message>
+        <message>
+            <source>AUC</source>
+            <translation>AUC</translation>
+        </message>
+        <message>
+            <source>Metric</source>
+            <translation>指标</translation>
         </message>
     </context>
     <context>
@@ -1150,6 +1217,14 @@ It uses:
         <message>
             <source>Tick runs in the table to lay their curves over each other.</source>
             <translation>在表格中勾选运行，即可叠加显示它们的曲线。</translation>
+        </message>
+        <message>
+            <source>AUC</source>
+            <translation>AUC</translation>
+        </message>
+        <message>
+            <source>Evaluation AUC by epoch</source>
+            <translation>各轮评估 AUC</translation>
         </message>
     </context>
     <context>
@@ -2845,6 +2920,38 @@ It uses:
             <source>set strategy.staleness to 0, or use layer_norm instead of batch norm</source>
             <translation>将 strategy.staleness 设为 0，或改用 layer_norm</translation>
         </message>
+        <message>
+            <source>line %1: it has %2 columns, expected %3: a label, %4 numbers and %5 categories, between %6</source>
+            <translation>第 %1 行：有 %2 列，应为 %3 列：一个标签、%4 个数值和 %5 个类别，分隔符为 %6</translation>
+        </message>
+        <message>
+            <source>line %1: column %2 is &quot;%3&quot;, expected a finite number or nothing</source>
+            <translation>第 %1 行：第 %2 列为“%3”，应为有限的数或空</translation>
+        </message>
+        <message>
+            <source>line %1: the label is &quot;%2&quot;, expected %3 to %4</source>
+            <translation>第 %1 行：标签为“%2”，应为 %3 到 %4</translation>
+        </message>
+        <message>
+            <source>line %1: the label is &quot;%2&quot;, expected a finite number</source>
+            <translation>第 %1 行：标签为“%2”，应为有限的数</translation>
+        </message>
+        <message>
+            <source>correct the line, or model.input</source>
+            <translation>更正该行，或更正 model.input</translation>
+        </message>
+        <message>
+            <source>the table %1 is too short</source>
+            <translation>表 %1 太短</translation>
+        </message>
+        <message>
+            <source>it has %1 rows, none of them from %2 to %3 of it</source>
+            <translation>它有 %1 行，其 %2 至 %3 部分中没有一行</translation>
+        </message>
+        <message>
+            <source>give a longer table, or more of it</source>
+            <translation>提供更长的表，或使用其中更多部分</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -3026,6 +3133,14 @@ It uses:
         <message>
             <source>Augmentation</source>
             <translation>数据增强</translation>
+        </message>
+        <message>
+            <source>Concatenation</source>
+            <translation>拼接</translation>
+        </message>
+        <message>
+            <source>Dropout</source>
+            <translation>随机失活</translation>
         </message>
     </context>
     <context>
@@ -3471,10 +3586,6 @@ It uses:
             <translation>损失</translation>
         </message>
         <message>
-            <source>Accuracy</source>
-            <translation>准确率</translation>
-        </message>
-        <message>
             <source>Throughput</source>
             <translation>吞吐量</translation>
         </message>
@@ -3697,10 +3808,6 @@ It uses:
             <translation>损失</translation>
         </message>
         <message>
-            <source>Accuracy</source>
-            <translation>准确率</translation>
-        </message>
-        <message>
             <source>Samples</source>
             <translation>样本</translation>
         </message>
@@ -3711,6 +3818,10 @@ It uses:
         <message>
             <source>Notes</source>
             <translation>备注</translation>
+        </message>
+        <message>
+            <source>Quality</source>
+            <translation>质量</translation>
         </message>
     </context>
     <context>

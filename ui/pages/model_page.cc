@@ -30,6 +30,8 @@ const Preset kPresets[] = {
     {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Add (residual)"), "add: {}"},
     {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Batch norm"), "batch_norm: {activation: relu}"},
     {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Global average pooling"), "global_average_pool: {}"},
+    {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Concatenation"), "concat: {}"},
+    {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Dropout"), "dropout: {rate: 0.1}"},
 };
 enum Section { kLayer, kModel, kTraining, kStrategy, kData };
 

@@ -35,7 +35,7 @@ class PreviewTest : public QObject {
     QTest::addColumn<int>("ranks");
     QTest::addColumn<QString>("comm");
     for (const char* example : {"fashion-mlp.yaml", "fashion-cnn.yaml", "fashion-resnet.yaml",
-                                "gpt-tiny.yaml"}) {
+                                "gpt-tiny.yaml", "gpt-small.yaml", "ctr.yaml"}) {
       for (int ranks = 1; ranks <= 3; ++ranks) {
         for (const char* comm : {"", "shm"}) {
           QTest::addRow("%s on %d %s", example, ranks, comm)

@@ -83,7 +83,7 @@ class SpecsTest : public QObject {
     row("empty", "batch: 64", "batch:",
         "f.yaml:17:9: 'batch' is empty, expected a whole number, at least 1");
     row("choice", "kind: adam", "kind: adma",
-        "f.yaml:18:21: 'kind' is 'adma', expected one of sgd, adam (did you mean 'adam'?)");
+        "f.yaml:18:21: 'kind' is 'adma', expected one of sgd, adam, adagrad (did you mean 'adam'?)");
     row("boolean", "batch: 64", "no_shuffle: yes",
         "f.yaml:17:15: 'no_shuffle' is 'yes', expected true or false");
     row("list item", "[28, 28, 1]", "[28, x, 1]",
@@ -92,10 +92,10 @@ class SpecsTest : public QObject {
         "f.yaml:8:7: unknown field 'maxpool2d' in model.layers[1], did you mean 'max_pool2d'?");
     row("layer without kind", "- flatten", "- name: x",
         "f.yaml:9:7: a layer without a kind, expected one of dense, conv2d, max_pool2d, flatten, "
-        "activation, add, embedding, layer_norm, transformer, batch_norm, global_average_pool");
+        "activation, add, embedding, layer_norm, transformer, batch_norm, global_average_pool, concat, dropout");
     row("layer of two kinds", "max_pool2d: {size: 2}", "max_pool2d: {size: 2}\n      add: {}",
         "f.yaml:9:7: a layer of two kinds, expected one of dense, conv2d, max_pool2d, flatten, "
-        "activation, add, embedding, layer_norm, transformer, batch_norm, global_average_pool");
+        "activation, add, embedding, layer_norm, transformer, batch_norm, global_average_pool, concat, dropout");
     row("group for list", "[28, 28, 1]", "28",
         "f.yaml:4:18: 'shape' is '28', expected a list: [a, b]");
     row("twice", "batch: 64", "batch: 64\n  batch: 32",
@@ -277,7 +277,7 @@ class SpecsTest : public QObject {
 
   void yamlRoundTrip() {
     for (const char* name : {"fashion-mlp.yaml", "fashion-cnn.yaml", "fashion-resnet.yaml",
-                             "gpt-tiny.yaml"}) {
+                             "gpt-tiny.yaml", "gpt-small.yaml", "ctr.yaml"}) {
       const auto loaded =
           loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR "/resources/examples/") + name);
       QVERIFY2(loaded.ok(), loaded.ok() ? "" : loaded.error().text().c_str());

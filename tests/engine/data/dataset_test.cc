@@ -13,6 +13,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/random.h"
+#include "engine/data/click_log.h"
 #include "engine/data/dataset.h"
 
 namespace lockstep::tests {
@@ -151,6 +152,131 @@ class DatasetTest : public QObject {
     QVERIFY(tooShort.error().what.find(path) != std::string::npos);
     QVERIFY(!data::openText({path, 3, 0.9, 1}).ok());
     QVERIFY(data::openText({path + ".none", 3, 0, 1}).error().code == Code::kNotFound);
+  }
+
+  // Criteo's lines: what is missing is 0, or a category of its own.
+  void tables() {
+    const std::string rows = "1\t3\t\tab12\t\n0\t-1\t0.5\tab12\tff\r\n1\t0\t2e1\t\tff";
+    data::TableFile table{file("table", rows), 2, 2, 1000, 2};
+    const auto opened = data::openTable(table);
+    QVERIFY2(opened.ok(), opened.ok() ? "" : opened.error().text().c_str());
+    QCOMPARE((*opened)->size(), std::int64_t{3});
+    QCOMPARE((*opened)->fields().size(), std::size_t{3});
+    const auto x = [&](std::int64_t row) {
+      std::array<float, 2> out{};
+      (*opened)->read(row, 0, reinterpret_cast<std::byte*>(out.data()));
+      return out;
+    };
+    const auto ids = [&](std::int64_t row) {
+      std::array<std::int32_t, 2> out{};
+      (*opened)->read(row, 1, reinterpret_cast<std::byte*>(out.data()));
+      return out;
+    };
+    const auto label = [](const data::Dataset& from, std::int64_t row) {
+      std::int32_t out = -1;
+      from.read(row, 2, reinterpret_cast<std::byte*>(&out));
+      return out;
+    };
+    QCOMPARE(x(0), (std::array<float, 2>{std::log1p(3.0f), 0}));
+    QCOMPARE(x(1), (std::array<float, 2>{-std::log1p(1.0f), std::log1p(0.5f)}));
+    QCOMPARE(ids(0)[0], ids(1)[0]);
+    QCOMPARE(ids(1)[1], ids(2)[1]);
+    QVERIFY(ids(0)[0] != ids(2)[0] && ids(0)[1] != ids(1)[1]);
+    for (std::int64_t row = 0; row < 3; ++row)
+      QVERIFY(ids(row)[0] >= 0 && ids(row)[0] < 1000 && ids(row)[1] >= 1000 && ids(row)[1] < 2000);
+    QCOMPARE(label(**opened, 0), 1);
+    QCOMPARE(label(**opened, 1), 0);
+
+    table.from = 0.5;  // from the second row on
+    const auto rest = data::openTable(table);
+    QVERIFY(rest.ok());
+    QCOMPARE((*rest)->size(), std::int64_t{2});
+    QCOMPARE(label(**rest, 0), 0);
+    const auto facts = data::inspectTable(table);
+    QVERIFY(facts.ok());
+    QCOMPARE(facts->dimensions, (Shape{3, 20}));
+    table.from = 0.9;
+    table.to = 0.95;
+    QVERIFY(!data::checkTable(table, *facts).ok() && !data::openTable(table).ok());
+
+    // Commas, a number for a label, no categories.
+    const auto prices = data::openTable({file("prices", "2.5,1,2\n-1e3,,4\n"), 2, 0, 0, 0});
+    QVERIFY2(prices.ok(), prices.ok() ? "" : prices.error().text().c_str());
+    float price = 0;
+    (*prices)->read(1, 1, reinterpret_cast<std::byte*>(&price));
+    QCOMPARE(price, -1000.0f);
+  }
+
+  void wrongTables() {
+    const auto why = [&](const std::string& rows) {
+      const data::TableFile table{file("table", rows), 2, 2, 1000, 2};
+      const auto opened = data::openTable(table);
+      const auto facts = data::inspectTable(table);
+      const std::string said = opened.ok() ? "" : opened.error().text();
+      if (facts.ok() != opened.ok() || (!facts.ok() && facts.error().text() != said)) return std::string("differs");
+      return opened.ok() ? said : opened.error().why;
+    };
+    const std::string good = "1\t3\t\tab\tcd\n";
+    QCOMPARE(why(good), std::string());
+    QVERIFY(why(good + "1\t3\t4\tab\n").starts_with("line 2: it has 4 columns, expected 5"));
+    QVERIFY(why(good + good + "\n" + good).starts_with("line 3: it has 1 columns"));
+    QVERIFY(why("1\tx\t4\tab\tcd\n").starts_with("line 1: column 2 is \"x\""));
+    QVERIFY(why(good + "1\tnan\t4\tab\tcd\n").starts_with("line 2: column 2 is \"nan\""));
+    QVERIFY(why(good + "1\t1\t1e999\tab\tcd\n").starts_with("line 2: column 3"));
+    QVERIFY(why("2\t3\t4\tab\tcd\n").starts_with("line 1: the label is \"2\", expected 0 to 1"));
+    QVERIFY(why("0.5\t3\t4\tab\tcd\n").starts_with("line 1: the label is"));
+    QVERIFY(why("\t3\t4\tab\tcd\n").starts_with("line 1: the label is \"\""));
+    QVERIFY(data::openTable({"/nowhere/table", 2, 2, 1000, 2}).error().code == Code::kNotFound);
+    QVERIFY(!data::openTable({file("empty", ""), 2, 2, 1000, 2}).ok());
+  }
+
+  void mutatedTables() {
+    std::string rows;
+    for (int i = 0; i < 6; ++i) rows += fmt::format("{}\t{}\t\t{:x}\tcd{}\n", i % 2, i * 3, i * 77, i);
+    for (std::uint64_t round = 0; round < 3000; ++round) {
+      std::string mutant = rows;
+      const std::uint64_t key = randomKey(13, round);
+      for (std::uint64_t i = 0; i <= randomBits(key, 99) % 5; ++i) {
+        const std::uint64_t bits = randomBits(key, i);
+        if (bits % 7 == 0) mutant.resize(bits / 7 % (rows.size() + 8));
+        else if (!mutant.empty()) mutant[bits / 7 % mutant.size()] = static_cast<char>(bits >> 40);
+      }
+      const data::TableFile table{file("mutant", mutant), 2, 2, 50, 2};
+      const auto opened = data::openTable(table);
+      const auto facts = data::inspectTable(table);
+      if (mutant.empty()) continue;
+      QCOMPARE(facts.ok(), opened.ok());
+      if (!opened.ok()) {
+        QVERIFY(opened.error().why.starts_with("line "));
+        continue;
+      }
+      QCOMPARE((*opened)->size(), facts->dimensions[0]);
+      for (std::int64_t row = 0; row < (*opened)->size(); ++row) {
+        float x[2];
+        std::int32_t ids[2], label = -1;
+        (*opened)->read(row, 0, reinterpret_cast<std::byte*>(x));
+        (*opened)->read(row, 1, reinterpret_cast<std::byte*>(ids));
+        (*opened)->read(row, 2, reinterpret_cast<std::byte*>(&label));
+        QVERIFY(std::isfinite(x[0]) && std::isfinite(x[1]) && (label == 0 || label == 1));
+        QVERIFY(ids[0] >= 0 && ids[0] < 50 && ids[1] >= 50 && ids[1] < 100);
+      }
+    }
+  }
+
+  // A function of its seed; the ceiling is that of the probabilities the labels were drawn with.
+  void clickLogs() {
+    const std::string path = folder_.filePath("clicks").toStdString();
+    const auto made = data::writeClickLog({20'000, 3}, path);
+    QVERIFY2(made.ok(), made.ok() ? "" : made.error().text().c_str());
+    QVERIFY2(made->ceiling > 0.7 && made->ceiling < 0.95, std::to_string(made->ceiling).c_str());
+    QVERIFY(std::abs(made->tailCeiling - made->ceiling) < 0.05);
+    QVERIFY(made->ones > 0.1 && made->ones < 0.5);
+    const auto opened = data::openTable({path, 13, 26, 100'000, 2});
+    QVERIFY2(opened.ok(), opened.ok() ? "" : opened.error().text().c_str());
+    QCOMPARE((*opened)->size(), std::int64_t{20'000});
+    const auto again = data::writeClickLog({20'000, 3}, path), other = data::writeClickLog({20'000, 4}, path);
+    QCOMPARE(again->sha256, made->sha256);
+    QVERIFY(other->sha256 != made->sha256);
   }
 
   void plainAndPacked() {

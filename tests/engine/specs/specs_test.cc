@@ -130,9 +130,9 @@ class SpecsTest : public QObject {
         "mean same?");
     row(2,
         "model.layers[1] | the layer has no kind; expected dense, conv2d, max_pool2d, flatten, "
-        "activation, add, embedding, layer_norm, transformer, batch_norm or "
-        "global_average_pool");
-    row(3, "training.optimizer.kind | kind is \"adm\"; expected sgd or adam; did you mean adam?");
+        "activation, add, embedding, layer_norm, transformer, batch_norm, "
+        "global_average_pool, concat or dropout");
+    row(3, "training.optimizer.kind | kind is \"adm\"; expected sgd, adam or adagrad; did you mean adam?");
     row(4, "training.optimizer.momentum | adam has no momentum; expected it left out");
     row(5, "training.batch | batch is -1; expected 1 to 16777216");
     row(6, "training.backend | backend onednn has no fp64; expected reference, or precision fp32");

@@ -1,0 +1,34 @@
+#include <cstdio>
+
+#include "app/cli/commands.h"
+#include "app/cli/json_line.h"
+#include "engine/data/click_log.h"
+
+namespace lockstep::app::cli {
+
+int makeDataCommand(const Globals&, const Arguments& arguments) {
+  const bool json = arguments.has("json");
+  const auto made = [&]() -> Result<data::ClickLogFacts> {
+    data::ClickLog log;
+    LOCKSTEP_ASSIGN(log.rows, arguments.integer("rows", 1'000'000, 1, std::int64_t{1} << 32));
+    LOCKSTEP_ASSIGN(const std::int64_t seed, arguments.integer("seed", 1, 0, std::int64_t{1} << 62));
+    LOCKSTEP_ASSIGN(log.skew, arguments.number("skew", log.skew, 0, 10));
+    log.seed = static_cast<std::uint64_t>(seed);
+    return data::writeClickLog(log, arguments.text("out", "ctr.tsv"));
+  }();
+  if (!made.ok()) {
+    report(made.error(), json);
+    return exitCodeOf(made.error());
+  }
+  if (json) {
+    JsonLine("data").add("sha256", made->sha256).add("ones", made->ones)
+        .add("auc_ceiling", made->ceiling).add("auc_ceiling_last_tenth", made->tailCeiling).print();
+    return kSucceeded;
+  }
+  std::printf("AUC of the true probabilities: %.4f, of the last tenth of the rows %.4f\n",
+              made->ceiling, made->tailCeiling);
+  std::printf("%.2f %% of the labels are 1; SHA-256 %s\n", 100 * made->ones, made->sha256.c_str());
+  return kSucceeded;
+}
+
+}  // namespace lockstep::app::cli

@@ -1,0 +1,208 @@
+// Tables of text as Criteo's click logs have them: a row a line, of a label, numbers and categories,
+// any but the label possibly empty, between tabs or commas.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
+#include "engine/base/random.h"
+#include "engine/data/dataset.h"
+
+namespace lockstep::data {
+namespace {
+
+constexpr std::size_t kLimit = std::size_t{4} << 30;
+
+class Table final : public Dataset {
+ public:
+  explicit Table(const TableFile& file)
+      : numbers_(file.numbers), columns_(file.columns), isClass_(file.classes > 0) {
+    fields_.push_back({"x", DType::kF32, {file.numbers}});
+    if (columns_ > 0) fields_.push_back({"categories", DType::kI32, {columns_}});
+    fields_.push_back({"label", isClass_ ? DType::kI32 : DType::kF32, isClass_ ? Shape{} : Shape{1}});
+  }
+  std::int64_t size() const override { return std::ssize(labels_); }
+  const std::vector<Field>& fields() const override { return fields_; }
+  void read(std::int64_t index, std::size_t field, std::byte* out) const override {
+    if (field == 0) {
+      std::copy_n(x_.data() + index * numbers_, numbers_, reinterpret_cast<float*>(out));
+    } else if (field + 1 < fields_.size()) {
+      std::copy_n(ids_.data() + index * columns_, columns_, reinterpret_cast<std::int32_t*>(out));
+    } else if (isClass_) {
+      *reinterpret_cast<std::int32_t*>(out) =
+          static_cast<std::int32_t>(labels_[static_cast<std::size_t>(index)]);
+    } else {
+      *reinterpret_cast<float*>(out) = labels_[static_cast<std::size_t>(index)];
+    }
+  }
+
+  void reserve(std::size_t rows) {
+    x_.reserve(rows * static_cast<std::size_t>(numbers_));
+    ids_.reserve(rows * static_cast<std::size_t>(columns_));
+    labels_.reserve(rows);
+  }
+  void add(float number) { x_.push_back(number); }
+  void add(std::int32_t id) { ids_.push_back(id); }
+  void addLabel(float label) { labels_.push_back(label); }
+
+ private:
+  std::int64_t numbers_, columns_;
+  bool isClass_;
+  std::vector<Field> fields_;
+  std::vector<float> x_, labels_;
+  std::vector<std::int32_t> ids_;
+};
+
+// One row after another; what is wrong is told with its line.
+class Reader {
+ public:
+  Reader(const TableFile& file, std::string_view bytes)
+      : file_(file), rest_(bytes),
+        separator_(bytes.substr(0, bytes.find('\n')).find('\t') != std::string_view::npos ? '\t' : ',') {}
+
+  // The next line; false at the end. A last line without an end is one.
+  bool next() {
+    if (rest_.empty()) return false;
+    const std::size_t end = rest_.find('\n');
+    line_ = rest_.substr(0, end);
+    rest_ = end == std::string_view::npos ? std::string_view() : rest_.substr(end + 1);
+    if (line_.ends_with('\r')) line_.remove_suffix(1);
+    ++number_;
+    return true;
+  }
+
+  // What the line holds, into `table`.
+  Status read(Table& table) {
+    const auto wanted = 1 + file_.numbers + file_.columns;
+    const std::int64_t found = 1 + std::count(line_.begin(), line_.end(), separator_);
+    if (found != wanted)
+      return wrong(fmt::format("it has {} columns, expected {}: a label, {} numbers and {} categories, "
+                               "between {}",
+                               found, wanted, file_.numbers, file_.columns,
+                               separator_ == '\t' ? "tabs" : "commas"));
+    LOCKSTEP_TRY(readLabel(table));
+    for (std::int64_t i = 0; i < file_.numbers; ++i) {
+      const std::string_view text = cell();
+      double value = 0;
+      if (!text.empty() && !parse(text, value))
+        return wrong(fmt::format("column {} is \"{}\", expected a finite number or nothing", column_,
+                                 shown(text)));
+      table.add(static_cast<float>(std::copysign(std::log1p(std::abs(value)), value)));
+    }
+    for (std::int64_t i = 0; i < file_.columns; ++i) {
+      const std::uint64_t bits = randomKey(static_cast<std::uint64_t>(i), stableHash(cell()));
+      table.add(static_cast<std::int32_t>(i * file_.categories +
+                                          static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(file_.categories))));
+    }
+    return {};
+  }
+
+ private:
+  Status readLabel(Table& table) {
+    cells_ = line_;
+    column_ = 0;
+    const std::string_view text = cell();
+    double label = 0;
+    const bool parsed = parse(text, label);
+    if (file_.classes > 0 &&
+        (!parsed || label < 0 || label >= file_.classes || label != std::floor(label)))
+      return wrong(fmt::format("the label is \"{}\", expected {} to {}", shown(text), 0,
+                               file_.classes - 1));
+    if (!parsed) return wrong(fmt::format("the label is \"{}\", expected a finite number", shown(text)));
+    table.addLabel(static_cast<float>(label));
+    return {};
+  }
+  std::string_view cell() {
+    const std::size_t end = cells_.find(separator_);
+    const std::string_view out = cells_.substr(0, end);
+    cells_ = end == std::string_view::npos ? std::string_view() : cells_.substr(end + 1);
+    ++column_;
+    return out;
+  }
+  static bool parse(std::string_view text, double& value) {
+    const char* end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data(), end, value);
+    return error == std::errc() && at == end && std::isfinite(value) &&
+           std::isfinite(static_cast<float>(value));
+  }
+  static std::string shown(std::string_view text) {
+    std::string out(text.substr(0, 40));
+    for (char& c : out)
+      if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
+    return out;
+  }
+  Error wrong(std::string why) const {
+    Error error = makeError(Code::kDataLoss, "data file {}", file_.path);
+    error.why = fmt::format("line {}: {}", number_, why);
+    error.next = "correct the line, or model.input";
+    return error;
+  }
+
+  const TableFile& file_;
+  std::string_view rest_, line_, cells_;
+  char separator_;
+  std::int64_t number_ = 0, column_ = 0;
+};
+
+Status checkShape(const TableFile& file) {
+  if (file.numbers >= 1 && file.columns >= 0 && (file.columns == 0 || file.categories >= 1)) return {};
+  return invalidArgument("a table of {} numbers and {} columns of {} categories is none", file.numbers,
+                         file.columns, file.categories);
+}
+
+Result<std::string> contentOf(const TableFile& file) {
+  LOCKSTEP_TRY(checkShape(file));
+  auto bytes = readFile(file.path, kLimit);
+  if (!bytes.ok()) bytes.error().next = "correct the path, or put the file there";
+  return bytes;
+}
+
+std::int64_t rowsOf(std::string_view bytes) {
+  return std::count(bytes.begin(), bytes.end(), '\n') +
+         (!bytes.empty() && bytes.back() != '\n' ? 1 : 0);
+}
+
+std::int64_t placeOf(double fraction, std::int64_t rows) {
+  return std::clamp(static_cast<std::int64_t>(fraction * static_cast<double>(rows)), std::int64_t{0},
+                    rows);
+}
+
+}  // namespace
+
+Result<FileFacts> inspectTable(const TableFile& file) {
+  LOCKSTEP_ASSIGN(const std::string bytes, contentOf(file));
+  Reader reader(file, bytes);
+  FileFacts facts;
+  std::int64_t rows = 0;
+  for (Table row(file); reader.next(); ++rows, row = Table(file)) LOCKSTEP_TRY(reader.read(row));
+  facts.sha256 = sha256Hex(bytes);
+  facts.dimensions = {rows, 4 * (1 + file.numbers + file.columns)};
+  return facts;
+}
+
+Status checkTable(const TableFile& file, const FileFacts& facts) {
+  const std::int64_t rows = facts.dimensions.empty() ? 0 : facts.dimensions[0];
+  if (placeOf(file.to, rows) > placeOf(file.from, rows)) return {};
+  Error error = invalidArgument("the table {} is too short", file.path);
+  error.why = fmt::format("it has {} rows, none of them from {} to {} of it", rows, file.from, file.to);
+  error.next = "give a longer table, or more of it";
+  return error;
+}
+
+Result<std::unique_ptr<Dataset>> openTable(const TableFile& file) {
+  LOCKSTEP_ASSIGN(const std::string bytes, contentOf(file));
+  FileFacts facts;
+  facts.dimensions = {rowsOf(bytes)};
+  LOCKSTEP_TRY(checkTable(file, facts));
+  const std::int64_t first = placeOf(file.from, facts.dimensions[0]);
+  const std::int64_t last = placeOf(file.to, facts.dimensions[0]);
+  auto table = std::make_unique<Table>(file);
+  table->reserve(static_cast<std::size_t>(last - first));
+  Reader reader(file, bytes);
+  for (std::int64_t row = 0; row < last && reader.next(); ++row)
+    if (row >= first) LOCKSTEP_TRY(reader.read(*table));
+  return std::unique_ptr<Dataset>(std::move(table));
+}
+
+}  // namespace lockstep::data
