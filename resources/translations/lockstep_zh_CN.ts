@@ -1313,10 +1313,6 @@ It uses:
             <translation>本机节点数</translation>
         </message>
         <message>
-            <source>Strategy</source>
-            <translation>策略</translation>
-        </message>
-        <message>
             <source>Global batch</source>
             <translation>全局批量</translation>
         </message>
@@ -1435,30 +1431,6 @@ It uses:
         <message>
             <source>as many as its steps need</source>
             <translation>按步数所需</translation>
-        </message>
-        <message>
-            <source>Servers</source>
-            <translation>参数服务器数</translation>
-        </message>
-        <message>
-            <source>Micro-batches</source>
-            <translation>微批次数</translation>
-        </message>
-        <message>
-            <source>as the strategy says</source>
-            <translation>由策略决定</translation>
-        </message>
-        <message>
-            <source>Ranks a layer</source>
-            <translation>每层进程数</translation>
-        </message>
-        <message>
-            <source>Stages</source>
-            <translation>流水线阶段</translation>
-        </message>
-        <message>
-            <source>Schedule</source>
-            <translation>微批次顺序</translation>
         </message>
     </context>
     <context>
@@ -3895,6 +3867,57 @@ It uses:
         <message>
             <source>%1: %2</source>
             <translation>%1：%2</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::StrategyFields</name>
+        <message>
+            <source>Strategy</source>
+            <translation>策略</translation>
+        </message>
+        <message>
+            <source>Ranks a layer</source>
+            <translation>每层进程数</translation>
+        </message>
+        <message>
+            <source>Stages</source>
+            <translation>流水线阶段</translation>
+        </message>
+        <message>
+            <source>Servers</source>
+            <translation>参数服务器数</translation>
+        </message>
+        <message>
+            <source>Steps ahead</source>
+            <translation>可超前步数</translation>
+        </message>
+        <message>
+            <source>Schedule</source>
+            <translation>微批次顺序</translation>
+        </message>
+        <message>
+            <source>Local steps</source>
+            <translation>本地步数</translation>
+        </message>
+        <message>
+            <source>Micro-batches</source>
+            <translation>微批次数</translation>
+        </message>
+        <message>
+            <source>Compression</source>
+            <translation>梯度压缩</translation>
+        </message>
+        <message>
+            <source>All-reduce</source>
+            <translation>全归约算法</translation>
+        </message>
+        <message>
+            <source>as the strategy says</source>
+            <translation>由策略决定</translation>
+        </message>
+        <message>
+            <source>any number</source>
+            <translation>不限</translation>
         </message>
     </context>
     <context>

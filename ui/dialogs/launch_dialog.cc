@@ -21,6 +21,7 @@
 #include <algorithm>
 
 #include "app/specs/spec_text.h"
+#include "ui/dialogs/strategy_fields.h"
 #include "ui/models/placement_model.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/error_text.h"
@@ -96,39 +97,6 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   nodes_->setObjectName("launchNodes");
   nodes_->setRange(1, 64);
   nodes_->setValue(kDefaultNodes);
-  strategy_ = new QComboBox(this);
-  strategy_->setObjectName("launchStrategy");
-  for (const auto& field : app::SpecText::fields(app::SpecKind::kRun, "strategy")) {
-    if (field.name != "kind") continue;
-    for (const auto& choice : field.choices) {
-      if (!choice.empty()) strategy_->addItem(QString::fromStdString(choice), QString::fromStdString(choice));
-    }
-  }
-  if (strategy_->count() == 0) {
-    for (const char* kind : {"multi-worker-mirrored", "mirrored"}) strategy_->addItem(kind, kind);
-  }
-  strategy_->setCurrentIndex(std::max(0, strategy_->findData(QString::fromStdString(spec.value("strategy.kind").value_or("")))));
-  // Zero, said in words: as the strategy says.
-  const auto number = [&](const char* name, const char* path, int least) {
-    auto* spin = new QSpinBox(this);
-    spin->setObjectName(name);
-    spin->setRange(least, 4096);
-    spin->setValue(std::atoi(spec.value(path).value_or("0").c_str()));
-    return spin;
-  };
-  tensor_ = number("launchTensor", "strategy.tensor", 0);
-  stages_ = number("launchStages", "strategy.stages", 0);
-  servers_ = number("launchServers", "strategy.servers", 0);
-  micro_ = number("launchMicroBatches", "strategy.micro_batches", 1);
-  order_ = new QComboBox(this);
-  order_->setObjectName("launchSchedule");
-  for (const auto& field : app::SpecText::fields(app::SpecKind::kRun, "strategy")) {
-    if (field.name != "schedule") continue;
-    for (const auto& choice : field.choices) {
-      if (!choice.empty()) order_->addItem(QString::fromStdString(choice), QString::fromStdString(choice));
-    }
-  }
-  order_->setCurrentIndex(std::max(0, order_->findData(QString::fromStdString(spec.value("strategy.schedule").value_or("")))));
   batch_ = new QSpinBox(this);
   batch_->setObjectName("launchBatch");
   batch_->setRange(1, 1'000'000);
@@ -147,16 +115,18 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   measure_ = new QCheckBox(this);
   measure_->setObjectName("launchMeasure");
   measure_->setChecked(true);
-  for (QWidget* field : {static_cast<QWidget*>(target_), static_cast<QWidget*>(nodes_),
-                         static_cast<QWidget*>(strategy_), static_cast<QWidget*>(tensor_),
-                         static_cast<QWidget*>(stages_), static_cast<QWidget*>(servers_), static_cast<QWidget*>(order_),
-                         static_cast<QWidget*>(micro_), static_cast<QWidget*>(batch_),
-                         static_cast<QWidget*>(epochs_), static_cast<QWidget*>(comm_)}) {
+  const auto addRow = [&](QWidget* field) {
     field->setMinimumWidth(190);
     auto* label = makeLabel(field->objectName() + "Label", this);
     label->setBuddy(field);
     labels_ << label;
     form->addRow(label, field);
+  };
+  addRow(target_);
+  addRow(nodes_);
+  strategy_ = new StrategyFields(spec, form, this);
+  for (QWidget* field : {static_cast<QWidget*>(batch_), static_cast<QWidget*>(epochs_), static_cast<QWidget*>(comm_)}) {
+    addRow(field);
   }
   form->addRow(QString(), measure_);
   auto* left = new QVBoxLayout;
@@ -260,12 +230,11 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
     fillRanks();
     schedule();
   });
-  for (QSpinBox* spin : {nodes_, tensor_, stages_, servers_, micro_, batch_, epochs_}) {
+  for (QSpinBox* spin : {nodes_, batch_, epochs_}) {
     connect(spin, &QSpinBox::valueChanged, this, &LaunchDialog::schedule);
   }
-  for (QComboBox* combo : {strategy_, order_, comm_}) {
-    connect(combo, &QComboBox::currentIndexChanged, this, &LaunchDialog::schedule);
-  }
+  connect(strategy_, &StrategyFields::changed, this, &LaunchDialog::schedule);
+  connect(comm_, &QComboBox::currentIndexChanged, this, &LaunchDialog::schedule);
   connect(measure_, &QCheckBox::toggled, this, &LaunchDialog::schedule);
   connect(copy_, &QPushButton::clicked, this, [this] { QApplication::clipboard()->setText(command()); });
   delay_.setSingleShot(true);
@@ -302,33 +271,16 @@ void LaunchDialog::nodesChanged() {
 void LaunchDialog::chooseTarget(int index) { target_->setCurrentIndex(index); }
 bool LaunchDialog::local() const { return target_->currentIndex() >= targets_.size(); }
 
-bool LaunchDialog::served() const {
-  const QString kind = strategy_->currentData().toString();
-  return kind == "parameter-server" || kind == "central-storage";
-}
-bool LaunchDialog::staged() const {
-  const QString kind = strategy_->currentData().toString();
-  return !served() && (stages_->value() > 1 || (stages_->value() == 0 && (kind == "pipeline" || kind == "placement")));
-}
-
 QStringList LaunchDialog::sets() const {
   const auto spec = app::SpecText::parse(specYaml_.toStdString(), specFile_.toStdString(), app::SpecKind::kRun);
-  QStringList out;
-  const auto add = [&](const char* path, const QString& value, const char* fallback) {
-    if (QString::fromStdString(spec.value(path).value_or(fallback)) != value) {
+  QStringList out = strategy_->sets(spec);
+  const auto add = [&](const char* path, const QString& value) {
+    if (QString::fromStdString(spec.value(path).value_or("")) != value) {
       out << QString("%1=%2").arg(QLatin1String(path), value);
     }
   };
-  add("strategy.kind", strategy_->currentData().toString(), "");
-  if (!served()) {
-    add("strategy.tensor", QString::number(tensor_->value()), "0");
-    add("strategy.stages", QString::number(stages_->value()), "0");
-  }
-  if (served()) add("strategy.servers", QString::number(servers_->value()), "0");
-  if (staged()) add("strategy.schedule", order_->currentData().toString(), "1f1b");
-  add("strategy.micro_batches", QString::number(micro_->value()), "1");
-  add("training.batch", QString::number(batch_->value()), "");
-  add("training.epochs", epochs_->value() > 0 ? QString::number(epochs_->value()) : QString(), "");
+  add("training.batch", QString::number(batch_->value()));
+  add("training.epochs", epochs_->value() > 0 ? QString::number(epochs_->value()) : QString());
   return out;
 }
 
@@ -351,7 +303,7 @@ void LaunchDialog::fillRanks() {
   form->setVerticalSpacing(kSpaceXs);
   form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
   int labelWidth = 0;
-  for (QLabel* label : labels_) {
+  for (QLabel* label : labels_ + strategy_->labels()) {
     if (form_->indexOf(label) >= 0 && !label->isHidden()) labelWidth = std::max(labelWidth, label->sizeHint().width());
   }
   if (!local()) {
@@ -402,10 +354,6 @@ QString LaunchDialog::command() const {
 }
 
 void LaunchDialog::schedule() {
-  form_->setRowVisible(tensor_, !served());
-  form_->setRowVisible(stages_, !served());
-  form_->setRowVisible(servers_, served());
-  form_->setRowVisible(order_, staged());
   command_->setText(command());
   command_->setCursorPosition(0);
   preview_.reset();
@@ -638,17 +586,16 @@ void LaunchDialog::reject() {
 
 void LaunchDialog::retranslate() {
   setHeading(tr("Launch %1").arg(QFileInfo(specFile_).completeBaseName()), {});
-  const QStringList names{tr("Cluster"), tr("Local nodes"), tr("Strategy"), tr("Ranks a layer"),
-                          tr("Stages"), tr("Servers"), tr("Schedule"), tr("Micro-batches"),
-                          tr("Global batch"), tr("Epochs"), tr("Communicator"), tr("Command")};
-  QWidget* const fields[] = {target_, nodes_, strategy_, tensor_, stages_, servers_, order_, micro_, batch_, epochs_, comm_, command_};
+  const QStringList names{tr("Cluster"), tr("Local nodes"), tr("Global batch"), tr("Epochs"),
+                          tr("Communicator"), tr("Command")};
+  QWidget* const fields[] = {target_, nodes_, batch_, epochs_, comm_, command_};
   for (int i = 0; i < labels_.size(); ++i) {
     labels_[i]->setText(names[i]);
     fields[i]->setAccessibleName(names[i]);
   }
   target_->setItemText(target_->count() - 1, tr("This machine"));
   comm_->setItemText(0, tr("chosen from the cluster"));
-  for (QSpinBox* spin : {tensor_, stages_, servers_}) spin->setSpecialValueText(tr("as the strategy says"));
+  strategy_->retranslate();
   if (epochs_->minimum() == 0) epochs_->setSpecialValueText(tr("as many as its steps need"));
   measure_->setText(tr("Measure the nodes first"));
   measure_->setAccessibleName(measure_->text());

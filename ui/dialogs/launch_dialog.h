@@ -29,6 +29,7 @@ class BreakdownBars;
 class Figure;
 class MessagePanel;
 class PlacementModel;
+class StrategyFields;
 class Workspace;
 
 struct LaunchTarget {
@@ -71,8 +72,6 @@ class LaunchDialog : public Dialog {
   QStringList ranks() const;           // "node=3", where it is not what the cluster says
   void fillRanks();                    // a number for every node of the chosen cluster
   bool local() const;
-  bool staged() const;                 // whether layers are divided among stages
-  bool served() const;                 // whether there are parameter servers
   QString progressText(const app::LaunchProgress& progress) const;
   void setBusy(bool busy, const QString& text);
   void dropMeasuring();
@@ -84,11 +83,9 @@ class LaunchDialog : public Dialog {
   Workspace& workspace_;
   QComboBox* target_ = nullptr;
   QSpinBox* nodes_ = nullptr;
-  QComboBox* strategy_ = nullptr;
+  StrategyFields* strategy_ = nullptr;
   QSpinBox* batch_ = nullptr;
   QSpinBox* epochs_ = nullptr;
-  QSpinBox *tensor_ = nullptr, *stages_ = nullptr, *servers_ = nullptr, *micro_ = nullptr;
-  QComboBox* order_ = nullptr;
   QComboBox* comm_ = nullptr;
   QCheckBox* measure_ = nullptr;
   QFormLayout* form_ = nullptr;
