@@ -355,7 +355,8 @@ double overheadOf(const std::vector<runtime::StepRecord>& steps) {
 }  // namespace
 
 Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
-  LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
+  LOCKSTEP_ASSIGN(plan::Plan plan, readPlan(start));
+  plan.wholeSteps = 0;  // the first steps are not what a run is made of
   LOCKSTEP_ASSIGN(const auto backend,
                   backends::makeBackend(start.backend().empty() ? "onednn" : start.backend(),
                                         {start.threads()}));
@@ -385,7 +386,8 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
 }
 
 Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) {
-  LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
+  LOCKSTEP_ASSIGN(plan::Plan plan, readPlan(start));
+  plan.wholeSteps = 0;  // the first steps are not what a run is made of
   LOCKSTEP_ASSIGN(const RankGroups groups,
                   RankGroups::form(start, meshFor(plan, start.world()), link));
   std::map<std::tuple<std::string, std::string, std::int64_t>, Collective> collectives;  // axis, kind, bytes
@@ -533,7 +535,8 @@ class BenchObserver final : public runtime::TrainerObserver {
 }  // namespace
 
 Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
-  LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
+  LOCKSTEP_ASSIGN(plan::Plan plan, readPlan(start));
+  plan.wholeSteps = 0;  // the first steps are not what a run is made of
   LOCKSTEP_ASSIGN(const auto data, openData(start, true));
   const auto& training = start.spec().training();
   LOCKSTEP_ASSIGN(const auto backend,

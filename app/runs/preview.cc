@@ -112,6 +112,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     plan.allReduce = request.spec->strategy().all_reduce();
   if (!request.spec->strategy().compression().empty())
     plan.compression = request.spec->strategy().compression();
+  plan.topKAfter = request.spec->strategy().top_k_after();
   if (request.spec->strategy().top_k_ratio() > 0)
     plan.topKRatio = request.spec->strategy().top_k_ratio();
   for (const auto& pin : request.spec->strategy().pins())

@@ -422,6 +422,7 @@ const std::vector<FieldFacts>& facts() {
       {"StrategySpec.compression",
        {"none", "fp16", "bf16", "int8", "top-k"},
        "How gradients travel; what coding leaves out is added to the next step's"},
+      {"StrategySpec.top_k_after", {}, "Steps in which gradients travel whole before top-k begins; 0: 200"},
       {"StrategySpec.top_k_ratio", {}, "Part of the gradients that top-k sends, the largest; 0: 0.01"},
       {"StrategySpec.schedule", {"1f1b", "gpipe", "zb-h1"}, "The order of micro-batches on a stage"},
   };

@@ -272,6 +272,9 @@ class Parser {
       LOCKSTEP_ASSIGN(const std::int64_t count, integer(1, 1 << 20, "a number of micro-batches"));
       plan.microBatches = static_cast<int>(count);
     }
+    if (acceptWord("whole")) {
+      LOCKSTEP_ASSIGN(plan.wholeSteps, integer(1, kMaxBytes, "a number of steps"));
+    }
     if (acceptWord("staleness")) {
       LOCKSTEP_ASSIGN(const std::int64_t staleness,
                       integer(Plan::kAnyStaleness, 1 << 20, "a number of steps"));

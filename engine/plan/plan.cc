@@ -84,7 +84,7 @@ std::int64_t Plan::logicalStateBytes() const {
 bool Plan::operator==(const Plan& other) const {
   return name == other.name && strategy == other.strategy && mesh.text() == other.mesh.text() &&
          precision == other.precision && globalBatch == other.globalBatch &&
-         microBatches == other.microBatches && staleness == other.staleness &&
+         microBatches == other.microBatches && wholeSteps == other.wholeSteps && staleness == other.staleness &&
          batchCuts == other.batchCuts && evaluateCuts == other.evaluateCuts &&
          state == other.state && stateBytes == other.stateBytes && programs == other.programs &&
          schedule == other.schedule;

@@ -142,6 +142,10 @@ struct Plan {
   std::int64_t globalBatch = 0;
   // A step's batch is so many equal micro-batches, one after another.
   int microBatches = 1;
+  // In so many first steps of a run a program is played as the one of its name with kWhole, where there is
+  // such: it sends whole what later travels coded.
+  std::int64_t wholeSteps = 0;
+  static constexpr std::string_view kWhole = ".whole";
   // Of parameter servers: how many steps a worker may be ahead of the slowest (stale synchronous
   // parallel: Ho et al., 2013), or kAnyStaleness. Each worker then takes its steps by itself, in a
   // conversation with each server, in whatever order messages arrive; the schedule is one of many. 0: all take each step together.

@@ -1,7 +1,7 @@
 // The text of a Plan. Grammar (white space separates, its kind and amount do not matter):
 //
 //   plan NAME version 1  strategy NAME  precision NAME  mesh AXIS SIZE, … [servers N]
-//   batch N [micro-batches N] [staleness N] cuts [N …]  evaluate cuts [N …]
+//   batch N [micro-batches N] [whole N] [staleness N] cuts [N …]  evaluate cuts [N …]
 //   state N bytes { NAME TYPE at N [stage N] [copies N] [along AXIS] { NAME [SHAPE] from N [along AXIS dim N]  … } … }
 //   schedule STAGE: PROGRAM MICRO-BATCH [copy N], …   one a stage
 //   program NAME { body NAME ranks RANGE, … { arena N bytes  BUFFER…  STEP…  RESULT… } … }
@@ -157,6 +157,7 @@ std::string write(const Plan& plan, bool withSeconds) {
   if (plan.mesh.servers() > 0) put(out, " servers {}", plan.mesh.servers());
   put(out, "\nbatch {}", plan.globalBatch);
   if (plan.microBatches != 1) put(out, " micro-batches {}", plan.microBatches);
+  if (plan.wholeSteps != 0) put(out, " whole {}", plan.wholeSteps);
   if (plan.staleness != 0) put(out, " staleness {}", plan.staleness);
   put(out, " cuts {}\n", listText(plan.batchCuts));
   put(out, "evaluate cuts {}\n", listText(plan.evaluateCuts));

@@ -483,9 +483,11 @@ Status verifyProgram(const Plan& plan, const Program& program) {
     ranks.push_back(rank);
   }
   const auto stageOfBody = [&](std::size_t body) { return plan.stageOf(ranksOfBody[body][0]); };
+  std::string_view name = program.name;  // of what stands in the schedule
+  if (plan.wholeSteps > 0 && name.ends_with(Plan::kWhole)) name.remove_suffix(Plan::kWhole.size());
   const bool scheduled = std::any_of(plan.schedule.begin(), plan.schedule.end(), [&](const auto& plays) {
     return std::any_of(plays.begin(), plays.end(),
-                       [&](const Play& play) { return play.program == program.name; });
+                       [&](const Play& play) { return play.program == name; });
   });
   std::set<std::string> roles;
   std::map<int, const Body*> firsts;  // by stage

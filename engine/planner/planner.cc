@@ -445,10 +445,10 @@ class Maker {
     LOCKSTEP_TRY(addPrograms({"init"}, init, states()));
     // What is added up is a part of the sum already, or will be one when it is used.
     const bool inParts = !grouping.accumulate || strategy.splitGradients;
-    LOCKSTEP_TRY(addPrograms(training, step.graph,
+    LOCKSTEP_TRY(addTraining(training, step.graph,
                              sources(request_.step.graph, plan_.batchCuts, inParts)));
     if (step.last) {
-      LOCKSTEP_TRY(addPrograms({strategy.local ? "average" : "update"}, *step.last, states()));
+      LOCKSTEP_TRY(addTraining({strategy.local ? "average" : "update"}, *step.last, states()));
     }
     LOCKSTEP_TRY(addPrograms({"evaluate"}, evaluate,
                              sources(request_.evaluate.graph, plan_.evaluateCuts, false)));
@@ -573,6 +573,31 @@ class Maker {
     LOCKSTEP_ASSIGN(graph, checked("divide", passes::place(graph, kModelAxis, splits_)));
     LOCKSTEP_ASSIGN(graph, checked("remove-dead", passes::removeDead(graph)));
     return checked("localise", passes::localise(graph, cluster_.mesh, 0));
+  }
+
+  // Where gradients are coded, programs that send them whole too, for the first steps: the optimizer's state
+  // and the model find their way while every gradient counts (Lin et al. 2018: warm-up).
+  Status addTraining(const std::vector<std::string>& names, const ir::Graph& graph,
+                     const passes::Sources& sources) {
+    const std::size_t first = plan_.programs.size();
+    LOCKSTEP_TRY(addPrograms(names, graph, sources));
+    const auto codes = [](const plan::Program& program) {
+      return std::any_of(program.bodies.begin(), program.bodies.end(), [](const plan::Body& body) {
+        return std::any_of(body.steps.begin(), body.steps.end(),
+                           [](const plan::Step& step) { return step.op == ir::Op::kEncode; });
+      });
+    };
+    if (!compression_ || compression_->coding != ir::Coding::kTopK || request_.topKAfter == 0 ||
+        std::none_of(plan_.programs.begin() + static_cast<std::ptrdiff_t>(first), plan_.programs.end(), codes)) {
+      return {};
+    }
+    plan_.wholeSteps = request_.topKAfter;
+    std::vector<std::string> whole;
+    for (const std::string& name : names) whole.push_back(name + std::string(plan::Plan::kWhole));
+    const auto coding = std::exchange(compression_, std::nullopt);
+    LOCKSTEP_TRY(addPrograms(whole, graph, sources));
+    compression_ = coding;
+    return {};
   }
 
   // The programs that one graph becomes: one, or in a pipeline those a micro-batch is played in.

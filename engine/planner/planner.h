@@ -45,6 +45,7 @@ struct PlanRequest {
   // codingName says, with top-k so many of all.
   std::string compression = "none";
   double topKRatio = 0.01;
+  std::int64_t topKAfter = 0;        // steps; until then gradients travel whole
   std::string allReduce = "auto";    // between these ranks: the cheapest, or an algorithmName
   int staleness = 0;                 // of parameter servers: see Plan::staleness
   std::string schedule = "1f1b";     // one of pipelineSchedules(); where axis "stage" has several ranks

@@ -172,7 +172,10 @@ class Training {
     Feed* feed;
     int micro;
   };
-  std::vector<BoundPlay> plays_;  // of a step, as the plan has them
+  Status bindPlays(bool whole, std::vector<BoundPlay>& plays);
+
+  std::vector<BoundPlay> plays_;       // of a step, as the plan has them
+  std::vector<BoundPlay> wholePlays_;  // of the first ones: Plan::wholeSteps
   std::int64_t updates_ = 0;      // of the optimizer in a step
   std::vector<plan::Event> events_;
   Sums sums_;                     // of the step
@@ -189,24 +192,36 @@ Status Training::bind() {
     LOCKSTEP_ASSIGN(server_, Server::bind(plan_, rank_, backend_, groups_, state_));
     return {};
   }
+  LOCKSTEP_TRY(bindPlays(false, plays_));
+  if (plan_.wholeSteps > 0) LOCKSTEP_TRY(bindPlays(true, wholePlays_));
   std::size_t steps = 0;
-  for (const plan::Play& play : plan_.plays(rank_)) {
-    std::unique_ptr<Feed>& feed = feeds_[{play.program, play.copy}];
-    if (!feed) {
-      const auto first = feeds_.lower_bound({play.program, 0});
-      const Executor* sibling = first->second ? &first->second->executor() : nullptr;
-      LOCKSTEP_ASSIGN(feed, Feed::bind(plan_, play.program, rank_, plan_.batchCuts, trainData_,
-                                       backend_, groups_, state_, play.copy, sibling));
-    }
-    plays_.push_back({feed.get(), play.micro});
-    if (feed->updates()) ++updates_;
-    steps += feed->executor().steps();
+  for (const BoundPlay& play : plays_) {
+    if (play.feed->updates()) ++updates_;
+    steps += play.feed->executor().steps();
   }
   const bool evaluates = evalFeed_->hasMetrics() || plan_.mesh.isServer(rank_);
   if (plays_.empty() || !plays_.back().feed->hasMetrics() || !evaluates)
     return invalidArgument("a program of the plan has no result \"metrics\" of at least three");
   sums_.metric.resize(metricSums(plays_.back().feed->metrics()));
   events_.reserve(steps);
+  return {};
+}
+
+Status Training::bindPlays(bool whole, std::vector<BoundPlay>& plays) {
+  for (const plan::Play& play : plan_.plays(rank_)) {
+    std::string program = play.program;
+    if (const std::string other = program + std::string(plan::Plan::kWhole);
+        whole && plan_.find(other) != nullptr)
+      program = other;
+    std::unique_ptr<Feed>& feed = feeds_[{program, play.copy}];
+    if (!feed) {
+      const auto first = feeds_.lower_bound({program, 0});
+      const Executor* sibling = first->second ? &first->second->executor() : nullptr;
+      LOCKSTEP_ASSIGN(feed, Feed::bind(plan_, program, rank_, plan_.batchCuts, trainData_,
+                                       backend_, groups_, state_, play.copy, sibling));
+    }
+    plays.push_back({feed.get(), play.micro});
+  }
   return {};
 }
 
@@ -224,7 +239,9 @@ Status Training::startOrResume() {
 
 Status Training::step(const data::Batch& batch, Nanoseconds begin) {
   const std::int64_t number = progress_.step + 1;
-  const bool withEvents = options_.eventsEvery > 0 && number % options_.eventsEvery == 0;
+  // Events are of the plan's own plays.
+  const bool whole = number <= plan_.wholeSteps;
+  const bool withEvents = options_.eventsEvery > 0 && number % options_.eventsEvery == 0 && !whole;
   const double rate = options_.schedule.at(number);
   const bool stop = stop_.load(std::memory_order_relaxed);
   events_.clear();
@@ -232,7 +249,7 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
   Nanoseconds since = begin;
   double dataSeconds = 0;
   std::int64_t update = (number - 1) * updates_;
-  for (const auto& [feed, micro] : plays_) {
+  for (const auto& [feed, micro] : whole ? wholePlays_ : plays_) {
     if (feed->updates()) ++update;
     feed->write(batch, micro, plan_.microBatches, plan_.globalBatch / plan_.microBatches,
                 options_.seed);
@@ -246,7 +263,7 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
     LOCKSTEP_TRY(sender->drain());
     spent.communication += static_cast<double>(monotonicNow() - since) * 1e-9;
   }
-  const Feed& last = *plays_.back().feed;
+  const Feed& last = *(whole ? wholePlays_ : plays_).back().feed;
   sums_.loss = sums_.weight = 0;
   std::fill(sums_.metric.begin(), sums_.metric.end(), 0.0);
   addTo(sums_, last.metrics());
@@ -274,6 +291,10 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
   if (withEvents) observer_.onEvents(events_);
   trainedSamples_ += static_cast<double>(record.samples);
   trainedSeconds_ += static_cast<double>(record.end - record.begin) * 1e-9;
+  if (number == plan_.wholeSteps) {  // their memory is free from here on
+    wholePlays_.clear();
+    std::erase_if(feeds_, [](const auto& feed) { return feed.first.first.ends_with(plan::Plan::kWhole); });
+  }
   return {};
 }
 

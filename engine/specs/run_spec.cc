@@ -228,6 +228,8 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(checkKind("strategy.compression", strategy.compression(),
                          {"none", "fp16", "bf16", "int8", "top-k"}));
   if (strategy.compression() == "top-k" && strategy.top_k_ratio() == 0) strategy.set_top_k_ratio(0.01);
+  if (strategy.compression() == "top-k" && strategy.top_k_after() == 0) strategy.set_top_k_after(200);
+  LOCKSTEP_TRY(checkRange("strategy.top_k_after", strategy.top_k_after(), 0, kMaxSteps));
   LOCKSTEP_TRY(checkNumber("strategy.top_k_ratio", strategy.top_k_ratio(), 0, 1));
   LOCKSTEP_TRY(checkRange("strategy.micro_batches", strategy.micro_batches(), 0, 4096));
   if (strategy.micro_batches() == 0) strategy.set_micro_batches(1);

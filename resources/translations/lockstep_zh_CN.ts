@@ -946,6 +946,10 @@ It uses:
             <translation>top-k 每次发送的梯度比例，取最大者；0：0.01</translation>
         </message>
         <message>
+            <source>Steps in which gradients travel whole before top-k begins; 0: 200</source>
+            <translation>top-k 开始前完整发送梯度的步数；0：200</translation>
+        </message>
+        <message>
             <source>A layer&apos;s name</source>
             <translation>层的名称</translation>
         </message>

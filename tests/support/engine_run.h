@@ -333,6 +333,7 @@ struct RunSettings {
   int hosts = 1;                         // the ranks are on, in order
   std::string compression = "none";
   double topKRatio = 0.01;
+  std::int64_t topKAfter = 0;
   std::string backend = "reference";
   DType compute = DType::kF64;
   passes::Optimizer optimizer;
@@ -359,6 +360,7 @@ inline Result<plan::Plan> planOf(const RunSettings& settings) {
   request.schedule = settings.schedule;
   request.compression = settings.compression;
   request.topKRatio = settings.topKRatio;
+  request.topKAfter = settings.topKAfter;
   request.allReduce = settings.allReduce;
   request.pins = settings.pins;
   request.staleness = settings.staleness;

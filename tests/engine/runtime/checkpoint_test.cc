@@ -70,6 +70,7 @@ class CheckpointTest : public QObject {
     settings.servers = servers;
     QFETCH(QString, compression);
     settings.compression = compression.toStdString();
+    settings.topKAfter = 25;
     const RunOutcome whole = trained(settings);
     QVERIFY2(whole.ok(), whole.error().c_str());
     // Cut in the middle of the second epoch, then at an epoch's end.

@@ -275,6 +275,45 @@ class CompressionTest : public QObject {
     QVERIFY(coded.epochs.back().evalLoss < 0.1 * coded.steps.front().loss);
   }
 
+  // The first steps are those of a run without, bit for bit; in any order of programs.
+  void topKBeginsLater_data() {
+    QTest::addColumn<QString>("strategy");
+    QTest::addColumn<int>("microBatches");
+    QTest::newRow("a step") << "multi-worker-mirrored" << 1;
+    QTest::newRow("micro-batches") << "multi-worker-mirrored" << 2;
+    QTest::newRow("parts") << "zero-2" << 2;
+    QTest::newRow("stages") << "pipeline" << 2;
+    QTest::newRow("parts and stages") << "zero-2" << 2;
+  }
+  void topKBeginsLater() {
+    QFETCH(QString, strategy);
+    QFETCH(int, microBatches);
+    const bool staged = strategy == "pipeline" || QByteArray(QTest::currentDataTag()).contains("stages");
+    RunSettings settings = settingsFor("none", staged ? 4 : 2);
+    settings.strategy = strategy.toStdString();
+    settings.stages = staged ? 2 : 1;
+    settings.microBatches = microBatches;
+    settings.trainer.maxSteps = 12;
+    settings.trainer.eventsEvery = 1;
+    const auto trained = [&] {
+      auto plan = planOf(settings);
+      LOCKSTEP_CHECK(plan.ok(), "{}", plan.error().text());
+      const auto parsed = plan::parse(plan::text(*plan));
+      LOCKSTEP_CHECK(parsed.ok() && *parsed == *plan, "the plan's text is another plan");
+      return run(settings, *plan);
+    };
+    const RunOutcome exact = trained();
+    settings.compression = "top-k";
+    settings.topKAfter = 5;
+    const RunOutcome coded = trained();
+    QVERIFY2(exact.ok() && coded.ok(), coded.error().c_str());
+    for (std::size_t i = 0; i < exact.steps.size(); ++i)
+      QCOMPARE(coded.steps[i].loss == exact.steps[i].loss, i < 6);  // the sixth is the first to send less
+    QVERIFY(!coded.events[0].empty() && coded.events[0].front().step == 6);
+    settings.topKAfter = 0;
+    QVERIFY(trained().steps[1].loss != exact.steps[1].loss);
+  }
+
   void whereItMakesNoSense() {
     for (const char* strategy : {"local-sgd", "parameter-server", "central-storage"}) {
       RunSettings settings = settingsFor("int8", 3);
