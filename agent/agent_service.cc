@@ -59,7 +59,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     }
     reply->set_protocol(kProtocol);
     reply->set_version(version_);
-    for (const char* feature : {"measure", "bench", "gloo", "shm", "serve-ended-runs"})
+    for (const char* feature : {"measure", "bench", "verify", "gloo", "shm", "serve-ended-runs"})
       reply->add_features(feature);
     *reply->mutable_inventory() = inventory(workdir_.path);
     return grpc::Status::OK;
@@ -136,6 +136,14 @@ class AgentService::Impl final : public node::v1::Agent::Service {
                      node::v1::BenchReply* reply) override {
     std::lock_guard alone(measuring_);
     auto result = bench(loop_, *request, workdir_.runtime, [&] { return context->IsCancelled(); });
+    if (!result.ok()) return toGrpc(result.status());
+    *reply = std::move(*result);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Verify(grpc::ServerContext* context, const node::v1::VerifyRequest* request,
+                      node::v1::VerifyReply* reply) override {
+    auto result = verify(loop_, *request, [&] { return context->IsCancelled(); });
     if (!result.ok()) return toGrpc(result.status());
     *reply = std::move(*result);
     return grpc::Status::OK;

@@ -22,23 +22,6 @@ namespace {
 // Exit codes: what happened was told as a message before.
 constexpr int kFailedExit = 1, kOrphanExit = 3;
 
-runtime::Schedule scheduleOf(const spec::v1::TrainingSpec& training) {
-  using Kind = runtime::Schedule::Kind;
-  const auto& spec = training.schedule();
-  runtime::Schedule out;
-  out.kind = spec.kind() == "step"     ? Kind::kStep
-             : spec.kind() == "cosine" ? Kind::kCosine
-             : spec.kind() == "linear" ? Kind::kLinear
-                                       : Kind::kConstant;
-  out.peak = training.optimizer().learning_rate();
-  out.warmup = spec.warmup_steps();
-  out.steps = spec.steps();
-  out.last = spec.final_rate();
-  out.every = std::max<std::int64_t>(1, spec.every());
-  out.factor = spec.factor();
-  return out;
-}
-
 Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
   LOCKSTEP_ASSIGN(const auto trainData, openData(start, true));
@@ -189,6 +172,23 @@ Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& sta
   return data::openIdx(idx, classes > 0 ? classes : 256);
 }
 
+runtime::Schedule scheduleOf(const spec::v1::TrainingSpec& training) {
+  using Kind = runtime::Schedule::Kind;
+  const auto& spec = training.schedule();
+  runtime::Schedule out;
+  out.kind = spec.kind() == "step"     ? Kind::kStep
+             : spec.kind() == "cosine" ? Kind::kCosine
+             : spec.kind() == "linear" ? Kind::kLinear
+                                       : Kind::kConstant;
+  out.peak = training.optimizer().learning_rate();
+  out.warmup = spec.warmup_steps();
+  out.steps = spec.steps();
+  out.last = spec.final_rate();
+  out.every = std::max<std::int64_t>(1, spec.every());
+  out.factor = spec.factor();
+  return out;
+}
+
 int workerCommand(Arguments& arguments) {
   const int fd = static_cast<int>(arguments.number("--fd", -1));
   if (fd < 0 || !arguments.rest().empty()) {
@@ -203,6 +203,7 @@ int workerCommand(Arguments& arguments) {
   if (start.mode() == "measure") status = measureSteps(start, *link);
   else if (start.mode() == "collectives") status = measureCollectives(start, *link);
   else if (start.mode() == "bench") status = playBench(start, *link);
+  else if (start.mode() == "verify") status = playVerify(start, *link);
   else status = train(start, *link);
   if (!status.ok()) {
     Error error = status.error();

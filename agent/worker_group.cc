@@ -79,6 +79,7 @@ struct Group {
       case FromWorker::kFailed: end(fromInfo(message.failed())); break;
       case FromWorker::kMeasured:
       case FromWorker::kBenched:
+      case FromWorker::kVerified:
         members[at].answer = std::move(message);
         for (const Member& member : members)
           if (!member.answer) return;
@@ -310,6 +311,19 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
   LOCKSTEP_ASSIGN(auto answers, playWorkers(loop, std::move(starts),
                                             static_cast<Nanoseconds>((seconds + 60) * 1e9), cancelled));
   return answers.front().benched();
+}
+
+Result<node::v1::VerifyReply> verify(EventLoop& loop, const node::v1::VerifyRequest& request,
+                                     const std::function<bool()>& cancelled) {
+  constexpr Nanoseconds kLimit = 3'600'000'000'000;  // a person sees it go on, and may end it
+  WorkerStart start;
+  start.set_run(questionId("verify"));
+  start.set_world(1);
+  start.set_threads(1);  // of each rank
+  start.set_mode("verify");
+  *start.mutable_verify() = request;
+  LOCKSTEP_ASSIGN(auto answers, playWorkers(loop, {start}, kLimit, cancelled));
+  return answers.front().verified();
 }
 
 }  // namespace lockstep::agent

@@ -26,5 +26,7 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
 Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest& request,
                                    const std::string& folder,
                                    const std::function<bool()>& cancelled);
+Result<node::v1::VerifyReply> verify(EventLoop& loop, const node::v1::VerifyRequest& request,
+                                     const std::function<bool()>& cancelled);
 
 }  // namespace lockstep::agent

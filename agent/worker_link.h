@@ -13,6 +13,7 @@
 #include "engine/comm/communicator.h"
 #include "engine/data/dataset.h"
 #include "engine/plan/plan.h"
+#include "engine/runtime/schedule.h"
 #include "lockstep/node/v1/worker.pb.h"
 
 namespace lockstep::agent {
@@ -47,10 +48,12 @@ class WorkerLink final : public comm::Store {
 Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link);
 Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link);
 Status playBench(const node::v1::WorkerStart& start, WorkerLink& link);
+Status playVerify(const node::v1::WorkerStart& start, WorkerLink& link);
 
 // What WorkerStart says, made.
 Result<plan::Plan> readPlan(const node::v1::WorkerStart& start);
 Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& start, bool train);
 data::Augment augmentOf(const spec::v1::DataSpec& data);
+runtime::Schedule scheduleOf(const spec::v1::TrainingSpec& training);
 
 }  // namespace lockstep::agent

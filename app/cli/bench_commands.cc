@@ -7,12 +7,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <numeric>
-#include <thread>
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
+#include "app/cli/local_agent.h"
 #include "app/cli/terminal.h"
-#include "app/cluster/node_access.h"
 #include "app/core/rpc.h"
 #include "app/runs/preview.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
@@ -20,23 +19,6 @@
 
 namespace lockstep::app::cli {
 namespace {
-
-// A spec's file, or the name of an example.
-std::string modelFile(const std::string& text) {
-  if (std::filesystem::exists(text)) return text;
-  if (text.find('/') != std::string::npos || text.ends_with(".yaml")) return text;
-  std::vector<std::string> folders;
-  if (const char* given = std::getenv("LOCKSTEP_EXAMPLES"); given != nullptr && *given != '\0')
-    folders.push_back(given);
-  std::error_code ignored;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-  folders.push_back(self / "../../../resources/examples");  // build/<preset>/bin
-  folders.push_back(self / "../share/lockstep/examples");
-  for (const std::string& folder : folders)
-    if (const std::string path = folder + "/" + text + ".yaml"; std::filesystem::exists(path))
-      return path;
-  return text;
-}
 
 struct Bench {
   LaunchRequest request;
@@ -75,36 +57,6 @@ Result<Bench> benchOf(const Globals& globals, const Arguments& arguments) {
   return out;
 }
 
-// Connects the local node and calls `ask` on a thread while Ctrl-C is watched.
-Status onLocalAgent(const Globals& globals, const Bench& bench,
-                    const std::function<Status(NodeAccess&, std::stop_token)>& ask) {
-  Inbox inbox;
-  ClusterSession session(bench.request.cluster, sessionOptions(globals, 0), inbox);
-  session.connect();
-  std::optional<Status> done;
-  {
-    std::jthread thread([&, &access = session.access(0)](std::stop_token stop) {
-      Status result = [&]() -> Status {
-        LOCKSTEP_TRY(access.waitConnected(stop).status());
-        return ask(access, stop);
-      }();
-      inbox.post([&done, result = std::move(result)] { done = result; });
-    });
-    if (!drainUntil(
-            inbox, [&] { return done.has_value(); }, interrupts())) {
-      thread.request_stop();
-      return makeError(Code::kCancelled, "the benchmark was cancelled");
-    }
-  }
-  return *done;
-}
-
-int conclude(const Status& status, bool json) {
-  if (status.ok()) return kSucceeded;
-  report(status.error(), json);
-  return exitCodeOf(status.error());
-}
-
 }  // namespace
 
 int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
@@ -126,7 +78,7 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
                      bench.threads);
         node::v1::BenchReply reply;
         LOCKSTEP_TRY(
-            onLocalAgent(globals, bench, [&](NodeAccess& access, std::stop_token stop) -> Status {
+            onLocalAgent(globals, bench.request.cluster, "the benchmark", [&](NodeAccess& access, std::stop_token stop) -> Status {
               LOCKSTEP_ASSIGN(const auto channel, access.agent());
               const auto stub = node::v1::Agent::NewStub(channel);
               grpc::ClientContext context;
@@ -192,7 +144,7 @@ int benchAllreduceCommand(const Globals& globals, const Arguments& arguments) {
         request.set_seconds(bench.seconds);
         node::v1::MeasureReply reply;
         LOCKSTEP_TRY(
-            onLocalAgent(globals, bench, [&](NodeAccess& access, std::stop_token stop) -> Status {
+            onLocalAgent(globals, bench.request.cluster, "the benchmark", [&](NodeAccess& access, std::stop_token stop) -> Status {
               LOCKSTEP_ASSIGN(const auto channel, access.agent());
               const auto stub = node::v1::Agent::NewStub(channel);
               grpc::ClientContext context;

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <iostream>
 
 #include "app/cli/json_line.h"
@@ -17,6 +19,22 @@ namespace {
 std::atomic<int> interruptCount{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 }  // namespace
+
+std::string modelFile(const std::string& text) {
+  if (std::filesystem::exists(text)) return text;
+  if (text.find('/') != std::string::npos || text.ends_with(".yaml")) return text;
+  std::vector<std::string> folders;
+  if (const char* given = std::getenv("LOCKSTEP_EXAMPLES"); given != nullptr && *given != '\0')
+    folders.push_back(given);
+  std::error_code ignored;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  folders.push_back(self / "../../../resources/examples");  // build/<preset>/bin
+  folders.push_back(self / "../share/lockstep/examples");
+  for (const std::string& folder : folders)
+    if (const std::string path = folder + "/" + text + ".yaml"; std::filesystem::exists(path))
+      return path;
+  return text;
+}
 
 int exitCodeOf(const Error& error) {
   // Of a node: whatever is wrong there, a missing file or a full disk, is to be mended there.

@@ -49,6 +49,8 @@ int interrupts();
 bool drainUntil(Inbox& inbox, const std::function<bool()>& done, int interruptsSeen,
                 const std::function<void()>& idle = {});
 
+// A spec's file, or of an example's name its file.
+std::string modelFile(const std::string& text);
 // The cluster of --cluster FILE, --local N (--comm KIND), or one local node.
 Result<ClusterSpecFile> clusterOf(const Globals& globals, const Arguments& arguments);
 // A session that asks at the terminal where there is one, and never without.

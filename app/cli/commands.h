@@ -15,6 +15,8 @@ int runsCommand(const Globals& globals, const Arguments& arguments);
 int planCommand(const Globals& globals, const Arguments& arguments);
 int simulateCommand(const Globals& globals, const Arguments& arguments);
 
+int verifyCommand(const Globals& globals, const Arguments& arguments);
+
 int historyListCommand(const Globals& globals, const Arguments& arguments);
 int historyShowCommand(const Globals& globals, const Arguments& arguments);
 int historyExportCommand(const Globals& globals, const Arguments& arguments);

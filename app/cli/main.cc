@@ -62,6 +62,18 @@ const std::vector<Command>& commands() {
        "Plays a plan in virtual time and shows one step of every rank.\n"
        "  --slow      a rank that takes FACTOR times as long",
        simulateCommand},
+      {"verify",
+       {{"ranks=", "cluster=", "steps=", "set=", "json"},
+        1,
+        1,
+        "verify SPEC --ranks N [--cluster FILE] [--steps K] [--set path=value]… [--json]"},
+       "Shows that SPEC's strategy computes on N ranks what one rank computes; exit 0 where it does.\n"
+       "Plays both on this machine: the small variant of the model in fp64 with plain loops, where\n"
+       "losses, gradients and weights may differ by 1e-9; and the model itself in fp32.\n"
+       "  SPEC        a spec or an example's name\n"
+       "  --cluster   the nodes the ranks are planned for\n"
+       "  --steps     that are compared (10)",
+       verifyCommand},
       {"history list",
        {{"contains=", "limit=", "json"},
         0,

@@ -373,7 +373,8 @@ Result<Progress> readCheckpoint(const std::string& checkpoint, std::uint64_t see
   return Progress{static_cast<std::int64_t>(header[1]), header[2], header[3], seed};
 }
 
-Result<std::string> exportModel(const std::string& path, const RankState& state) {
+Result<std::string> exportModel(const std::string& path, const RankState& state,
+                                const TensorSink& sink) {
   std::vector<std::pair<const plan::StateSlot*, const Member*>> places;
   for (const plan::StateSlot& slot : state.plan.state)
     for (const Member& member : slot.members)
@@ -396,6 +397,7 @@ Result<std::string> exportModel(const std::string& path, const RankState& state)
       hash.update(fmt::format("{} {}[{}]\n", tensor.name, dtypeName(tensor.dtype),
                               shapeText(tensor.shape)));
       hash.update(data);
+      if (sink) sink(tensor, data);
     }
     return data;
   };

@@ -9,6 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/plan/plan.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/safetensors.h"
 
 namespace lockstep::runtime {
 
@@ -45,8 +46,9 @@ Result<Progress> readCheckpoint(const std::string& checkpoint, std::uint64_t see
 Result<std::string> newestCheckpoint(const std::string& folder);
 
 // The parameters and running statistics alone, by their names in the model: their SHA-256 over name, shape, type and bytes
-// of each, in the order of names ("" off rank 0). Rank 0 writes them to `path` where that is not "".
-// All ranks call it together.
-Result<std::string> exportModel(const std::string& path, const RankState& state);
+// of each, in the order of names ("" off rank 0). Rank 0 writes them to `path` where that is not "", and
+// gives them to `sink` where there is one. All ranks call it together.
+Result<std::string> exportModel(const std::string& path, const RankState& state,
+                                const TensorSink& sink = {});
 
 }  // namespace lockstep::runtime

@@ -38,6 +38,9 @@ struct TensorFile {
   }
 };
 
+// Is given whole tensors, valid for the call.
+using TensorSink = std::function<void(const TensorInfo& tensor, std::span<const std::byte> bytes)>;
+
 // Written in the order given, atomically. Names must be unique. `bytes` is asked for each tensor
 // in turn; what it gives is used before it is asked again.
 using TensorBytes = std::function<Result<std::span<const std::byte>>(std::size_t index)>;

@@ -15,6 +15,7 @@
 
 #include "engine/data/dataset.h"
 #include "engine/runtime/executor.h"
+#include "engine/runtime/safetensors.h"
 #include "engine/runtime/schedule.h"
 
 namespace lockstep::runtime {
@@ -30,6 +31,7 @@ struct TrainerOptions {
   int keepCheckpoints = 2;
   std::string resumeFrom;             // "": start anew; a checkpoint read by rank 0 (…/step-000938)
   std::string modelFile;              // "": none. Rank 0 writes the trained parameters at the end
+  TensorSink onTensor;                // on rank 0, where not null: the same tensors, one after another
   std::int64_t eventsEvery = 0;       // full events of every n-th step; 0: none
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -48,5 +49,13 @@ std::vector<DataFile> dataFiles(const spec::v1::DataSpec& data);
 // The whole run: model (as toModel), data, ranges, kinds and combinations of training and strategy;
 // fills every default in place. Whether files exist is not asked.
 Status checkAndFill(spec::v1::RunSpec& spec);
+
+// The same run made small enough to be played with plain loops in an instant: every layer and whatever
+// divides something are kept; batch, tokens, channels and filters are fewer. `spec` is complete.
+struct SmallRun {
+  spec::v1::RunSpec spec;
+  std::vector<std::string> changes;  // "batch 64 → 8"
+};
+SmallRun smallVariant(const spec::v1::RunSpec& spec, int dataRanks);
 
 }  // namespace lockstep::specs

@@ -16,7 +16,7 @@
 #include "engine/data/dataset.h"
 #include "engine/models/model.h"
 #include "engine/planner/planner.h"
-#include "engine/runtime/trainer.h"
+#include "engine/runtime/local_run.h"
 #include "tests/support/failing_communicator.h"
 
 namespace lockstep::test {
@@ -282,41 +282,6 @@ inline cluster::Cluster oneHost(int ranks, int cores = 2, int model = 1, int sta
   return cluster;
 }
 
-// In-process communicators for every axis of a mesh.
-class MeshGroups {
- public:
-  // Of rank `failingRank` call number `failingCall` along each axis fails.
-  explicit MeshGroups(const cluster::Mesh& mesh, int failingRank = -1, int failingCall = -1)
-      : ranks_(static_cast<std::size_t>(mesh.size())) {
-    for (const cluster::Axis& axis : mesh.groupAxes()) {
-      if (axis.size < 2) continue;
-      for (int rank = 0; rank < mesh.size(); ++rank) {
-        const std::vector<int> members = mesh.group(rank, axis.name);
-        if (mesh.coordinate(rank, axis.name) != 0) continue;
-        auto group = comm::makeInProcessGroup(axis.size, 30'000'000'000);
-        for (std::size_t i = 0; i < members.size(); ++i)
-          ranks_[static_cast<std::size_t>(members[i])].emplace_back(
-              axis.name,
-              members[i] == failingRank
-                  ? std::make_unique<tests::FailingCommunicator>(std::move(group[i]), failingCall)
-                  : std::move(group[i]));
-      }
-    }
-  }
-  runtime::Groups of(int rank) const {
-    runtime::Groups groups;
-    for (const auto& [axis, group] : ranks_[static_cast<std::size_t>(rank)])
-      groups.set(axis, group.get());
-    return groups;
-  }
-  void abort(int rank) {
-    for (const auto& [axis, group] : ranks_[static_cast<std::size_t>(rank)]) group->abort();
-  }
-
- private:
-  std::vector<std::vector<std::pair<std::string, std::unique_ptr<comm::Communicator>>>> ranks_;
-};
-
 struct RunSettings {
   models::Model model = fashionMlp();
   std::string strategy = "multi-worker-mirrored";
@@ -424,7 +389,6 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
   const std::size_t ranks = static_cast<std::size_t>(settings.ranks);
   RunOutcome out;
   out.events.resize(ranks);
-  out.ranks.assign(ranks, makeError(Code::kInternal, "did not run"));
   const models::Model& model = settings.model;
   const SyntheticImages images(settings.samples), evaluateImages(200);
   const SyntheticText text(settings.samples, model.input[0], model.vocabulary),
@@ -439,29 +403,25 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
   const data::Dataset& evaluate = kind(evaluateImages, evaluateText, evaluateTable);
   const data::Dataset& synthetic = kind(images, text, table);
   const data::Dataset& train = settings.train != nullptr ? *settings.train : synthetic;
-  MeshGroups groups(plan.mesh, settings.failingRank, settings.failingCall);
   std::atomic<bool> stop{false};
   std::vector<std::atomic<std::int64_t>> done(static_cast<std::size_t>(plan.mesh.workers()));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < settings.ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      auto backend = backends::makeBackend(settings.backend, {});
-      Collect collect;
-      collect.out = &out;
-      collect.rank = rank;
-      collect.settings = &settings;
-      collect.stop = &stop;
-      collect.done = &done;
-      const runtime::Groups mine = groups.of(rank);
-      auto& result = out.ranks[static_cast<std::size_t>(rank)];
-      if (!backend.ok())
-        result = backend.error();
-      else
-        result = runtime::train(plan, rank, settings.trainer, train, evaluate, **backend, mine, stop,
-                                collect);
-      if (!result.ok()) groups.abort(rank);
-    });
-  for (std::thread& thread : threads) thread.join();
+  runtime::LocalGroups groups(
+      plan.mesh, 30'000'000'000,
+      [&](int rank, std::unique_ptr<comm::Communicator> group) -> std::unique_ptr<comm::Communicator> {
+        if (rank != settings.failingRank) return group;
+        return std::make_unique<tests::FailingCommunicator>(std::move(group), settings.failingCall);
+      });
+  std::vector<Collect> observers(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    observers[rank].out = &out;
+    observers[rank].rank = static_cast<int>(rank);
+    observers[rank].settings = &settings;
+    observers[rank].stop = &stop;
+    observers[rank].done = &done;
+  }
+  out.ranks = runtime::trainLocally(
+      {plan, settings.trainer, train, evaluate, settings.backend, {}}, groups, stop,
+      [&](int rank) -> runtime::TrainerObserver& { return observers[static_cast<std::size_t>(rank)]; });
   return out;
 }
 

@@ -1,0 +1,109 @@
+#include "agent/worker_verify.h"
+
+#include <algorithm>
+
+#include "agent/prepare.h"
+#include "agent/worker_link.h"
+#include "engine/base/hash.h"
+
+namespace lockstep::agent {
+namespace {
+
+Result<plan::Plan> parsePlan(const std::string& text, const char* name) {
+  LOCKSTEP_ASSIGN(plan::Plan plan, plan::parse(text, name));
+  LOCKSTEP_TRY(plan::verify(plan));
+  return plan;
+}
+
+constexpr std::int64_t kGradientBatches = 8;
+
+bool hasKinks(const spec::v1::ModelSpec& model) {
+  return std::any_of(model.layers().begin(), model.layers().end(), [](const auto& layer) {
+    return layer.has_max_pool2d() || layer.dense().activation() == "relu" ||
+           layer.conv2d().activation() == "relu" || layer.activation().function() == "relu" ||
+           layer.add().activation() == "relu" || layer.batch_norm().activation() == "relu";
+  });
+}
+
+std::string keyOf(const node::v1::VerifyRequest& request) {
+  node::v1::VerifyRequest reference = request;
+  reference.clear_several();
+  reference.clear_several_probe();
+  reference.mutable_spec()->clear_strategy();
+  return sha256Hex(reference.SerializeAsString());
+}
+
+}  // namespace
+
+Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request,
+                                          std::map<std::string, runtime::Reference>* known) {
+  LOCKSTEP_ASSIGN(const plan::Plan one, parsePlan(request.one(), "one"));
+  LOCKSTEP_ASSIGN(const plan::Plan oneProbe, parsePlan(request.one_probe(), "one_probe"));
+  LOCKSTEP_ASSIGN(const plan::Plan several, parsePlan(request.several(), "several"));
+  LOCKSTEP_ASSIGN(const plan::Plan severalProbe, parsePlan(request.several_probe(), "several_probe"));
+  std::vector<plan::Plan> reordered;
+  for (const std::string& text : request.reordered()) {
+    LOCKSTEP_ASSIGN(plan::Plan plan, parsePlan(text, "reordered"));
+    reordered.push_back(std::move(plan));
+  }
+  const auto& training = request.spec().training();
+  for (const plan::Plan* plan : {&one, &oneProbe, &several, &severalProbe})
+    if (plan->globalBatch != training.batch())
+      return invalidArgument("a plan is for a batch of {}, the spec for {}", plan->globalBatch,
+                             training.batch());
+  if (request.steps() < 1) return invalidArgument("{} steps verify nothing", request.steps());
+
+  node::v1::WorkerStart start;  // what data sets are opened by
+  *start.mutable_spec() = request.spec();
+  for (const auto& [name, path] : dataPaths(request.spec(), request.data_paths()))
+    (*start.mutable_data_paths())[name] = path;
+  LOCKSTEP_ASSIGN(const auto data, openData(start, true));
+  const runtime::KeptBatches batches(*data, {.batch = training.batch(),
+                                             .steps = request.steps(),
+                                             .seed = training.seed(),
+                                             .shuffle = !training.no_shuffle(),
+                                             .augment = augmentOf(request.spec().data())});
+  const bool jumps = training.precision() != "fp64" && hasKinks(request.spec().model());
+  const std::int64_t whole = std::max<std::int64_t>(1, request.steps() - 1);  // the last is half full
+  const runtime::Experiment experiment{.batches = batches,
+                                       .steps = request.steps(),
+                                       .gradientBatches = jumps ? static_cast<int>(std::min<std::int64_t>(kGradientBatches, whole)) : 1,
+                                       .schedule = scheduleOf(training),
+                                       .backend = training.backend(),
+                                       .backendOptions = {}};
+  const std::atomic<bool> stop{false};
+  std::map<std::string, runtime::Reference> here;
+  if (known == nullptr) known = &here;
+  const std::string key = keyOf(request);
+  if (!known->contains(key)) {
+    LOCKSTEP_ASSIGN(runtime::Reference reference,
+                    runtime::playReference({oneProbe, one}, reordered, request.permute_within(),
+                                           experiment, stop));
+    known->emplace(key, std::move(reference));
+  }
+  const runtime::Reference& reference = known->at(key);
+  LOCKSTEP_ASSIGN(const runtime::Verified verified,
+                  runtime::verifyAgainst(reference, {severalProbe, several}, experiment, stop));
+
+  node::v1::VerifyReply reply;
+  reply.set_reordering(reference.reordering);
+  for (const double loss : verified.losses) reply.add_losses(loss);
+  for (const runtime::Finding& finding : verified.findings) {
+    auto* out = reply.add_findings();
+    out->set_check(finding.check);
+    out->set_difference(finding.difference);
+    out->set_limit(finding.limit);
+    out->set_where(finding.where);
+    out->set_holds(finding.holds);
+  }
+  return reply;
+}
+
+Status playVerify(const node::v1::WorkerStart& start, WorkerLink& link) {
+  node::v1::FromWorker message;
+  LOCKSTEP_ASSIGN(*message.mutable_verified(), verifyPlans(start.verify()));
+  link.channel().send(message);
+  return {};
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,160 @@
+// verify: several ranks against one, played by the worker of a local agent.
+#include <grpcpp/channel.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "app/cli/commands.h"
+#include "app/cli/json_line.h"
+#include "app/cli/local_agent.h"
+#include "app/cli/terminal.h"
+#include "app/core/rpc.h"
+#include "app/runs/verification.h"
+#include "lockstep/node/v1/node.grpc.pb.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app::cli {
+namespace {
+
+constexpr int kMostRanks = 64;
+constexpr std::chrono::hours kLimit{1};
+
+struct Question {
+  RunSpecFile spec;
+  ClusterSpecFile cluster;  // the ranks are planned for
+  int ranks = 0;
+  std::int64_t steps = 10;
+};
+
+Result<Question> questionOf(const Globals& globals, const Arguments& arguments) {
+  Question out;
+  LOCKSTEP_ASSIGN(const std::int64_t ranks, arguments.integer("ranks", 0, 1, kMostRanks));
+  LOCKSTEP_ASSIGN(out.steps, arguments.integer("steps", 10, 1, 1000));
+  LOCKSTEP_ASSIGN(out.spec, loadRunSpec(modelFile(arguments.words()[0]), arguments.all("set")));
+  if (arguments.has("cluster")) {
+    LOCKSTEP_ASSIGN(out.cluster, loadClusterSpec(arguments.text("cluster")));
+    for (const auto& node : out.cluster.spec->nodes()) {
+      int count = node.devices().empty() ? 1 : 0;
+      for (const auto& device : node.devices()) count += std::max(1, device.count());
+      out.ranks += count;
+    }
+    if (ranks > 0 && ranks != out.ranks)
+      return invalidArgument("--ranks {}, but {} has {}", ranks, arguments.text("cluster"), out.ranks);
+    return out;
+  }
+  if (ranks == 0) {
+    Error error = invalidArgument("--ranks is missing");
+    error.next = "lockstep verify SPEC --ranks N";
+    return error;
+  }
+  out.ranks = static_cast<int>(ranks);
+  out.cluster = localCluster(out.ranks, globals.home.root + "/local", "shm");
+  return out;
+}
+
+std::string number(double value, double limit) {
+  if (value == 0) return limit == 0 ? "same bits" : "0";
+  return fmt::format("{:.1e}", value);
+}
+
+std::string titleOf(const VerifyCase& one) {
+  const auto& training = one.request->spec().training();
+  std::string out = fmt::format("{} on the {} backend, batch {}, {} steps", training.precision(),
+                                training.backend(), training.batch(), one.request->steps());
+  for (std::size_t i = 0; i < one.changes.size(); ++i)
+    out += (i == 0 ? "; small variant: " : ", ") + one.changes[i];
+  return out;
+}
+
+void printTable(const VerifyCase& one, const node::v1::VerifyReply& reply, const Style& style) {
+  Table table;
+  table.header = {"", "difference", "limit", "where", ""};
+  table.right = {false, true, true, false, false};
+  for (const auto& finding : reply.findings())
+    table.rows.push_back({finding.check(), number(finding.difference(), finding.limit()),
+                          number(finding.limit(), finding.limit()), finding.where(),
+                          finding.holds() ? style.green("holds") : style.yellow("DOES NOT HOLD")});
+  std::printf("\n%s\n%s", titleOf(one).c_str(), table.text().c_str());
+  if (one.request->permute_within() > 0)
+    std::printf("adding up in another order changes one rank's losses by %.1e\n", reply.reordering());
+  std::fflush(stdout);
+}
+
+void printLines(const Question& question, const VerifyCase& one, const node::v1::VerifyReply& reply) {
+  const auto& spec = one.request->spec();
+  for (const auto& finding : reply.findings())
+    JsonLine("finding")
+        .add("model", spec.model().name())
+        .add("strategy", spec.strategy().kind())
+        .add("ranks", question.ranks)
+        .add("precision", spec.training().precision())
+        .add("backend", spec.training().backend())
+        .add("steps", one.request->steps())
+        .add("check", finding.check())
+        .add("difference", finding.difference())
+        .add("limit", finding.limit())
+        .add("where", finding.where())
+        .add("holds", finding.holds())
+        .print();
+}
+
+}  // namespace
+
+int verifyCommand(const Globals& globals, const Arguments& arguments) {
+  watchInterrupts();
+  const bool json = arguments.has("json");
+  bool holds = true;
+  const Status status = [&]() -> Status {
+    LOCKSTEP_ASSIGN(const Question question, questionOf(globals, arguments));
+    const auto& strategy = question.spec.spec->strategy();
+    // Refused before anything is played.
+    std::vector<VerifyCase> cases;
+    for (const Precision precision : {Precision::kSmallDouble, Precision::kSingle}) {
+      auto one = verifyCase(*question.spec.spec, *question.cluster.spec, precision, question.steps);
+      if (!one.ok())
+        return placed(one.error(), question.spec.yaml, question.spec.file, question.cluster.written,
+                      question.cluster.file);
+      cases.push_back(std::move(*one));
+    }
+    if (!json)
+      std::printf("%s: %s on %d ranks against one\n", question.spec.spec->model().name().c_str(),
+                  strategy.kind().c_str(), question.ranks);
+    const auto local = localCluster(1, globals.home.root + "/local", "");
+    for (const VerifyCase& one : cases) {
+      std::fprintf(stderr, "playing %s …\n", titleOf(one).c_str());
+      node::v1::VerifyReply reply;
+      LOCKSTEP_TRY(onLocalAgent(
+          globals, local.spec, "the verification",
+          [&](NodeAccess& access, std::stop_token stop) -> Status {
+            LOCKSTEP_ASSIGN(const auto channel, access.agent());
+            const auto stub = node::v1::Agent::NewStub(channel);
+            grpc::ClientContext context;
+            setLimit(context, kLimit);
+            const CancelOnStop cancel(context, stop);
+            return rpcStatus(stub->Verify(&context, *one.request, &reply), "the verification failed",
+                             access.name());
+          }));
+      for (const auto& finding : reply.findings()) holds = holds && finding.holds();
+      if (json)
+        printLines(question, one, reply);
+      else
+        printTable(one, reply, Style(wantsColour(1)));
+    }
+    if (json)
+      JsonLine("certificate")
+          .add("model", question.spec.spec->model().name())
+          .add("strategy", strategy.kind())
+          .add("ranks", question.ranks)
+          .add("steps", question.steps)
+          .add("holds", holds)
+          .print();
+    else
+      std::printf("\n%s\n", holds ? "The certificate holds: the distribution changes nothing but the speed."
+                                  : "The certificate DOES NOT HOLD.");
+    return {};
+  }();
+  if (!status.ok()) return conclude(status, json);
+  return holds ? kSucceeded : kRunFailed;
+}
+
+}  // namespace lockstep::app::cli

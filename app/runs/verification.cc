@@ -1,0 +1,108 @@
+#include "app/runs/verification.h"
+
+#include <numeric>
+
+#include "app/runs/preview.h"
+#include "engine/specs/specs.h"
+#include "lockstep/node/v1/node.pb.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+using spec::v1::ClusterSpec;
+using spec::v1::RunSpec;
+
+Result<std::string> planText(const RunSpec& spec, const ClusterSpec& cluster) {
+  LaunchRequest request;
+  request.spec = std::make_shared<RunSpec>(spec);
+  request.cluster = std::make_shared<ClusterSpec>(cluster);
+  LOCKSTEP_ASSIGN(Preview preview, makePreview(request, {}));
+  return std::move(preview.planText);
+}
+
+ClusterSpec oneRank() {
+  ClusterSpec out;
+  out.set_version(1);
+  out.set_name("one");
+  auto* node = out.add_nodes();
+  node->set_name("one");
+  node->add_devices()->set_kind("cpu");
+  return out;
+}
+
+// The same training on one rank, in so many micro-batches.
+RunSpec alone(const RunSpec& spec, int microBatches) {
+  RunSpec out = spec;
+  out.clear_strategy();
+  out.mutable_strategy()->set_kind(std::string(specs::strategyKinds().front()));
+  out.mutable_strategy()->set_schedule("1f1b");
+  out.mutable_strategy()->set_micro_batches(microBatches);
+  return out;
+}
+
+RunSpec probe(const RunSpec& spec) {
+  RunSpec out = spec;
+  auto& training = *out.mutable_training();
+  training.clear_optimizer();
+  training.mutable_optimizer()->set_kind("sgd");
+  training.mutable_optimizer()->set_learning_rate(1);
+  return out;
+}
+
+// Equal parts of a batch whose statistics are taken together; 1 where there are none.
+std::int64_t statisticsGroups(const RunSpec& spec, bool& any) {
+  std::int64_t groups = 1;
+  for (const auto& layer : spec.model().layers())
+    if (layer.has_batch_norm()) {
+      groups = std::lcm(groups, std::max<std::int64_t>(1, layer.batch_norm().groups()));
+      any = true;
+    }
+  return groups;
+}
+
+}  // namespace
+
+std::string unequalByDesign(const RunSpec&) { return {}; }
+
+Result<VerifyCase> verifyCase(const RunSpec& given, const ClusterSpec& cluster, Precision precision,
+                              std::int64_t steps) {
+  LOCKSTEP_ASSIGN(const cluster::Cluster ranks, specs::toCluster(cluster, {}));
+  LOCKSTEP_ASSIGN(const cluster::Mesh mesh,
+                  specs::toMesh(given.strategy(), static_cast<int>(ranks.devices.size())));
+  VerifyCase out;
+  RunSpec spec = given;
+  if (precision == Precision::kSmallDouble) {
+    specs::SmallRun small = specs::smallVariant(given, mesh.axisSize("data"));
+    spec = std::move(small.spec);
+    out.changes = std::move(small.changes);
+    spec.mutable_training()->set_precision("fp64");
+    spec.mutable_training()->set_backend("reference");
+  } else {
+    spec.mutable_training()->set_precision("fp32");
+    if (spec.training().backend() != "reference") spec.mutable_training()->set_backend("onednn");
+  }
+  spec.mutable_training()->set_evaluate_batch(spec.training().batch());
+
+  auto request = std::make_shared<node::v1::VerifyRequest>();
+  *request->mutable_spec() = spec;
+  request->set_steps(steps);
+  const ClusterSpec one = oneRank();
+  LOCKSTEP_ASSIGN(*request->mutable_several(), planText(spec, cluster));
+  LOCKSTEP_ASSIGN(*request->mutable_several_probe(), planText(probe(spec), cluster));
+  LOCKSTEP_ASSIGN(*request->mutable_one(), planText(alone(spec, 1), one));
+  LOCKSTEP_ASSIGN(*request->mutable_one_probe(), planText(probe(alone(spec, 1)), one));
+  if (precision == Precision::kSingle) {
+    bool batchNorm = false;
+    const std::int64_t batch = spec.training().batch();
+    request->set_permute_within(batch / statisticsGroups(spec, batchNorm));
+    for (const int parts : {2, 3, 5})
+      if (!batchNorm && batch % parts == 0 && request->reordered().empty()) {
+        LOCKSTEP_ASSIGN(*request->add_reordered(), planText(alone(spec, parts), one));
+      }
+  }
+  out.request = std::move(request);
+  return out;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,40 @@
+// Verification: the plans by which `lockstep verify` shows that a strategy computes what one rank
+// computes. Pure; a local agent's worker plays them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace lockstep::spec::v1 {
+class RunSpec;
+class ClusterSpec;
+}
+namespace lockstep::node::v1 {
+class VerifyRequest;
+}
+
+namespace lockstep::app {
+
+enum class Precision : std::uint8_t {
+  kSmallDouble,  // the small variant of the model on the reference backend
+  kSingle,       // the model as it is on the backend it names
+};
+
+struct VerifyCase {
+  std::shared_ptr<const node::v1::VerifyRequest> request;
+  std::vector<std::string> changes;  // in the small variant: "batch 64 → 8"
+};
+
+// `spec` is complete; all ranks are those of `cluster`. Errors: as makePreview has them; what cannot be
+// divided is refused with the number to change.
+Result<VerifyCase> verifyCase(const spec::v1::RunSpec& spec, const spec::v1::ClusterSpec& cluster,
+                              Precision precision, std::int64_t steps);
+
+// Why a strategy is not meant to compute what one rank computes; "" where it is.
+std::string unequalByDesign(const spec::v1::RunSpec& spec);
+
+}  // namespace lockstep::app

@@ -1,0 +1,300 @@
+#include "engine/runtime/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace lockstep::runtime {
+namespace {
+
+constexpr Nanoseconds kPeerLimit = 120'000'000'000;
+// So great that what is left of a parameter after a step is its gradient; a power of two, so that the
+// product is exact.
+constexpr double kProbeRate = 1 << 20;
+
+class Collect final : public TrainerObserver {
+ public:
+  explicit Collect(std::int64_t steps) { losses.reserve(static_cast<std::size_t>(steps)); }
+  void onReady(std::int64_t) override {}
+  void onStep(const StepRecord& record) override {
+    if (losses.size() < losses.capacity()) losses.push_back(record.loss);
+  }
+  void onEvents(const std::vector<plan::Event>&) override {}
+  void onEpoch(const EpochRecord&) override {}
+  void onCheckpoint(std::int64_t, const std::string&) override {}
+  std::vector<double> losses;
+};
+
+// One batch of kept ones.
+class OneBatch final : public data::Dataset {
+ public:
+  OneBatch(const data::Dataset& from, std::int64_t batch, std::int64_t number)
+      : from_(from), first_(batch * number), size_(std::min(batch, from.size() - first_)) {}
+  std::int64_t size() const override { return size_; }
+  const std::vector<data::Field>& fields() const override { return from_.fields(); }
+  void read(std::int64_t index, std::size_t field, std::byte* out) const override {
+    from_.read(first_ + index, field, out);
+  }
+
+ private:
+  const data::Dataset& from_;
+  std::int64_t first_, size_;
+};
+
+// Samples change places within blocks of a batch: `way` 0 reverses them, 1 turns them by half a block, 2
+// takes every other one first.
+class Permuted final : public data::Dataset {
+ public:
+  Permuted(const data::Dataset& from, std::int64_t batch, std::int64_t block, int way)
+      : from_(from), batch_(batch), block_(block), way_(way) {}
+  std::int64_t size() const override { return from_.size(); }
+  const std::vector<data::Field>& fields() const override { return from_.fields(); }
+  void read(std::int64_t index, std::size_t field, std::byte* out) const override {
+    const std::int64_t inBatch = index % batch_;
+    const std::int64_t begin = index - inBatch + inBatch / block_ * block_;
+    const std::int64_t batchEnd = std::min(index - inBatch + batch_, size());
+    const std::int64_t count = std::min(block_, batchEnd - begin), at = index - begin;
+    std::int64_t place = at;
+    if (way_ == 0) place = count - 1 - at;
+    if (way_ == 1) place = (at + count / 2) % count;
+    if (way_ == 2) place = at < (count + 1) / 2 ? 2 * at : 2 * (at - (count + 1) / 2) + 1;
+    from_.read(begin + place, field, out);
+  }
+
+ private:
+  const data::Dataset& from_;
+  std::int64_t batch_, block_;
+  int way_;
+};
+constexpr int kWays = 3;
+
+struct Training {
+  std::vector<double> losses;
+  TrainerSummary summary;
+  Tensors tensors;
+};
+
+// `steps` steps of a plan on batches; the tensors of rank 0 where they are asked for.
+Result<Training> trainOnce(const plan::Plan& plan, const Experiment& experiment,
+                           const data::Dataset& batches, const Schedule& schedule,
+                           std::int64_t steps, bool keepTensors, const std::atomic<bool>& stop) {
+  Training out;
+  TrainerOptions options;
+  options.epochs = 0;
+  options.maxSteps = steps;
+  options.shuffle = false;
+  options.schedule = schedule;
+  if (keepTensors)
+    options.onTensor = [&](const TensorInfo& tensor, std::span<const std::byte> bytes) {
+      out.tensors[tensor.name] = {tensor.dtype, {bytes.begin(), bytes.end()}};
+    };
+  const OneBatch evaluate(batches, plan.globalBatch, 0);
+  LocalGroups groups(plan.mesh, kPeerLimit);
+  std::vector<std::unique_ptr<Collect>> observers;
+  for (int rank = 0; rank < plan.mesh.size(); ++rank)
+    observers.push_back(std::make_unique<Collect>(steps));
+  auto ranks = trainLocally({plan, options, batches, evaluate, experiment.backend,
+                             experiment.backendOptions},
+                            groups, stop, [&](int rank) -> TrainerObserver& {
+                              return *observers[static_cast<std::size_t>(rank)];
+                            });
+  // A rank that was ended by another's error is not what a person wants to hear of.
+  const Error* first = nullptr;
+  for (auto& rank : ranks) {
+    if (rank.ok()) continue;
+    if (rank.error().rank < 0) rank.error().rank = static_cast<int>(&rank - ranks.data());
+    if (first == nullptr || (first->code == Code::kAborted && rank.error().code != Code::kAborted))
+      first = &rank.error();
+  }
+  if (first != nullptr) return *first;
+  if (stop) return makeError(Code::kCancelled, "the verification was cancelled");
+  out.losses = std::move(observers.front()->losses);
+  out.summary = *ranks.front();
+  return out;
+}
+
+// The parameters after one step on one batch.
+Result<Tensors> probe(const plan::Plan& plan, const Experiment& experiment, double rate, int batch,
+                      const std::atomic<bool>& stop) {
+  Schedule constant;
+  constant.peak = rate;
+  LOCKSTEP_ASSIGN(Training probed,
+                  trainOnce(plan, experiment, OneBatch(experiment.batches, plan.globalBatch, batch),
+                            constant, 1, true, stop));
+  for (const plan::StateSlot& slot : plan.state)  // running statistics have no gradients
+    if (slot.name.starts_with("stats."))
+      for (const auto& member : slot.members) probed.tensors.erase(member.name);
+  return std::move(probed.tensors);
+}
+
+double worstRelative(const std::vector<double>& a, const std::vector<double>& b,
+                     std::size_t* where = nullptr) {
+  if (a.size() != b.size() || a.empty()) return INFINITY;
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double difference = std::abs(a[i] - b[i]) / std::abs(b[i]);
+    if (difference <= worst) continue;  // a NaN is worse than any
+    worst = std::isnan(difference) ? INFINITY : difference;
+    if (where != nullptr) *where = i;
+  }
+  return worst;
+}
+
+double relative(double difference, double of) {
+  if (std::isnan(difference)) return INFINITY;
+  return difference == 0 ? 0 : difference / of;
+}
+
+// By tensors: value(of the tensor in a or b, element).
+template <typename Value>
+Finding compareTensors(std::string check, const Tensors& a, const Tensors& b, double limit,
+                       Value value) {
+  Finding out{std::move(check), 0, limit, "", true};
+  for (const auto& [name, tensor] : b) {
+    const auto other = a.find(name);
+    double difference = INFINITY;
+    if (other != a.end() && other->second.count() == tensor.count()) {
+      double apart = 0, norm = 0;
+      for (std::size_t i = 0; i < tensor.count(); ++i) {
+        const double mine = value(false, name, i), theirs = value(true, name, i);
+        apart += (mine - theirs) * (mine - theirs);
+        norm += theirs * theirs;
+      }
+      difference = relative(std::sqrt(apart), std::sqrt(norm));
+    }
+    if (difference <= out.difference && !out.where.empty()) continue;
+    out.difference = difference;
+    out.where = name;
+  }
+  if (a.size() != b.size()) out = {out.check, INFINITY, limit, "not the same tensors", false};
+  out.holds = out.difference <= limit;
+  return out;
+}
+
+std::string stepText(std::size_t index) { return fmt::format("step {}", index + 1); }
+
+}  // namespace
+
+double Tensor::at(std::size_t index) const {
+  if (dtype == DType::kF64) {
+    double out = 0;
+    std::memcpy(&out, bytes.data() + index * sizeof out, sizeof out);
+    return out;
+  }
+  float out = 0;
+  std::memcpy(&out, bytes.data() + index * sizeof out, sizeof out);
+  return static_cast<double>(out);
+}
+
+KeptBatches::KeptBatches(const data::Dataset& from, const Options& options)
+    : fields_(from.fields()), bytes_(fields_.size()),
+      size_(options.batch * options.steps - (options.steps > 1 ? options.batch / 2 : 0)) {
+  data::Loader::Options load;
+  load.globalBatch = load.end = options.batch;
+  load.seed = options.seed;
+  load.shuffle = options.shuffle;
+  load.augment = options.augment;
+  load.lastStep = options.steps;
+  data::Loader loader(from, load);
+  while (const data::Batch* batch = loader.next())
+    for (std::size_t f = 0; f < fields_.size(); ++f)
+      bytes_[f].insert(bytes_[f].end(), batch->fields[f].begin(), batch->fields[f].end());
+}
+
+void KeptBatches::read(std::int64_t index, std::size_t field, std::byte* out) const {
+  const auto bytes = static_cast<std::size_t>(fields_[field].bytes());
+  std::memcpy(out, bytes_[field].data() + static_cast<std::size_t>(index) * bytes, bytes);
+}
+
+Result<Played> play(const PlanPair& plans, const Experiment& experiment,
+                    const std::atomic<bool>& stop) {
+  Played out;
+  LOCKSTEP_ASSIGN(out.start, probe(plans.probe, experiment, 0, 0, stop));
+  LOCKSTEP_ASSIGN(Training trained, trainOnce(plans.train, experiment, experiment.batches,
+                                              experiment.schedule, experiment.steps, true, stop));
+  out.end = std::move(trained.tensors);
+  out.losses = std::move(trained.losses);
+  out.evaluation = trained.summary.evalLoss;
+  out.weightsSha256 = trained.summary.weightsSha256;
+  return out;
+}
+
+Result<Reference> playReference(const PlanPair& plans, std::span<const plan::Plan> reordered,
+                                std::int64_t permuteWithin, const Experiment& experiment,
+                                const std::atomic<bool>& stop) {
+  Reference out;
+  LOCKSTEP_ASSIGN(out.played, play(plans, experiment, stop));
+  for (int batch = 0; batch < experiment.gradientBatches; ++batch) {
+    LOCKSTEP_ASSIGN(Tensors stepped, probe(plans.probe, experiment, kProbeRate, batch, stop));
+    out.stepped.push_back(std::move(stepped));
+  }
+  const auto reorder = [&](const plan::Plan& plan, const data::Dataset& batches) -> Status {
+    LOCKSTEP_ASSIGN(const Training other, trainOnce(plan, experiment, batches, experiment.schedule,
+                                                    experiment.steps, false, stop));
+    out.reordering = std::max(out.reordering, worstRelative(other.losses, out.played.losses));
+    return {};
+  };
+  for (const plan::Plan& plan : reordered) LOCKSTEP_TRY(reorder(plan, experiment.batches));
+  if (permuteWithin > 1)
+    for (int way = 0; way < kWays; ++way)
+      LOCKSTEP_TRY(reorder(plans.train, Permuted(experiment.batches, plans.train.globalBatch,
+                                                 permuteWithin, way)));
+  return out;
+}
+
+Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
+                               const Experiment& experiment, const std::atomic<bool>& stop) {
+  LOCKSTEP_ASSIGN(const Played mine, play(several, experiment, stop));
+  const Played& theirs = one.played;
+  const bool exact = several.train.precision == "fp64";
+  std::vector<Finding> out;
+  Finding start = compareTensors("initial weights", mine.start, theirs.start, 0,
+                                 [&](bool of, const std::string& name, std::size_t i) {
+                                   return (of ? theirs : mine).start.at(name).at(i);
+                                 });
+  if (start.holds) start.where.clear();
+  out.push_back(std::move(start));
+  std::string jumps;
+  for (std::size_t batch = 0; batch < one.stepped.size(); ++batch) {
+    LOCKSTEP_ASSIGN(const Tensors stepped, probe(several.probe, experiment, kProbeRate,
+                                                 static_cast<int>(batch), stop));
+    const Tensors& reference = one.stepped[batch];
+    Finding found = compareTensors(
+        "gradients", stepped, reference, exact ? 1e-9 : 1e-5,
+        [&](bool of, const std::string& name, std::size_t i) {
+          return (theirs.start.at(name).at(i) - (of ? reference : stepped).at(name).at(i)) / kProbeRate;
+        });
+    const bool last = found.holds || batch + 1 == one.stepped.size();
+    if (last) found.where += jumps;
+    else jumps += fmt::format("{}{} by {:.1e} in batch {}", jumps.empty() ? "; " : ", ", found.where,
+                              found.difference, batch + 1);
+    if (last) {
+      out.push_back(std::move(found));
+      break;
+    }
+  }
+  std::size_t at = 0;
+  Finding losses{"losses", worstRelative(mine.losses, theirs.losses, &at),
+                 exact ? 1e-9 : std::max(1e-5, one.reordering), stepText(at), false};
+  losses.holds = losses.difference <= losses.limit;
+  out.push_back(std::move(losses));
+  if (exact) {
+    out.push_back(compareTensors("weights at the end", mine.end, theirs.end, 1e-9,
+                                 [&](bool of, const std::string& name, std::size_t i) {
+                                   return (of ? theirs : mine).end.at(name).at(i);
+                                 }));
+    Finding evaluation{"evaluation", worstRelative({mine.evaluation}, {theirs.evaluation}), 1e-9,
+                       "", false};
+    evaluation.holds = evaluation.difference <= evaluation.limit;
+    out.push_back(std::move(evaluation));
+  }
+  LOCKSTEP_ASSIGN(const Training again, trainOnce(several.train, experiment, experiment.batches,
+                                                  experiment.schedule, experiment.steps, false, stop));
+  Finding bits{"two plays", worstRelative(again.losses, mine.losses, &at), 0, "", false};
+  bits.holds = bits.difference == 0 && again.summary.weightsSha256 == mine.weightsSha256;
+  if (!bits.holds) bits.where = bits.difference > 0 ? stepText(at) : "weights at the end";
+  out.push_back(std::move(bits));
+  return Verified{std::move(out), mine.losses};
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,93 @@
+#include <algorithm>
+#include <numeric>
+
+#include "engine/specs/specs.h"
+
+namespace lockstep::specs {
+namespace {
+
+using spec::v1::LayerSpec;
+using spec::v1::RunSpec;
+
+constexpr std::int64_t kBatch = 8, kTokens = 16, kHeadChannels = 8, kFilters = 4;
+
+class Shrink {
+ public:
+  explicit Shrink(const RunSpec& spec) : out_{spec, {}} {}
+
+  SmallRun run(int dataRanks) {
+    batch(dataRanks);
+    if (out_.spec.model().input().vocabulary() > 0) text();
+    images();
+    return std::move(out_);
+  }
+
+ private:
+  void say(std::string_view what, std::int64_t before, std::int64_t after) {
+    if (before != after) out_.changes.push_back(fmt::format("{} {} → {}", what, before, after));
+  }
+
+  // What divides the batch divides it still: ranks, micro-batches, statistics groups.
+  void batch(int dataRanks) {
+    auto& training = *out_.spec.mutable_training();
+    const std::int64_t before = training.batch();
+    std::int64_t unit = std::max(1, out_.spec.strategy().micro_batches());
+    if (const std::int64_t shares = unit * dataRanks; before % shares == 0) unit = shares;
+    for (const LayerSpec& layer : out_.spec.model().layers())
+      if (layer.has_batch_norm())
+        unit = std::lcm(unit, std::max<std::int64_t>(1, layer.batch_norm().groups()));
+    training.set_batch(std::min(before, (kBatch + unit - 1) / unit * unit));
+    training.set_evaluate_batch(training.batch());
+    say("batch", before, training.batch());
+  }
+
+  // Fewer tokens and channels; as many heads and blocks.
+  void text() {
+    auto& model = *out_.spec.mutable_model();
+    if (model.input().shape_size() == 1) {
+      const std::int64_t before = model.input().shape(0);
+      model.mutable_input()->set_shape(0, std::min(before, kTokens));
+      say("tokens", before, model.input().shape(0));
+    }
+    std::int64_t heads = 1, channels = 0;
+    for (const LayerSpec& layer : model.layers()) {
+      if (layer.has_transformer()) heads = std::lcm(heads, std::max<std::int64_t>(1, layer.transformer().heads()));
+      if (layer.has_embedding()) channels = std::max(channels, layer.embedding().units());
+    }
+    const std::int64_t fewer = heads * kHeadChannels;
+    if (channels <= fewer) return;
+    for (LayerSpec& layer : *model.mutable_layers()) {
+      if (layer.has_embedding() && layer.embedding().units() == channels)
+        layer.mutable_embedding()->set_units(fewer);
+      if (layer.has_transformer() && layer.transformer().feed_forward() > 4 * fewer)
+        layer.mutable_transformer()->set_feed_forward(4 * fewer);
+      if (layer.has_dense() && layer.dense().units() == channels)
+        layer.mutable_dense()->set_units(fewer);
+    }
+    say("channels", channels, fewer);
+  }
+
+  // All convolutions have the same fraction of their filters.
+  void images() {
+    std::int64_t common = 0, least = 0;
+    for (const LayerSpec& layer : out_.spec.model().layers()) {
+      if (!layer.has_conv2d()) continue;
+      common = std::gcd(common, layer.conv2d().filters());
+      least = least == 0 ? layer.conv2d().filters() : std::min(least, layer.conv2d().filters());
+    }
+    std::int64_t divisor = 1;
+    while (common % (2 * divisor) == 0 && least / (2 * divisor) >= kFilters) divisor *= 2;
+    if (common == 0 || divisor == 1) return;
+    for (LayerSpec& layer : *out_.spec.mutable_model()->mutable_layers())
+      if (layer.has_conv2d()) layer.mutable_conv2d()->set_filters(layer.conv2d().filters() / divisor);
+    out_.changes.push_back(fmt::format("filters divided by {}", divisor));
+  }
+
+  SmallRun out_;
+};
+
+}  // namespace
+
+SmallRun smallVariant(const RunSpec& spec, int dataRanks) { return Shrink(spec).run(dataRanks); }
+
+}  // namespace lockstep::specs
