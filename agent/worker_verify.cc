@@ -15,7 +15,7 @@ Result<plan::Plan> parsePlan(const std::string& text, const char* name) {
   return plan;
 }
 
-constexpr std::int64_t kGradientBatches = 8;
+constexpr int kGradientBatches = 8;
 
 bool hasKinks(const spec::v1::ModelSpec& model) {
   return std::any_of(model.layers().begin(), model.layers().end(), [](const auto& layer) {
@@ -29,6 +29,8 @@ std::string keyOf(const node::v1::VerifyRequest& request) {
   node::v1::VerifyRequest reference = request;
   reference.clear_several();
   reference.clear_several_probe();
+  reference.clear_unequal();
+  reference.clear_any_order();
   reference.mutable_spec()->clear_strategy();
   return sha256Hex(reference.SerializeAsString());
 }
@@ -47,10 +49,10 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
     reordered.push_back(std::move(plan));
   }
   const auto& training = request.spec().training();
-  for (const plan::Plan* plan : {&one, &oneProbe, &several, &severalProbe})
-    if (plan->globalBatch != training.batch())
-      return invalidArgument("a plan is for a batch of {}, the spec for {}", plan->globalBatch,
-                             training.batch());
+  for (const auto& [plan, batch] : {std::pair{&one, training.batch()}, {&several, training.batch()},
+                                    {&severalProbe, oneProbe.globalBatch}})
+    if (plan->globalBatch != batch)
+      return invalidArgument("a plan is for a batch of {}, expected {}", plan->globalBatch, batch);
   if (request.steps() < 1) return invalidArgument("{} steps verify nothing", request.steps());
 
   node::v1::WorkerStart start;  // what data sets are opened by
@@ -58,16 +60,23 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
   for (const auto& [name, path] : dataPaths(request.spec(), request.data_paths()))
     (*start.mutable_data_paths())[name] = path;
   LOCKSTEP_ASSIGN(const auto data, openData(start, true));
-  const runtime::KeptBatches batches(*data, {.batch = training.batch(),
-                                             .steps = request.steps(),
-                                             .seed = training.seed(),
-                                             .shuffle = !training.no_shuffle(),
-                                             .augment = augmentOf(request.spec().data())});
   const bool jumps = training.precision() != "fp64" && hasKinks(request.spec().model());
-  const std::int64_t whole = std::max<std::int64_t>(1, request.steps() - 1);  // the last is half full
+  const int probeCount = jumps ? kGradientBatches : 1;
+  const auto kept = [&](std::int64_t batch, std::int64_t steps) {
+    return runtime::KeptBatches(*data, {.batch = batch,
+                                        .steps = steps,
+                                        .seed = training.seed(),
+                                        .shuffle = !training.no_shuffle(),
+                                        .augment = augmentOf(request.spec().data())});
+  };
+  const runtime::KeptBatches batches = kept(training.batch(), request.steps());
+  const runtime::KeptBatches probes = kept(oneProbe.globalBatch, probeCount + 1);
   const runtime::Experiment experiment{.batches = batches,
                                        .steps = request.steps(),
-                                       .gradientBatches = jumps ? static_cast<int>(std::min<std::int64_t>(kGradientBatches, whole)) : 1,
+                                       .probes = probes,
+                                       .probeCount = probeCount,
+                                       .equal = !request.unequal(),
+                                       .fixedOrder = !request.any_order(),
                                        .schedule = scheduleOf(training),
                                        .backend = training.backend(),
                                        .backendOptions = {}};

@@ -21,7 +21,8 @@ namespace lockstep::app {
 
 enum class Precision : std::uint8_t {
   kSmallDouble,  // the small variant of the model on the reference backend
-  kSingle,       // the model as it is on the backend it names
+  kSmallSingle,  // the small variant on onednn
+  kSingle,       // the model as it is, on onednn unless it asks for the reference backend
 };
 
 struct VerifyCase {

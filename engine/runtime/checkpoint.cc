@@ -373,6 +373,26 @@ Result<Progress> readCheckpoint(const std::string& checkpoint, std::uint64_t see
   return Progress{static_cast<std::int64_t>(header[1]), header[2], header[3], seed};
 }
 
+std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena) {
+  Sha256 hash;
+  bool any = false;
+  for (const plan::StateSlot& slot : plan.state) {
+    const auto kind = slotKind(slot.name);
+    if ((kind != kParameters && kind != kStatistics) || slot.stage != plan.stageOf(rank) ||
+        !slot.axis.empty())
+      continue;
+    hash.update(slot.name);
+    // What lies between members, and behind the last, is nobody's.
+    for (const Member& member : slot.members) {
+      const std::size_t size = sizeOf(slot.type.dtype);
+      hash.update(std::span(arena.data() + slot.offset + static_cast<std::size_t>(member.element) * size,
+                            static_cast<std::size_t>(plan.memberCount(member)) * size));
+    }
+    any = true;
+  }
+  return any ? hash.hex() : std::string();
+}
+
 Result<std::string> exportModel(const std::string& path, const RankState& state,
                                 const TensorSink& sink) {
   std::vector<std::pair<const plan::StateSlot*, const Member*>> places;

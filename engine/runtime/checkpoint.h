@@ -45,6 +45,10 @@ Result<Progress> readCheckpoint(const std::string& checkpoint, std::uint64_t see
 // The newest checkpoint in a folder of checkpoints, or the folder itself if it is one. kNotFound.
 Result<std::string> newestCheckpoint(const std::string& folder);
 
+// SHA-256 of the parameters and running statistics this rank holds that are not divided along axis data: equal
+// bits where two ranks are at one place of all other axes. "" where it holds none.
+std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena);
+
 // The parameters and running statistics alone, by their names in the model: their SHA-256 over name, shape, type and bytes
 // of each, in the order of names ("" off rank 0). Rank 0 writes them to `path` where that is not "", and
 // gives them to `sink` where there is one. All ranks call it together.

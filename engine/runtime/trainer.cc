@@ -434,6 +434,7 @@ Result<TrainerSummary> Training::run() {
   summary_.steps = progress_.step;
   summary_.epochs = progress_.step / epochSteps();
   summary_.samplesPerSecond = trainedSeconds_ > 0 ? trainedSamples_ / trainedSeconds_ : 0;
+  if (options_.hashReplica) summary_.replicaSha256 = replicaHash(plan_, rank_, state_);
   LOCKSTEP_ASSIGN(summary_.weightsSha256, exportModel(options_.modelFile, rankState(), options_.onTensor));
   return summary_;
 }

@@ -31,6 +31,7 @@ struct TrainerOptions {
   int keepCheckpoints = 2;
   std::string resumeFrom;             // "": start anew; a checkpoint read by rank 0 (…/step-000938)
   std::string modelFile;              // "": none. Rank 0 writes the trained parameters at the end
+  bool hashReplica = false;           // fills TrainerSummary::replicaSha256
   TensorSink onTensor;                // on rank 0, where not null: the same tensors, one after another
   std::int64_t eventsEvery = 0;       // full events of every n-th step; 0: none
 };
@@ -60,6 +61,7 @@ struct TrainerSummary {
   std::int64_t steps = 0, epochs = 0;
   double trainLoss = 0, evalLoss = 0, evalMetric = 0;
   double samplesPerSecond = 0;        // over training steps, without evaluation and start-up
+  std::string replicaSha256;          // replicaHash() at the end
   std::string weightsSha256;          // over the model's parameters, by name; "" off rank 0
 };
 

@@ -34,13 +34,17 @@ class KeptBatches final : public data::Dataset {
   std::int64_t size_;
 };
 
-// What all plans that are compared are played with. Batches have as many samples as the plans' do.
+// What all plans that are compared are played with.
 struct Experiment {
-  const data::Dataset& batches;  // KeptBatches
+  const data::Dataset& batches;  // KeptBatches of the training plans
   std::int64_t steps = 1;
   // Gradients jump where the input of a kink (relu, the greatest of a pool) is 0 within rounding, in one
   // batch and not in another: they are compared on the first of so many batches on which they agree.
-  int gradientBatches = 1;
+  const data::Dataset& probes;   // of the probes, so many at least
+  int probeCount = 1;
+  // Of a strategy that is by design not equal to one rank, initial weights, ranks and quality alone are
+  // compared; two plays where the order of its sums is fixed.
+  bool equal = true, fixedOrder = true;
   Schedule schedule;
   std::string backend = "reference";
   backends::BackendOptions backendOptions;  // of each rank
@@ -67,6 +71,7 @@ struct Played {
   Tensors end;                   // parameters and running statistics after the last step
   std::vector<double> losses;    // of the steps
   double evaluation = 0;         // loss of the first batch after the last step
+  std::string differing;         // ranks that should hold the same weights at the end and do not
   std::string weightsSha256;     // of `end`
 };
 // Errors: what a rank says; kCancelled where `stop` was set.
@@ -92,8 +97,9 @@ struct Finding {
   bool holds = false;
 };
 // Of fp64: losses, gradients, weights and evaluation within 1e-9. Of fp32: gradients within 1e-5,
-// losses within the greater of 1e-5 and what reordering does. Both: equal bits at the start, and
-// equal bits of two plays.
+// losses within the greater of 1e-5 and what reordering does. Both: equal bits at the start, of the ranks
+// that hold the same weights, and of two plays. Where equality is not meant, the loss of the first batch
+// after the last step is within a tenth of one rank's, or below it.
 struct Verified {
   std::vector<Finding> findings;
   std::vector<double> losses;    // of the several ranks

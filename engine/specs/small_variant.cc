@@ -27,16 +27,10 @@ class Shrink {
     if (before != after) out_.changes.push_back(fmt::format("{} {} → {}", what, before, after));
   }
 
-  // What divides the batch divides it still: ranks, micro-batches, statistics groups.
   void batch(int dataRanks) {
     auto& training = *out_.spec.mutable_training();
     const std::int64_t before = training.batch();
-    std::int64_t unit = std::max(1, out_.spec.strategy().micro_batches());
-    if (const std::int64_t shares = unit * dataRanks; before % shares == 0) unit = shares;
-    for (const LayerSpec& layer : out_.spec.model().layers())
-      if (layer.has_batch_norm())
-        unit = std::lcm(unit, std::max<std::int64_t>(1, layer.batch_norm().groups()));
-    training.set_batch(std::min(before, (kBatch + unit - 1) / unit * unit));
+    training.set_batch(smallBatch(out_.spec, dataRanks));
     training.set_evaluate_batch(training.batch());
     say("batch", before, training.batch());
   }
@@ -87,6 +81,16 @@ class Shrink {
 };
 
 }  // namespace
+
+std::int64_t smallBatch(const RunSpec& spec, int dataRanks) {
+  const std::int64_t batch = spec.training().batch();
+  std::int64_t unit = std::max({1, spec.strategy().micro_batches(), spec.strategy().local_steps()});
+  if (batch % (unit * dataRanks) == 0) unit *= dataRanks;
+  for (const LayerSpec& layer : spec.model().layers())
+    if (layer.has_batch_norm())
+      unit = std::lcm(unit, std::max<std::int64_t>(1, layer.batch_norm().groups()));
+  return std::min(batch, (kBatch + unit - 1) / unit * unit);
+}
 
 SmallRun smallVariant(const RunSpec& spec, int dataRanks) { return Shrink(spec).run(dataRanks); }
 

@@ -56,6 +56,9 @@ struct SmallRun {
   spec::v1::RunSpec spec;
   std::vector<std::string> changes;  // "batch 64 → 8"
 };
+// A few samples, as many as micro-batches, local steps, statistics groups and ranks can share as they do
+// the spec's batch.
+std::int64_t smallBatch(const spec::v1::RunSpec& spec, int dataRanks);
 SmallRun smallVariant(const spec::v1::RunSpec& spec, int dataRanks);
 
 }  // namespace lockstep::specs

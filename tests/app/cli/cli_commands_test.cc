@@ -78,6 +78,45 @@ class CliCommandsTest : public QObject {
     QVERIFY2(result.err.contains("c.yaml:8:") || result.err.contains("c.yaml:9:"), result.err);
   }
 
+  void verifyGivesACertificate() {
+    if (!QFile::exists("/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz"))
+      QSKIP("the data set is not installed (dataset-fashion-mnist)");
+    const Cli cli;
+    const CliResult result = cli.run({"verify", "fashion-mlp", "--ranks", "3", "--steps", "4", "--set",
+                                      "strategy.kind=zero-2", "--json"});
+    QVERIFY2(result.exit == 0, result.text());
+    QVERIFY2(result.onlyJson, result.out);
+    QCOMPARE(result.last()["event"].toString(), QString("certificate"));
+    QVERIFY(result.last()["holds"].toBool());
+    QCOMPARE(result.last()["ranks"].toInt(), 3);
+    QStringList exact;
+    for (const QJsonObject& finding : result.all("finding")) {
+      QVERIFY2(finding["holds"].toBool(), result.out);
+      if (finding["precision"].toString() == "fp64") exact << finding["check"].toString();
+    }
+    QCOMPARE(exact, QStringList({"initial weights", "gradients", "losses", "weights at the end",
+                                 "evaluation", "all ranks", "two plays"}));
+    const CliResult people = cli.run({"verify", example("fashion-mlp"), "--ranks", "2", "--steps", "2"});
+    QVERIFY2(people.exit == 0, people.text());
+    QVERIFY2(people.out.contains("The certificate holds"), people.out);
+    QVERIFY2(people.out.contains("small variant: batch 32"), people.out);
+    QVERIFY2(people.err.contains("playing"), people.err);
+  }
+
+  void verifyRefusesWhatCannotBe() {
+    const Cli cli;
+    const CliResult tensor = cli.run({"verify", "fashion-mlp", "--ranks", "3", "--set",
+                                      "strategy.tensor=2"});
+    QCOMPARE(tensor.exit, 2);
+    QVERIFY2(tensor.err.contains("divisor of the 3 ranks"), tensor.err);
+    QCOMPARE(cli.run({"verify", "fashion-mlp"}).exit, 2);
+    const QString cluster = cli.write("c.yaml", "version: 1\nname: c\nnodes:\n  - {name: a, address: 127.0.0.1}\n"
+                                                "  - {name: b, address: 127.0.0.1}\n");
+    const CliResult ranks = cli.run({"verify", "fashion-mlp", "--ranks", "3", "--cluster", cluster});
+    QCOMPARE(ranks.exit, 2);
+    QVERIFY2(ranks.err.contains("has 2"), ranks.err);
+  }
+
   void simulateShowsAStep() {
     const Cli cli;
     const CliResult result = cli.run({"simulate", example("fashion-mlp"), "--local", "3"});

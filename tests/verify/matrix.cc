@@ -1,0 +1,253 @@
+// The matrix {example} x {strategy, hybrids of it} x {2, 4 ranks; 8 where there are three axes}: every
+// row is planned and verified, or refused with the reason.
+//
+// matrix [--list] [--small] [--whole-models] [--contains TEXT] [--steps K] [--refusals FILE]
+//   --list          plans only
+//   --small         few rows, in fp64 only
+//   --whole-models  fp32 with the models as they are; else with their small variants
+//   --refusals      the refused rows must be those of the file; written with LOCKSTEP_UPDATE_GOLDEN=1
+// Exit 0 where every row that is not refused holds.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "agent/worker_verify.h"
+#include "app/runs/verification.h"
+#include "app/specs/spec_text.h"
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
+#include "engine/base/random.h"
+#include "engine/planner/strategies.h"
+#include "lockstep/node/v1/node.pb.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Row {
+  std::string example;
+  int ranks = 1;
+  std::string name;                // of the strategy and its options
+  std::vector<std::string> sets;
+};
+
+// Layers in equal numbers on each stage.
+std::string pins(const spec::v1::RunSpec& spec, int stages) {
+  std::string out;
+  int before = -1;
+  const int layers = spec.model().layers_size();
+  for (int i = 0; i < layers; ++i) {
+    const int stage = i * stages / layers;
+    if (stage == before) continue;
+    out += fmt::format("{}{{layer: {}, stage: {}}}", out.empty() ? "" : ", ", spec.model().layers(i).name(), stage);
+    before = stage;
+  }
+  return "[" + out + "]";
+}
+
+void addRows(const std::string& example, const spec::v1::RunSpec& spec, int ranks,
+             const planner::Strategy& strategy, std::vector<Row>& out) {
+  const std::string kind(strategy.name);
+  const bool staged = kind == "pipeline" || kind == "placement";
+  std::vector<int> servers{0};
+  if (strategy.servers) servers = strategy.oneServer || ranks == 2 ? std::vector{1} : std::vector{1, 2};
+  for (const int server : servers)
+    for (const int tensor : {1, 2, 4})
+      for (const int stages : {1, 2, 4}) {
+        const int workers = ranks - server;
+        if (workers % (tensor * stages) != 0) continue;
+        if (ranks == 8 && (tensor != 2 || stages != 2)) continue;  // three axes
+        if (strategy.oneNode && !strategy.servers && tensor * stages > 1) continue;  // as multi-worker-
+        if (kind == "tensor-parallel" && tensor == 1) continue;
+        if (staged && stages == 1) continue;
+        std::vector<std::string> schedules{"1f1b"};
+        if (kind == "pipeline") schedules = {"1f1b", "gpipe", "zb-h1"};
+        for (const std::string& schedule : schedules) {
+          std::vector<int> micros{stages > 1 ? 4 : 1};
+          if (kind == "pipeline" && schedule == "1f1b") micros.push_back(1);
+          if (stages == 1 && tensor == 1 && ranks == 2) micros.push_back(2);
+          for (const int micro : micros) {
+            Row row{example, ranks, kind, {"strategy.kind=" + kind}};
+            const auto option = [&](const char* field, const char* text, int value, int usual) {
+              if (value == usual) return;
+              row.name += fmt::format(", {} {}", value, text);
+              row.sets.push_back(fmt::format("strategy.{}={}", field, value));
+            };
+            option("servers", "servers", server, 0);
+            option("tensor", "tensor", tensor, 1);
+            option("stages", "stages", stages, 1);
+            option("micro_batches", "micro-batches", micro, 1);
+            if (schedule != "1f1b") {
+              row.name += ", " + schedule;
+              row.sets.push_back("strategy.schedule=" + schedule);
+            }
+            if (kind == "placement") row.sets.push_back("strategy.pins=" + pins(spec, stages));
+            out.push_back(std::move(row));
+          }
+        }
+      }
+}
+
+// Words in the place of a text that is not on this machine.
+std::string madeUpText(const std::string& folder) {
+  std::string text;
+  for (std::uint64_t i = 0; text.size() < 200'000; ++i) {
+    const std::uint64_t bits = randomBits(11, i);
+    for (std::uint64_t letter = 0; letter < 2 + bits % 6; ++letter)
+      text += static_cast<char>('a' + randomBits(bits % 50, letter) % 26);
+    text += bits % 11 == 0 ? ".\n" : " ";
+  }
+  const std::string path = folder + "/made-up.txt";
+  std::ofstream(path) << text;
+  return path;
+}
+
+struct Example {
+  std::string name, file;
+  std::vector<std::string> sets;
+  std::shared_ptr<const spec::v1::RunSpec> spec;
+};
+
+std::vector<Example> examples(const std::string& scratch) {
+  std::vector<Example> out;
+  for (const auto& entry : fs::directory_iterator(LOCKSTEP_SOURCE_DIR "/resources/examples")) {
+    if (entry.path().extension() != ".yaml") continue;
+    auto spec = app::loadRunSpec(entry.path());
+    if (!spec.ok()) continue;  // a cluster
+    Example one{entry.path().stem(), entry.path(), {}, spec->spec};
+    for (const auto& [field, text] : {std::pair{"train", one.spec->data().train().text()},
+                                      {"evaluate", one.spec->data().evaluate().text()}})
+      if (!text.empty() && !fs::exists(text))
+        one.sets.push_back(fmt::format("data.{}.text={}", field, madeUpText(scratch)));
+    out.push_back(std::move(one));
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return out;
+}
+
+struct Options {
+  bool list = false, small = false, wholeModels = false;
+  std::string contains, refusals;
+  std::int64_t steps = 4;
+};
+
+struct Verdict {
+  bool refused = false, holds = true;
+  std::string text;
+};
+
+Verdict judge(const Example& example, const Row& row, const Options& options,
+              std::map<std::string, runtime::Reference>& known) {
+  std::vector<std::string> sets = example.sets;
+  sets.insert(sets.end(), row.sets.begin(), row.sets.end());
+  const auto refused = [&](const Error& error) {
+    std::string what = error.what;  // without the place in the file
+    if (what.starts_with(example.file)) what = what.substr(what.find(": ") + 2);
+    return Verdict{true, true, what + (error.next.empty() ? "" : " (" + error.next + ")")};
+  };
+  const auto spec = app::loadRunSpec(example.file, sets);
+  if (!spec.ok()) return refused(spec.error());
+  const app::ClusterSpecFile cluster = app::localCluster(row.ranks, "", "shm");
+  std::vector<app::Precision> precisions{app::Precision::kSmallDouble};
+  if (!options.small)
+    precisions.push_back(options.wholeModels ? app::Precision::kSingle : app::Precision::kSmallSingle);
+  Verdict out;
+  for (const app::Precision precision : precisions) {
+    const auto one = app::verifyCase(*spec->spec, *cluster.spec, precision, options.steps);
+    if (!one.ok()) return refused(one.error());
+    if (options.list) continue;
+    const auto reply = agent::verifyPlans(*one->request, &known);
+    if (!reply.ok()) return {false, false, reply.error().text()};
+    double gradients = 0, losses = 0;
+    for (const auto& finding : reply->findings()) {
+      if (finding.check() == "gradients") gradients = finding.difference();
+      if (finding.check() == "losses") losses = finding.difference();
+      if (finding.holds()) continue;
+      out.holds = false;
+      out.text += fmt::format("{}: {} differ by {:.1e}, limit {:.1e}: {}  ",
+                              one->request->spec().training().precision(), finding.check(),
+                              finding.difference(), finding.limit(), finding.where());
+    }
+    if (out.holds)
+      out.text += fmt::format("{} gradients {:.0e} losses {:.0e}  ",
+                              one->request->spec().training().precision(), gradients, losses);
+  }
+  return out;
+}
+
+// Few rows that have of everything.
+bool isInSmall(const Row& row) {
+  if (row.ranks == 8) return row.example == "gpt-tiny" && row.name.starts_with("zero-1");
+  if (row.example == "fashion-mlp") return row.ranks == 4;
+  if (row.example == "gpt-tiny") return row.ranks == 4 && row.name.find(", 2 ") != std::string::npos;
+  return row.ranks == 2;
+}
+
+int checkRefusals(const std::string& file, const std::string& found) {
+  if (std::getenv("LOCKSTEP_UPDATE_GOLDEN") != nullptr)
+    return writeFileAtomically(file, found).ok() ? 0 : 1;
+  const auto expected = readFile(file);
+  if (expected.ok() && *expected == found) return 0;
+  std::printf("the refused rows are not those of %s\n", file.c_str());
+  return 1;
+}
+
+int main(const std::vector<std::string>& words) {
+  Options options;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool more = i + 1 < words.size();
+    if (words[i] == "--list") options.list = true;
+    else if (words[i] == "--small") options.small = true;
+    else if (words[i] == "--whole-models") options.wholeModels = true;
+    else if (words[i] == "--contains" && more) options.contains = words[++i];
+    else if (words[i] == "--refusals" && more) options.refusals = words[++i];
+    else if (words[i] == "--steps" && more) options.steps = std::max(1, std::atoi(words[++i].c_str()));
+    else {
+      std::fprintf(stderr, "matrix: %s is not understood\n", words[i].c_str());
+      return 2;
+    }
+  }
+  std::string scratch = (fs::temp_directory_path() / "lockstep-matrix-XXXXXX").string();
+  if (mkdtemp(scratch.data()) == nullptr) return 2;
+  int rows = 0, held = 0, refused = 0, failed = 0;
+  std::string refusals;
+  for (const Example& example : examples(scratch)) {
+    std::map<std::string, runtime::Reference> known;  // what one rank made of this example
+    std::vector<Row> all;
+    for (const int ranks : {2, 4, 8})
+      for (const planner::Strategy& strategy : planner::strategies())
+        addRows(example.name, *example.spec, ranks, strategy, all);
+    for (const Row& row : all) {
+      const std::string name = fmt::format("{:<15} {} ranks  {}", row.example, row.ranks, row.name);
+      if ((options.small && !options.list && !isInSmall(row)) ||
+          name.find(options.contains) == std::string::npos)
+        continue;
+      const Nanoseconds begin = monotonicNow();
+      const Verdict verdict = judge(example, row, options, known);
+      const double seconds = static_cast<double>(monotonicNow() - begin) * 1e-9;
+      ++rows;
+      (verdict.refused ? refused : verdict.holds ? held : failed) += 1;
+      if (verdict.refused) refusals += fmt::format("{}: {}\n", name, verdict.text);
+      std::printf("%-72s %-8s %5.1f s  %s\n", name.c_str(),
+                  verdict.refused ? "refused" : !verdict.holds ? "FAILS" : options.list ? "planned" : "holds",
+                  seconds, verdict.text.c_str());
+      std::fflush(stdout);
+    }
+  }
+  std::error_code ignored;
+  fs::remove_all(scratch, ignored);
+  std::printf("%d rows: %d %s, %d refused, %d fail\n", rows, held, options.list ? "planned" : "hold",
+              refused, failed);
+  const int asExpected = options.refusals.empty() ? 0 : checkRefusals(options.refusals, refusals);
+  return failed > 0 || rows == refused ? 1 : asExpected;
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) { return lockstep::main(std::vector<std::string>(argv + 1, argv + argc)); }
