@@ -37,6 +37,8 @@ RunSpec alone(const RunSpec& spec, int microBatches) {
   out.clear_strategy();
   out.mutable_strategy()->set_kind(std::string(specs::strategyKinds().front()));
   out.mutable_strategy()->set_schedule("1f1b");
+  out.mutable_strategy()->set_all_reduce("auto");
+  out.mutable_strategy()->set_compression("none");
   out.mutable_strategy()->set_micro_batches(microBatches);
   return out;
 }
@@ -69,6 +71,8 @@ std::int64_t statisticsGroups(const RunSpec& spec, bool& any) {
 std::string unequalByDesign(const RunSpec& spec) {
   if (spec.strategy().kind() == "local-sgd")
     return "ranks update by themselves between averages";
+  if (const std::string& kind = spec.strategy().compression(); !kind.empty() && kind != "none")
+    return "gradients travel as " + kind;
   if (spec.strategy().staleness() != 0) return "workers use parameters of earlier steps";
   return {};
 }

@@ -93,6 +93,16 @@ void addRows(const std::string& example, const spec::v1::RunSpec& spec, int rank
       }
 }
 
+// The ways gradients can be added up and travel.
+void addWays(const std::string& example, std::vector<Row>& out) {
+  for (const char* way : {"ring", "halving-doubling", "tree", "hierarchical"})
+    out.push_back({example, 4, fmt::format("multi-worker-mirrored, {}", way),
+                   {fmt::format("strategy.all_reduce={}", way)}});
+  for (const char* way : {"fp16", "bf16", "int8", "top-k"})
+    out.push_back({example, 4, fmt::format("multi-worker-mirrored, {}", way),
+                   {fmt::format("strategy.compression={}", way)}});
+}
+
 // Words in the place of a text that is not on this machine.
 std::string madeUpText(const std::string& folder) {
   std::string text;
@@ -222,6 +232,7 @@ int main(const std::vector<std::string>& words) {
     for (const int ranks : {2, 4, 8})
       for (const planner::Strategy& strategy : planner::strategies())
         addRows(example.name, *example.spec, ranks, strategy, all);
+    addWays(example.name, all);
     for (const Row& row : all) {
       const std::string name = fmt::format("{:<15} {} ranks  {}", row.example, row.ranks, row.name);
       if ((options.small && !options.list && !isInSmall(row)) ||

@@ -105,7 +105,7 @@ class CheckpointTest : public QObject {
       settings.ranks = ranks;
       const auto plan = planOf(settings);
       QVERIFY(plan.ok());
-      MeshGroups groups(plan->mesh);
+      runtime::LocalGroups groups(plan->mesh, 30'000'000'000);
       std::vector<std::unique_ptr<runtime::StateArena>> states;
       std::vector<std::thread> threads;
       std::atomic<int> read{0};
