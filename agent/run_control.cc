@@ -306,9 +306,7 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       break;
     case FromWorker::kFinished: worker.finished = message.finished(); return;
     case FromWorker::kFailed: {
-      worker.failed = message.failed();
-      worker.failed->set_node(request_.node());
-      worker.failed->set_rank(worker.rank);
+      worker.failed = message.failed();  // names its own node and rank, or another's that it found wrong
       return;  // told at its exit, with its last lines
     }
     default: return;

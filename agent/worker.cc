@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "agent/commands.h"
+#include "agent/consistency.h"
 #include "agent/convert.h"
 #include "agent/prepare.h"
 #include "agent/rank_groups.h"
@@ -52,6 +53,10 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
       LOCKSTEP_ASSIGN(options.resumeFrom, runtime::newestCheckpoint(start.resume_from()));
     }
   }
+
+  options.beforeFirst = [&](const std::string& replica) {
+    return checkConsistency(start, plan, *trainData, replica, link);
+  };
 
   Telemetry telemetry(start.rank(), link.channel(), [&](std::int64_t boundBytes) {
     node::v1::FromWorker ready;
@@ -208,7 +213,7 @@ int workerCommand(Arguments& arguments) {
   if (!status.ok()) {
     Error error = status.error();
     if (error.rank < 0) error.rank = start.rank();
-    error.node = start.node();
+    if (error.node.empty()) error.node = start.node();
     logError("{}{}{}", error.what, error.why.empty() ? "" : ": ", error.why);  // advice goes with it
     node::v1::FromWorker message;
     *message.mutable_failed() = toInfo(error);

@@ -32,6 +32,9 @@ struct TrainerOptions {
   std::string resumeFrom;             // "": start anew; a checkpoint read by rank 0 (…/step-000938)
   std::string modelFile;              // "": none. Rank 0 writes the trained parameters at the end
   bool hashReplica = false;           // fills TrainerSummary::replicaSha256
+  // Where not null, called with replicaHash() when the state is there, new or resumed, before the first
+  // step. Its error ends the training.
+  std::function<Status(const std::string& replica)> beforeFirst;
   TensorSink onTensor;                // on rank 0, where not null: the same tensors, one after another
   std::int64_t eventsEvery = 0;       // full events of every n-th step; 0: none
 };

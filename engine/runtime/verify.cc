@@ -300,6 +300,24 @@ Result<Reference> playReference(const PlanPair& plans, std::span<const plan::Pla
   return out;
 }
 
+Result<std::vector<std::pair<std::string, double>>> gradientLengths(const plan::Plan& plan,
+                                                                    const data::Dataset& batch,
+                                                                    std::string_view backend) {
+  const std::atomic<bool> stop{false};
+  const Experiment experiment{.batches = batch, .steps = 1, .probes = batch,
+                              .schedule = {}, .backend = std::string(backend), .backendOptions = {}};
+  Schedule rate;
+  rate.peak = kProbeRate;
+  LOCKSTEP_ASSIGN(const Training trained, trainOnce(plan, experiment, batch, rate, 1, true, stop));
+  std::vector<std::pair<std::string, double>> out{{"loss", trained.losses.front()}};
+  for (const auto& [name, tensor] : trained.tensors) {
+    double squares = 0;
+    for (std::size_t i = 0; i < tensor.count(); ++i) squares += tensor.at(i) * tensor.at(i);
+    out.emplace_back("gradient of " + name, std::sqrt(squares) / kProbeRate);
+  }
+  return out;
+}
+
 Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
                                const Experiment& experiment, const std::atomic<bool>& stop) {
   LOCKSTEP_ASSIGN(const Played mine, play(several, experiment, stop));

@@ -26,10 +26,14 @@ struct TwoNodes {
   std::unique_ptr<node::v1::Supervisor::Stub> coordinator;
   std::unique_ptr<Follower> records[2];
 
-  TwoNodes(std::int64_t steps) {
+  // The second node's agent is that of `program`, a folder, where one is given.
+  TwoNodes(std::int64_t steps, const QString& program = {}) {
     options = {.run = newRunId(), .nodes = {"n1", "n2"}, .ranks = 1, .comm = "gloo", .maxSteps = steps};
     first.start();
+    const QByteArray usual = qgetenv("LOCKSTEP_BIN");
+    if (!program.isEmpty()) qputenv("LOCKSTEP_BIN", program.toUtf8());
     second.start();
+    qputenv("LOCKSTEP_BIN", usual);
   }
   node::v1::PrepareRequest request(int node) {
     auto out = prepareRequest(options, node);
@@ -57,6 +61,21 @@ struct TwoNodes {
     prepare(0, request(0));
     prepare(1, request(1));
     commit();
+  }
+  // The run ended before its first step, because of what rank 1 on n2 has.
+  void expectDifference(const std::string& thing) {
+    for (auto& one : records) {
+      QVERIFY(one->waitFinished());
+      QCOMPARE(one->state(), run::v1::FAILED);
+      QVERIFY(one->lastStep(0) <= 0 && one->lastStep(1) <= 0);
+    }
+    const auto all = records[0]->records();
+    const auto error = std::find_if(all.begin(), all.end(), [](const auto& r) { return r.has_error(); });
+    QVERIFY(error != all.end());
+    QCOMPARE(error->error().node(), std::string("n2"));
+    QCOMPARE(error->error().rank(), 1);
+    QVERIFY2(error->error().what() == "rank 1 differs from rank 0 in its " + thing, error->error().what().c_str());
+    QVERIFY(!error->error().why().empty() && !error->error().next().empty());
   }
   bool underWay() {
     return eventually([&] { return records[0]->lastStep(0) >= 3 && records[1]->lastStep(1) >= 3; }, 60);
@@ -91,6 +110,41 @@ class AgentPeersTest : public QObject {
     QVERIFY(started != first.end());
     QCOMPARE(started->started().world(), 2);
     QVERIFY(first.back().finished().weights_sha256().size() == 64);
+  }
+
+  // Each node alone finds its files good.
+  void otherDataOnOneNodeIsNamed() {
+    TwoNodes nodes(50);
+    nodes.prepare(0, nodes.request(0));
+    node::v1::PrepareRequest second = nodes.request(1);
+    const std::string folder = "/usr/share/datasets/fashion-mnist/";
+    (*second.mutable_data_paths())["train.images"] = folder + "t10k-images-idx3-ubyte.gz";
+    (*second.mutable_data_paths())["train.labels"] = folder + "t10k-labels-idx1-ubyte.gz";
+    nodes.prepare(1, second);
+    nodes.commit();
+    nodes.expectDifference("data");
+  }
+
+  void anotherSpecOnOneNodeIsNamed() {
+    TwoNodes nodes(50);
+    nodes.prepare(0, nodes.request(0));
+    node::v1::PrepareRequest second = nodes.request(1);
+    second.mutable_spec()->mutable_training()->mutable_optimizer()->set_learning_rate(0.06);
+    nodes.prepare(1, second);
+    nodes.commit();
+    nodes.expectDifference("spec");
+  }
+
+  void anotherProgramOnOneNodeIsNamed() {
+    const QString folder = qEnvironmentVariable("LOCKSTEP_BIN");
+    QTemporaryDir other;
+    QVERIFY(QFile::copy(folder + "/lockstep-agent", other.filePath("lockstep-agent")));
+    QFile program(other.filePath("lockstep-agent"));
+    QVERIFY(program.open(QIODevice::Append) && program.write("\n") == 1);
+    program.close();
+    TwoNodes nodes(50, other.path());
+    nodes.launch();
+    nodes.expectDifference("program");
   }
 
   void aKilledWorkerEndsTheRunOnBothNodes() {
