@@ -416,4 +416,42 @@ Result<TrainerSummary> Training::run() {
   LOCKSTEP_TRY(startOrResume());
   std::int64_t bytes = state_.bytes() + evalFeed_->executor().boundBytes();
   for (const auto& [play, feed] : feeds_) bytes += feed->executor().boundBytes();
+  if (server_) bytes += server_->boundBytes();
   if (options_.beforeFirst) LOCKSTEP_TRY(options_.beforeFirst(replicaHash(plan_, rank_, state_)));
+  observer_.onReady(bytes);
+  summary_.status = "succeeded";
+  if (progress_.step >= lastStep()) LOCKSTEP_TRY(evaluate());  // resumed at its end
+  while (progress_.step < lastStep()) {
+    LOCKSTEP_ASSIGN(const bool stopped, server_ ? serveEpoch() : trainEpoch());
+    if (stopped && progress_.step < lastStep()) {
+      summary_.status = "stopped";
+      LOCKSTEP_TRY(addSums());
+      summary_.trainLoss = progress_.lossSum / progress_.weightSum;
+      LOCKSTEP_TRY(checkpoint());
+      break;
+    }
+    LOCKSTEP_TRY(finishEpoch());
+  }
+  summary_.steps = progress_.step;
+  summary_.epochs = progress_.step / epochSteps();
+  summary_.samplesPerSecond = trainedSeconds_ > 0 ? trainedSamples_ / trainedSeconds_ : 0;
+  if (options_.hashReplica) summary_.replicaSha256 = replicaHash(plan_, rank_, state_);
+  LOCKSTEP_ASSIGN(summary_.weightsSha256, exportModel(options_.modelFile, rankState(), options_.onTensor));
+  return summary_;
+}
+
+}  // namespace
+
+Result<TrainerSummary> train(const plan::Plan& plan, int rank, const TrainerOptions& options,
+                             const data::Dataset& trainData, const data::Dataset& evalData,
+                             backends::Backend& backend, const Groups& groups,
+                             const std::atomic<bool>& stop, TrainerObserver& observer) {
+  if (plan.evaluateCuts.empty() || plan.batchCuts.empty())
+    return invalidArgument("the plan does not say how batches are shared out");
+  if (options.epochs < 0 || options.maxSteps < 0 || options.epochs + options.maxSteps == 0)
+    return invalidArgument("{} epochs and at most {} steps are no training", options.epochs,
+                           options.maxSteps);
+  return Training(plan, rank, options, trainData, evalData, backend, groups, stop, observer).run();
+}
+
+}  // namespace lockstep::runtime

@@ -2701,6 +2701,10 @@ It uses:
             <translation>它的 data.%1 文件与 %2 的不同</translation>
         </message>
         <message>
+            <source>rank %1 differs from rank %2 in its %3</source>
+            <translation>rank %1 与 rank %2 的 %3 不同</translation>
+        </message>
+        <message>
             <source>%1 has SHA-256 %2 here, %3 there</source>
             <translation>%1 在此处的 SHA-256 为 %2，在那里为 %3</translation>
         </message>

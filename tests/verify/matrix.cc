@@ -98,6 +98,9 @@ void addWays(const std::string& example, std::vector<Row>& out) {
   for (const char* way : {"ring", "halving-doubling", "tree", "hierarchical"})
     out.push_back({example, 4, fmt::format("multi-worker-mirrored, {}", way),
                    {fmt::format("strategy.all_reduce={}", way)}});
+  for (const int bound : {1, -1})
+    out.push_back({example, 4, fmt::format("parameter-server, staleness {}", bound),
+                   {"strategy.kind=parameter-server", fmt::format("strategy.staleness={}", bound)}});
   for (const char* way : {"fp16", "bf16", "int8", "top-k"})
     out.push_back({example, 4, fmt::format("multi-worker-mirrored, {}", way),
                    {fmt::format("strategy.compression={}", way)}});

@@ -289,6 +289,7 @@ constexpr const char* kPatterns[] = {
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the run has no data.%1"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "name the file in the run"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "its file for data.%1 is not that of %2"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "rank %1 differs from rank %2 in its %3"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "%1 has SHA-256 %2 here, %3 there"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "copy the same file to every node"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "name a run, or a folder of checkpoints on this node"),
