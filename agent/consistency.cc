@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <optional>
 
@@ -110,24 +109,35 @@ Error differs(const RankFacts& other, const RankFacts& usual, std::string_view t
 
 std::string brief(const std::string& hash) { return hash.empty() ? "nothing" : hash.substr(0, 16); }
 
-// The samples of text that the small variant takes are shorter.
-class FirstTokens final : public data::Dataset {
+// As the small variant takes them: samples of text are shorter, and there are fewer categories.
+class SmallSamples final : public data::Dataset {
  public:
-  FirstTokens(const data::Dataset& from, std::int64_t tokens) : from_(from), fields_(from.fields()) {
+  SmallSamples(const data::Dataset& from, const spec::v1::InputSpec& input)
+      : from_(from), fields_(from.fields()), categories_(static_cast<std::int32_t>(input.categories())) {
     for (data::Field& field : fields_)
-      if (field.shape.size() == 1) field.shape[0] = std::min(field.shape[0], tokens);
+      if (input.vocabulary() > 0 && field.shape.size() == 1)
+        field.shape[0] = std::min(field.shape[0], input.shape(0));
   }
   std::int64_t size() const override { return from_.size(); }
   const std::vector<data::Field>& fields() const override { return fields_; }
   void read(std::int64_t index, std::size_t field, std::byte* out) const override {
     std::vector<std::byte> whole(static_cast<std::size_t>(from_.fields()[field].bytes()));
     from_.read(index, field, whole.data());
-    std::memcpy(out, whole.data(), static_cast<std::size_t>(fields_[field].bytes()));
+    const auto bytes = static_cast<std::size_t>(fields_[field].bytes());
+    std::memcpy(out, whole.data(), bytes);
+    if (fields_[field].name != "categories") return;
+    for (std::size_t at = 0; at < bytes; at += sizeof categories_) {
+      std::int32_t id = 0;
+      std::memcpy(&id, out + at, sizeof id);
+      id %= categories_;
+      std::memcpy(out + at, &id, sizeof id);
+    }
   }
 
  private:
   const data::Dataset& from_;
   std::vector<data::Field> fields_;
+  std::int32_t categories_;
 };
 
 double wallSeconds() {
@@ -280,9 +290,7 @@ Result<std::vector<std::pair<std::string, double>>> sharedMicroBatch(const spec:
   one.devices = {{"node", "host", "cpu", 0, 1}};
   one.mesh = cluster::Mesh({{"data", 1}});
   LOCKSTEP_ASSIGN(const plan::Plan plan, planner::makePlan(request, one, {}));
-  const auto& input = small.spec.model().input();
-  const FirstTokens samples(data, input.vocabulary() > 0 ? input.shape(0)
-                                                         : std::numeric_limits<std::int64_t>::max());
+  const SmallSamples samples(data, small.spec.model().input());
   const runtime::KeptBatches batches(samples, {.batch = batch, .steps = 1, .shuffle = false, .augment = {}});
   return runtime::gradientLengths(plan, batches, backend);
 }

@@ -16,6 +16,7 @@ Result<plan::Plan> parsePlan(const std::string& text, const char* name) {
 }
 
 constexpr int kGradientBatches = 8;
+constexpr std::int64_t kGradientBytes = std::int64_t{512} << 20;
 
 bool hasKinks(const spec::v1::ModelSpec& model) {
   return std::any_of(model.layers().begin(), model.layers().end(), [](const auto& layer) {
@@ -61,7 +62,9 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
     (*start.mutable_data_paths())[name] = path;
   LOCKSTEP_ASSIGN(const auto data, openData(start, true));
   const bool jumps = training.precision() != "fp64" && hasKinks(request.spec().model());
-  const int probeCount = jumps ? kGradientBatches : 1;
+  // One rank's gradients of all of them are kept.
+  const std::int64_t room = kGradientBytes / std::max<std::int64_t>(1, oneProbe.logicalStateBytes());
+  const int probeCount = jumps ? static_cast<int>(std::clamp<std::int64_t>(room, 1, kGradientBatches)) : 1;
   const auto kept = [&](std::int64_t batch, std::int64_t steps) {
     return runtime::KeptBatches(*data, {.batch = batch,
                                         .steps = steps,

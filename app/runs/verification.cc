@@ -1,5 +1,6 @@
 #include "app/runs/verification.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "app/runs/preview.h"
@@ -66,6 +67,13 @@ std::int64_t statisticsGroups(const RunSpec& spec, bool& any) {
   return groups;
 }
 
+// A mask is of a sample's place: samples that change places have others.
+bool hasDropout(const RunSpec& spec) {
+  return std::any_of(spec.model().layers().begin(), spec.model().layers().end(), [](const auto& layer) {
+    return layer.dropout().rate() > 0 || layer.transformer().dropout() > 0;
+  });
+}
+
 }  // namespace
 
 std::string unequalByDesign(const RunSpec& spec) {
@@ -114,6 +122,7 @@ Result<VerifyCase> verifyCase(const RunSpec& given, const ClusterSpec& cluster, 
     bool batchNorm = false;
     const std::int64_t batch = spec.training().batch();
     request->set_permute_within(batch / statisticsGroups(spec, batchNorm));
+    if (hasDropout(spec)) request->set_permute_within(0);
     for (const int parts : {2, 3, 5})
       if (!batchNorm && batch % parts == 0 && request->reordered().empty()) {
         LOCKSTEP_ASSIGN(*request->add_reordered(), planText(alone(spec, parts), one));

@@ -9,7 +9,7 @@ namespace {
 using spec::v1::LayerSpec;
 using spec::v1::RunSpec;
 
-constexpr std::int64_t kBatch = 8, kTokens = 16, kHeadChannels = 8, kFilters = 4;
+constexpr std::int64_t kBatch = 8, kTokens = 16, kHeadChannels = 8, kFilters = 4, kCategories = 1000;
 
 class Shrink {
  public:
@@ -19,6 +19,7 @@ class Shrink {
     batch(dataRanks);
     if (out_.spec.model().input().vocabulary() > 0) text();
     images();
+    tables();
     return std::move(out_);
   }
 
@@ -75,6 +76,14 @@ class Shrink {
     for (LayerSpec& layer : *out_.spec.mutable_model()->mutable_layers())
       if (layer.has_conv2d()) layer.mutable_conv2d()->set_filters(layer.conv2d().filters() / divisor);
     out_.changes.push_back(fmt::format("filters divided by {}", divisor));
+  }
+
+  void tables() {
+    auto& input = *out_.spec.mutable_model()->mutable_input();
+    if (input.columns() == 0) return;
+    const std::int64_t before = input.categories();
+    input.set_categories(std::min(before, kCategories));
+    say("categories", before, input.categories());
   }
 
   SmallRun out_;

@@ -51,7 +51,7 @@ std::vector<DataFile> dataFiles(const spec::v1::DataSpec& data);
 Status checkAndFill(spec::v1::RunSpec& spec);
 
 // The same run made small enough to be played with plain loops in an instant: every layer and whatever
-// divides something are kept; batch, tokens, channels and filters are fewer. `spec` is complete.
+// divides something are kept; batch, tokens, channels, filters and categories are fewer. `spec` is complete.
 struct SmallRun {
   spec::v1::RunSpec spec;
   std::vector<std::string> changes;  // "batch 64 → 8"

@@ -20,6 +20,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/random.h"
+#include "engine/data/click_log.h"
 #include "engine/planner/strategies.h"
 #include "lockstep/node/v1/node.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -137,6 +138,12 @@ std::vector<Example> examples(const std::string& scratch) {
                                       {"evaluate", one.spec->data().evaluate().text()}})
       if (!text.empty() && !fs::exists(text))
         one.sets.push_back(fmt::format("data.{}.text={}", field, madeUpText(scratch)));
+    if (const std::string& table = one.spec->data().train().table(); !table.empty() && !fs::exists(table)) {
+      const std::string made = scratch + "/made-up.tsv";
+      if (!data::writeClickLog({.rows = 4000}, made).ok()) continue;
+      for (const char* field : {"train", "evaluate"})
+        one.sets.push_back(fmt::format("data.{}.table={}", field, made));
+    }
     out.push_back(std::move(one));
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
@@ -196,6 +203,7 @@ Verdict judge(const Example& example, const Row& row, const Options& options,
 // Few rows that have of everything.
 bool isInSmall(const Row& row) {
   if (row.ranks == 8) return row.example == "gpt-tiny" && row.name.starts_with("zero-1");
+  if (row.example == "gpt-small") return false;
   if (row.example == "fashion-mlp") return row.ranks == 4;
   if (row.example == "gpt-tiny") return row.ranks == 4 && row.name.find(", 2 ") != std::string::npos;
   return row.ranks == 2;
