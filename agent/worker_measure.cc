@@ -133,9 +133,11 @@ std::int32_t classesOf(const plan::Plan& plan) {
   for (const plan::Program& program : plan.programs)
     for (const plan::Body& body : program.bodies)
       for (const plan::Step& step : body.steps) {
-        if (step.op != ir::Op::kSoftmaxXent || step.inputs.empty()) continue;
+        const bool divided = step.op == ir::Op::kXentTerms;  // over the ranks of its axis
+        if ((step.op != ir::Op::kSoftmaxXent && !divided) || step.inputs.empty()) continue;
         const Shape& shape = body.buffers[static_cast<std::size_t>(step.inputs[0])].type.shape;
-        if (!shape.empty()) return static_cast<std::int32_t>(shape.back());
+        const int ranks = divided ? plan.mesh.axisSize(ir::textAttr(step.attrs, "axis")) : 1;
+        if (!shape.empty()) return static_cast<std::int32_t>(shape.back()) * ranks;
       }
   return 2;
 }

@@ -141,6 +141,96 @@ std::unique_ptr<Kernel> bindConcat(const KernelSpec& spec) {
   });
 }
 
+// Cross-entropy of classes that lie on several ranks; this one's begin with `first`.
+template <typename T>
+std::unique_ptr<Kernel> bindDividedXent(const KernelSpec& spec) {
+  const std::int64_t first = ir::intAttr(*spec.attrs, "first");
+  const auto shapeOf = [&](std::size_t i) { return spec.inputs[i].type.shape; };
+  const std::int64_t rows = shapeOf(0)[0];
+  const auto label = [&](std::size_t i) { return in<std::int32_t>(spec, i); };
+  T* y = out<T>(spec);
+  switch (spec.op) {
+    case Op::kRowMax: {
+      const T* x = in<T>(spec, 0);
+      const std::int64_t k = shapeOf(0)[1];
+      return makeKernel([=] {
+        for (std::int64_t r = 0; r < rows; ++r) y[r] = *std::max_element(x + r * k, x + (r + 1) * k);
+      });
+    }
+    case Op::kXentTerms: {
+      const T *x = in<T>(spec, 0), *m = in<T>(spec, 2);
+      const std::int32_t* labels = label(1);
+      const std::int64_t k = shapeOf(0)[1];
+      T* t = out<T>(spec, 1);
+      return makeKernel([=] {
+        for (std::int64_t r = 0; r < rows; ++r) {
+          double sum = 0;
+          for (std::int64_t i = 0; i < k; ++i) sum += std::exp(static_cast<double>(x[r * k + i] - m[r]));
+          y[r] = static_cast<T>(sum);
+          const std::int64_t mine = labels[r] - first;
+          t[r] = mine >= 0 && mine < k ? x[r * k + mine] - m[r] : T{0};
+        }
+      });
+    }
+    case Op::kXentTermsGrad: {
+      const T *ds = in<T>(spec, 0), *dt = in<T>(spec, 1), *x = in<T>(spec, 2), *m = in<T>(spec, 4);
+      const std::int32_t* labels = label(3);
+      const std::int64_t k = shapeOf(2)[1];
+      return makeKernel([=] {
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const std::int64_t mine = labels[r] - first;
+          for (std::int64_t i = 0; i < k; ++i) {
+            const double e = std::exp(static_cast<double>(x[r * k + i] - m[r]));
+            y[r * k + i] = static_cast<T>(static_cast<double>(ds[r]) * e +
+                                          (i == mine ? static_cast<double>(dt[r]) : 0.0));
+          }
+        }
+      });
+    }
+    case Op::kXentLoss: {
+      const T *s = in<T>(spec, 0), *t = in<T>(spec, 1), *w = in<T>(spec, 2);
+      return makeKernel([=] {
+        double sum = 0;
+        for (std::int64_t r = 0; r < rows; ++r)
+          sum += static_cast<double>(w[r]) * (std::log(static_cast<double>(s[r])) - static_cast<double>(t[r]));
+        y[0] = static_cast<T>(sum);
+      });
+    }
+    case Op::kXentLossGrad: {
+      const T *s = in<T>(spec, 0), *w = in<T>(spec, 1), *dloss = in<T>(spec, 2);
+      T* dt = out<T>(spec, 1);
+      return makeKernel([=] {
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const T scaled = dloss[0] * w[r];
+          y[r] = scaled / s[r];
+          dt[r] = -scaled;
+        }
+      });
+    }
+    case Op::kFirstMaximum: {
+      const T *x = in<T>(spec, 0), *m = in<T>(spec, 1);
+      const std::int64_t k = shapeOf(0)[1];
+      return makeKernel([=] {
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const T* at = std::find(x + r * k, x + (r + 1) * k, m[r]);
+          y[r] = at == x + (r + 1) * k ? static_cast<T>(-1e9)
+                                       : -static_cast<T>(first + (at - (x + r * k)));
+        }
+      });
+    }
+    default: {  // kCountFirst
+      const T *k = in<T>(spec, 0), *w = in<T>(spec, 2);
+      const std::int32_t* labels = label(1);
+      return makeKernel([=] {
+        double sum = 0;
+        for (std::int64_t r = 0; r < rows; ++r)
+          if (-k[r] == static_cast<T>(labels[r])) sum += static_cast<double>(w[r]);
+        y[0] = static_cast<T>(sum);
+      });
+    }
+  }
+}
+
 template <typename T>
 Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
   const ir::Attrs& attrs = *spec.attrs;
@@ -405,6 +495,13 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       T* dx = out<T>(spec);
       return makeKernel([=] { reference::softmaxXentGrad(rows, k, probs, label, w, dloss, dx); });
     }
+    case Op::kRowMax:
+    case Op::kXentTerms:
+    case Op::kXentTermsGrad:
+    case Op::kXentLoss:
+    case Op::kXentLossGrad:
+    case Op::kFirstMaximum:
+    case Op::kCountFirst: return bindDividedXent<T>(spec);
     case Op::kMseLoss: {
       const Shape shape = spec.inputs[0].type.shape;
       const std::int64_t rows = shape[0], k = shape[1];

@@ -19,6 +19,10 @@ struct Parameter {
   // most: heads or features, which stay whole.
   int splitDim = -1;
   std::int64_t splitParts = 0;
+  bool orWhole = false;              // where ranks cannot share the parts evenly each has all of it
+  bool isDivided(int ranks) const {
+    return ranks > 1 && splitDim >= 0 && (!orWhole || splitParts % ranks == 0);
+  }
 };
 
 // The forward graph of a whole batch. Inputs "x", "label", "weight", of tables "categories", with

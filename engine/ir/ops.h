@@ -110,6 +110,17 @@ enum class Op : std::uint8_t {
   // Losses and metrics: sums over samples, weighted. Labels are in [0, K), also in rows with w = 0.
   kSoftmaxXent,       // (logits[B×K], label i32[B], w[B]) -> loss f[1], probs f[B×K]: Σ w·−log p_label
   kSoftmaxXentGrad,   // (probs, label, w, dloss f[1]) -> dlogits: dloss·w·(p − [k = label])
+  // The same where ranks hold different classes (Shoeybi et al.: "Megatron-LM", 2019); k counts from the
+  // first of all classes. `m` only shifts: no gradient goes through it.
+  kRowMax,            // (x[B×K]) -> f[B]: the largest of each row
+  kXentTerms,         // (logits[B×K], label i32[B], m f[B]) {first? 0, axis?, stride?} -> s f[B]: Σ exp(x − m),
+                      // t f[B]: x_label − m, 0 where the label is none of these classes
+  kXentTermsGrad,     // (ds f[B], dt f[B], logits, label, m) {as kXentTerms} -> dlogits:
+                      // ds·exp(x − m) + dt·[k = label]
+  kXentLoss,          // (s f[B], t f[B], w[B]) -> f[1]: Σ w·(log s − t)
+  kXentLossGrad,      // (s, w, dloss f[1]) -> ds: dloss·w/s, dt: −dloss·w
+  kFirstMaximum,      // (x[B×K], m f[B]) {as kXentTerms} -> f[B]: −k of the first x that is m, −10⁹ for none
+  kCountFirst,        // (k f[B], label i32[B], w) -> f[1]: Σ w·[−k = label]
   kMseLoss,           // (y[B×K], target[B×K], w[B]) -> f[1]: Σ w·½‖y−t‖²
   kMseLossGrad,       // (y, target, w, dloss f[1]) -> dy: dloss·w·(y − t)
   kBinaryXent,        // (logits[B×K], target[B×K] in [0, 1], w[B]) -> f[1]: Σ w·(log(1 + e^z) − t·z)

@@ -140,6 +140,100 @@ Placing placeSoftmaxXent(const Node&, Places inputs, Types, Types) {
   if (placing.input >= 0) return placing;
   return placedAt({sumOf(placing.outputs[0]), placing.outputs[0]});
 }
+// ---- Cross-entropy of classes that lie on several ranks.
+
+TensorType rows(const TensorType& like) { return {like.dtype, {like.shape[0]}}; }
+// (x[B×K], then label i32[B] where `labels`, then `more` of f[B])
+Status wantClasses(Types inputs, std::size_t x, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantFloat(inputs, x));
+  LOCKSTEP_TRY(wantRank(inputs, x, 2, "two dimensions, batch and classes"));
+  if (const std::int64_t first = intAttr(attrs, "first"); first < 0)
+    return invalidArgument("first is {}, expected a class", first);
+  return wantAxis(attrs);
+}
+Inferred inferRowMax(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantClasses(inputs, 0, attrs));
+  return std::vector<TensorType>{rows(inputs[0])};
+}
+Inferred inferXentTerms(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantClasses(inputs, 0, attrs));
+  LOCKSTEP_TRY(wantType(inputs, 1, {DType::kI32, {inputs[0].shape[0]}}));
+  LOCKSTEP_TRY(wantType(inputs, 2, rows(inputs[0])));
+  return std::vector<TensorType>(2, rows(inputs[0]));
+}
+Inferred inferXentTermsGrad(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(inferXentTerms(inputs.subspan(2), attrs).status());
+  for (std::size_t i = 0; i < 2; ++i) LOCKSTEP_TRY(wantType(inputs, i, rows(inputs[2])));
+  return std::vector<TensorType>{inputs[2]};
+}
+Inferred inferXentLoss(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension, the batch"));
+  for (std::size_t i = 1; i < 3; ++i) LOCKSTEP_TRY(wantType(inputs, i, inputs[0]));
+  return std::vector<TensorType>{one(inputs[0])};
+}
+Inferred inferXentLossGrad(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension, the batch"));
+  LOCKSTEP_TRY(wantType(inputs, 1, inputs[0]));
+  LOCKSTEP_TRY(wantType(inputs, 2, one(inputs[0])));
+  return std::vector<TensorType>(2, inputs[0]);
+}
+Inferred inferFirstMaximum(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantClasses(inputs, 0, attrs));
+  LOCKSTEP_TRY(wantType(inputs, 1, rows(inputs[0])));
+  return std::vector<TensorType>{rows(inputs[0])};
+}
+Inferred inferCountFirst(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension, the batch"));
+  LOCKSTEP_TRY(wantType(inputs, 1, {DType::kI32, inputs[0].shape}));
+  LOCKSTEP_TRY(wantType(inputs, 2, inputs[0]));
+  return std::vector<TensorType>{one(inputs[0])};
+}
+
+Grads gradXentTerms(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  if (dy[0] < 0 || dy[1] < 0)
+    return invalidArgument("{} takes part in the loss by one of its results", node.name);
+  LOCKSTEP_ASSIGN(const ValueId dx,
+                  build.emit(Op::kXentTermsGrad, "x",
+                             {dy[0], dy[1], node.inputs[0], node.inputs[1], node.inputs[2]},
+                             node.attrs));
+  return std::vector<ValueId>{dx, -1, -1};
+}
+Grads gradXentLoss(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  LOCKSTEP_ASSIGN(const ValueId ds,
+                  build.emit(Op::kXentLossGrad, "terms", {node.inputs[0], node.inputs[2], dy[0]}, {}));
+  return std::vector<ValueId>{ds, ds + 1, -1};
+}
+
+// The classes of `x` may be split, the rest is then whole, and what comes of them is `made`; or all is
+// split along the batch, or whole.
+Placing placeClasses(Places inputs, std::size_t x, Types outputs, const AxisPlacement& made) {
+  if (!isSplit(inputs[x], 1)) {
+    Placing placing = placeSamples(inputs, inputs.size());
+    if (placing.input < 0) placing.outputs.resize(outputs.size(), placing.outputs[0]);
+    return placing;
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (i != x && !isReplicated(inputs[i])) return mustReplicate(i);
+  return placedAt(std::vector<AxisPlacement>(outputs.size(), made));
+}
+Placing placeRowMax(const Node&, Places inputs, Types, Types outputs) {
+  return placeClasses(inputs, 0, outputs, {Kind::kPartialMax, 0, {}});
+}
+Placing placeXentTerms(const Node&, Places inputs, Types, Types outputs) {
+  return placeClasses(inputs, 0, outputs, partialSum());
+}
+Placing placeXentTermsGrad(const Node&, Places inputs, Types, Types outputs) {
+  return placeClasses(inputs, 2, outputs, inputs[2]);
+}
+Placing placeXentLossGrad(const Node&, Places inputs, Types, Types outputs) {
+  Placing placing = placeSamples(inputs, 2);
+  if (placing.input < 0) placing.outputs.resize(outputs.size(), placing.outputs[0]);
+  return placing;
+}
+
 Placing placeLossSum(const Node&, Places inputs, Types, Types) {
   Placing placing = placeSamples(inputs, 3);
   if (placing.input < 0) placing.outputs = {sumOf(placing.outputs[0])};
@@ -171,6 +265,9 @@ Inferred inferClipNorm(Types inputs, const Attrs& attrs) {
 OpCost costSoftmax(const Node&, Types inputs, Types outputs) {
   return {25.0 * static_cast<double>(inputs[0].count()), movedBytes(inputs, outputs)};
 }
+OpCost costTermsGrad(const Node&, Types inputs, Types outputs) {
+  return {25.0 * static_cast<double>(inputs[2].count()), movedBytes(inputs, outputs)};
+}
 OpCost costTriple(const Node&, Types inputs, Types outputs) {
   return {3.0 * static_cast<double>(inputs[0].count()), movedBytes(inputs, outputs)};
 }
@@ -178,6 +275,9 @@ OpCost costTriple(const Node&, Types inputs, Types outputs) {
 }  // namespace
 
 std::vector<OpInfo> lossOps() {
+  const std::vector<AttrInfo> classes{{"first", AttrKind::kInt, false},
+                                      {"axis", AttrKind::kText, false},
+                                      {"stride", AttrKind::kInt, false}};
   return {
       {.op = Op::kSoftmaxXent, .name = "softmax-xent", .minInputs = 3, .maxInputs = 3, .outputs = 2,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1, -1},
@@ -187,6 +287,30 @@ std::vector<OpInfo> lossOps() {
        .outputs = 1, .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0},
        .infer = inferSoftmaxXentGrad, .gradient = nullptr, .place = placeLossGrad,
        .cost = costTriple},
+      {.op = Op::kRowMax, .name = "row-max", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1}, .infer = inferRowMax,
+       .gradient = nullptr, .place = placeRowMax, .cost = costElementwise},
+      {.op = Op::kXentTerms, .name = "xent-terms", .minInputs = 3, .maxInputs = 3, .outputs = 2,
+       .isView = false, .isCollective = false, .attrs = classes, .inPlace = {-1, -1},
+       .infer = inferXentTerms, .gradient = gradXentTerms, .place = placeXentTerms,
+       .cost = costSoftmax},
+      {.op = Op::kXentTermsGrad, .name = "xent-terms-grad", .minInputs = 5, .maxInputs = 5,
+       .outputs = 1, .isView = false, .isCollective = false, .attrs = classes, .inPlace = {2},
+       .infer = inferXentTermsGrad, .gradient = nullptr, .place = placeXentTermsGrad,
+       .cost = costTermsGrad},
+      {.op = Op::kXentLoss, .name = "xent-loss", .minInputs = 3, .maxInputs = 3, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1},
+       .infer = inferXentLoss, .gradient = gradXentLoss, .place = placeLossSum, .cost = costTriple},
+      {.op = Op::kXentLossGrad, .name = "xent-loss-grad", .minInputs = 3, .maxInputs = 3,
+       .outputs = 2, .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1, -1},
+       .infer = inferXentLossGrad, .gradient = nullptr, .place = placeXentLossGrad,
+       .cost = costElementwise},
+      {.op = Op::kFirstMaximum, .name = "first-maximum", .minInputs = 2, .maxInputs = 2, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = classes, .inPlace = {-1},
+       .infer = inferFirstMaximum, .gradient = nullptr, .place = placeRowMax, .cost = costElementwise},
+      {.op = Op::kCountFirst, .name = "count-first", .minInputs = 3, .maxInputs = 3, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1},
+       .infer = inferCountFirst, .gradient = nullptr, .place = placeLossSum, .cost = costTriple},
       {.op = Op::kMseLoss, .name = "mse-loss", .minInputs = 3, .maxInputs = 3, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1},
        .infer = inferMseLoss, .gradient = gradMseLoss, .place = placeLossSum, .cost = costTriple},

@@ -404,6 +404,8 @@ class Builder {
     if (isTable) return addTables(ids, units);
     LOCKSTEP_ASSIGN(const ValueId table, addParameter("weight", {model_.vocabulary, units},
                                                       model_.vocabulary, units, kGpt2));
+    splitAlong(out_.parameters.size() - 1, 0, model_.vocabulary);
+    out_.parameters.back().orWhole = true;
     LOCKSTEP_ASSIGN(const ValueId y, add(Op::kEmbedding, layer().name + ".embedding", {table, ids}));
     LOCKSTEP_ASSIGN(const ValueId positions,
                     addParameter("positions", {tokens_, units}, tokens_, units, kGpt2));

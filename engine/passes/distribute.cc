@@ -114,6 +114,12 @@ class Placer {
     if (source == sources_.end() || node.outputs.empty()) return {};
     const ValueId output = node.outputs[0];
     if (placement(output) == source->second) return {};
+    // A part of a table's gradient is made like the whole, of the ids that are in it.
+    if (node.op == ir::Op::kEmbeddingGrad && placement(output).kind == Kind::kReplicated &&
+        source->second.kind == Kind::kSplit && source->second.dim == 0) {
+      placement(output) = source->second;
+      return {};
+    }
     LOCKSTEP_TRY(convertible(node, output, placement(output), source->second));
     settled_.insert_or_assign(output, source->second);
     return {};
@@ -323,12 +329,18 @@ Status placeWithin(const ir::Graph& placed, const ir::Node& node, const cluster:
   }
   const bool random = node.op == ir::Op::kRandom;
   const bool rows = node.op == ir::Op::kEmbedding || node.op == ir::Op::kEmbeddingGrad;
-  if (!random && !rows) return {};
-  const ir::Value& value =
-      placed.value(node.op == ir::Op::kEmbedding ? node.inputs[0] : node.outputs[0]);
+  const bool classes = node.op == ir::Op::kXentTerms || node.op == ir::Op::kXentTermsGrad ||
+                       node.op == ir::Op::kFirstMaximum;
+  if (!random && !rows && !classes) return {};
+  const std::size_t of = node.op == ir::Op::kXentTermsGrad ? 2 : 0;
+  const bool made = random || node.op == ir::Op::kEmbeddingGrad;
+  const ir::Value& value = placed.value(made ? node.outputs[0] : node.inputs[of]);
   if (!value.placement) return {};
   for (const auto& [axis, placement] : value.placement->axes) {
-    if (placement.kind != Kind::kSplit || (rows && placement.dim != 0)) continue;
+    if (placement.kind != Kind::kSplit || (rows && placement.dim != 0) ||
+        (classes && placement.dim != 1)) {
+      continue;
+    }
     if (attrs.contains("axis") || !equalParts(placement.cuts)) {
       return invalidArgument("node {} is split along {} in parts that are not equal, or along "
                              "another axis too",

@@ -8,6 +8,7 @@
 
 #include "engine/base/status.h"
 #include "engine/ir/graph.h"
+#include "engine/ir/model_graph.h"
 
 namespace lockstep::passes {
 
@@ -33,6 +34,10 @@ struct Differentiated {
 };
 Result<Differentiated> autodiff(const ir::Graph& forward, ir::ValueId loss,
                                 const std::vector<std::string>& states);
+
+// Cross-entropy, and the count of what is right, of logits whose classes `ranks` ranks share, in terms
+// that they exchange a number a row of: a softmax is nowhere whole (Shoeybi et al.: "Megatron-LM", 2019).
+Result<ir::ModelGraph> divideLoss(const ir::ModelGraph& model, int ranks);
 
 // matmul/conv2d + bias-add + relu with single uses → one node with bias operand and act attribute.
 Result<ir::Graph> fuseEpilogues(const ir::Graph& graph);

@@ -140,7 +140,7 @@ Result<ir::Graph> checked(std::string_view pass, Result<ir::Graph> graph) {
 passes::Sources tensorSplits(const std::vector<ir::Parameter>& parameters, int ranks) {
   passes::Sources splits;
   for (const ir::Parameter& parameter : parameters) {
-    if (ranks == 1 || parameter.splitDim < 0) continue;
+    if (!parameter.isDivided(ranks)) continue;
     const std::int64_t extent = parameter.shape[static_cast<std::size_t>(parameter.splitDim)];
     const ir::AxisPlacement split{ir::AxisPlacement::Kind::kSplit, parameter.splitDim,
                                   passes::evenCuts(extent, ranks)};
@@ -154,7 +154,7 @@ Status checkTensor(const std::vector<ir::Parameter>& parameters, int ranks) {
   if (ranks == 1) return {};
   bool any = false;
   for (const ir::Parameter& parameter : parameters) {
-    if (parameter.splitDim < 0) continue;
+    if (!parameter.isDivided(ranks)) continue;
     any = true;
     if (parameter.splitParts % ranks == 0) continue;
     return numberToChange(
@@ -429,9 +429,17 @@ class Maker {
     if (isPipeline()) grouping.agree.emplace_back(cluster::kStageAxis);
     if (stages_ > 1) grouping.everywhere = ir::kEveryStage;
     for (const ir::Parameter& parameter : model.parameters) {
-      if (modelRanks_ > 1 && parameter.splitDim >= 0) grouping.divided.insert(parameter.name);
+      if (parameter.isDivided(modelRanks_)) grouping.divided.insert(parameter.name);
     }
     splits_ = tensorSplits(model.parameters, modelRanks_);
+    for (const ir::Node& node : model.graph.nodes()) {
+      if (node.op != ir::Op::kEmbedding) continue;
+      const ir::Node& table = model.graph.node(model.graph.value(node.inputs[0]).producer);
+      const auto split = splits_.find(ir::textAttr(table.attrs, "state"));
+      if (split != splits_.end()) splits_[node.name + ".grad.table"] = split->second;
+    }
+    LOCKSTEP_ASSIGN(model, passes::divideLoss(model, modelRanks_));
+    LOCKSTEP_ASSIGN(evaluation, passes::divideLoss(evaluation, modelRanks_));
     LOCKSTEP_ASSIGN(const ir::Graph train, divided(passes::trainGraph(model)));
     LOCKSTEP_ASSIGN(const passes::StepProgram step,
                     passes::stepProgram(train, request_.training, grouping));

@@ -112,13 +112,13 @@ inline models::Model smallResnet(std::int64_t groups = 1) {
   return model;
 }
 
-// A GPT of two blocks over 11 tokens.
-inline models::Model smallGpt() {
+// A GPT of two blocks.
+inline models::Model smallGpt(std::int64_t vocabulary = 11) {
   using Kind = models::Layer::Kind;
   models::Model model;
   model.name = "small-gpt";
   model.input = {6};
-  model.vocabulary = model.classes = 11;
+  model.vocabulary = model.classes = vocabulary;
   models::Layer embedding, norm, head;
   embedding.kind = Kind::kEmbedding;
   embedding.name = "embedding";
@@ -135,7 +135,7 @@ inline models::Model smallGpt() {
   norm.name = "norm";
   head.kind = Kind::kDense;
   head.name = "head";
-  head.units = 11;
+  head.units = vocabulary;
   head.tied = "embedding";
   model.layers.insert(model.layers.end(), {norm, head});
   return model;

@@ -408,6 +408,19 @@ std::vector<Case> allCases() {
                       {column, Fill::kPositive},
                       {{1}, Fill::kPositive}}});
     const Input weights{column, Fill::kPositive}, one{{1}, Fill::kPositive};
+    const Input numbers{column};
+    const Input labels{column, Fill::kLabels};
+    const Input positive{column, Fill::kPositive};
+    cases.push_back({name, Op::kRowMax, {}, {{s}}});
+    cases.push_back({name, Op::kXentLoss, {}, {positive, numbers, positive}});
+    cases.push_back({name, Op::kXentLossGrad, {}, {positive, positive, {{1}, Fill::kPositive}}});
+    cases.push_back({name, Op::kCountFirst, {}, {numbers, labels, positive}});
+    for (const std::int64_t first : {0, 1}) {
+      const ir::Attrs from{{"first", first}};
+      cases.push_back({name, Op::kXentTerms, from, {{s}, labels, numbers}});
+      cases.push_back({name, Op::kXentTermsGrad, from, {numbers, numbers, {s}, labels, numbers}});
+      cases.push_back({name, Op::kFirstMaximum, from, {{s}, numbers}});
+    }
     cases.push_back({name, Op::kBinaryXent, {}, {{s}, {s, Fill::kFewValues}, weights}});
     cases.push_back({name, Op::kBinaryXentGrad, {}, {{s}, {s, Fill::kFewValues}, weights, one}});
     cases.push_back({name, Op::kScoreHistogram, {{"bins", std::int64_t{20}}},

@@ -145,6 +145,16 @@ Problem softmaxProblem() {
   p.loss = p.add(Op::kSoftmaxXent, "loss", {logits, label, w});
   return p;
 }
+Problem dividedSoftmaxProblem() {
+  Problem p;
+  const ValueId logits = p.state("logits", {4, 3});
+  const ValueId label = p.input("label", "i32", {4}, {0, 2, 1, 2});
+  const ValueId w = p.input("w", "f64", {4}, {1, 0.5, 0, 2});
+  const ValueId largest = p.add(Op::kRowMax, "max", {logits});
+  const ValueId terms = p.add(Op::kXentTerms, "terms", {logits, label, largest});
+  p.loss = p.add(Op::kXentLoss, "loss", {terms, terms + 1, w});
+  return p;
+}
 Problem embeddingProblem() {
   Problem p;
   const ValueId table = p.state("table", {5, 3});
@@ -282,7 +292,7 @@ class GradientTest : public QObject {
 
   void losses() {
     for (const Problem& problem :
-         {softmaxProblem(), mseProblem(), binaryXentProblem(), dropoutProblem(), embeddingProblem(), partOfEmbeddingProblem(),
+         {softmaxProblem(), dividedSoftmaxProblem(), mseProblem(), binaryXentProblem(), dropoutProblem(), embeddingProblem(), partOfEmbeddingProblem(),
           batchNormProblem(1), batchNormProblem(3)}) {
       const auto [error, where] = worstError(problem);
       QVERIFY2(error < kTolerance, where.c_str());
@@ -316,7 +326,7 @@ class GradientTest : public QObject {
   }
 
   void everyDifferentiableOpHasACase() {
-    std::set<Op> covered = {Op::kSoftmaxXent, Op::kMseLoss, Op::kBinaryXent, Op::kDropout,
+    std::set<Op> covered = {Op::kSoftmaxXent, Op::kXentTerms, Op::kXentLoss, Op::kMseLoss, Op::kBinaryXent, Op::kDropout,
                               Op::kEmbedding, Op::kBatchNorm};
     for (const OpCase& one : opCases()) covered.insert(one.op);
     for (std::size_t i = 0; i < ir::kOpCount; ++i) {

@@ -216,6 +216,60 @@ class ParityTest : public QObject {
     QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <= 1e-9);
   }
 
+  // Where ranks can share the vocabulary evenly, each has a part of the tied table, and no rank a softmax.
+  void vocabularyAgainstOne_data() {
+    QTest::addColumn<QString>("strategy");
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<int>("modelRanks");
+    QTest::addColumn<int>("stages");
+    QTest::newRow("tensor 2") << "tensor-parallel" << 2 << 2 << 1;
+    QTest::newRow("tensor 4") << "tensor-parallel" << 4 << 4 << 1;
+    QTest::newRow("data x tensor") << "tensor-parallel" << 6 << 2 << 1;
+    QTest::newRow("zero-3 x tensor") << "zero-3" << 4 << 2 << 1;
+    QTest::newRow("tensor x pipeline") << "pipeline" << 4 << 2 << 2;
+    QTest::newRow("data x tensor x pipeline") << "zero-1" << 8 << 2 << 2;
+  }
+  void vocabularyAgainstOne() {
+    QFETCH(QString, strategy);
+    QFETCH(int, ranks);
+    QFETCH(int, modelRanks);
+    QFETCH(int, stages);
+    RunSettings settings;
+    settings.model = smallGpt(12);
+    settings.batch = 24;
+    settings.samples = 200;
+    settings.evaluateBatch = 240;
+    settings.bucketBytes = 8192;
+    settings.trainer.epochs = 3;
+    settings.trainer.maxSteps = 20;
+    settings.trainer.schedule.peak = 3e-3;
+    settings.optimizer.clipNorm = 0.3;
+    settings.optimizer.weightDecay = 0.1;
+    settings.optimizer.decayMatricesOnly = true;
+    const RunOutcome one = trained(settings);
+    QVERIFY2(one.ok(), one.error().c_str());
+    settings.strategy = strategy.toStdString();
+    settings.ranks = ranks;
+    settings.modelRanks = modelRanks;
+    settings.stages = stages;
+    settings.microBatches = stages > 1 ? 2 : 1;
+    const auto plan = planOf(settings);
+    QVERIFY(plan.ok());
+    const std::string text = plan::text(*plan);
+    QVERIFY(text.find("xent-terms") != std::string::npos);
+    QVERIFY(text.find("softmax-xent") == std::string::npos);
+    const RunOutcome several = trained(settings);
+    QVERIFY2(several.ok(), several.error().c_str());
+    const double worst = worstRelative(several, one);
+    qInfo("worst relative difference of the loss over %zu steps: %.2e", one.steps.size(), worst);
+    QVERIFY(worst <= 1e-9);
+    QVERIFY(one.steps.back().loss < one.steps.front().loss);
+    QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <= 1e-9);
+    for (std::size_t i = 0; i < one.steps.size(); ++i) {
+      QVERIFY(std::abs(several.steps[i].correct - one.steps[i].correct) <= 1e-12);
+    }
+  }
+
   // One update a step is data parallel: the mean of the ranks' updates is the update by the mean gradient.
   void localUpdateAgainstOne_data() {
     QTest::addColumn<int>("ranks");

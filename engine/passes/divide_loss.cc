@@ -1,0 +1,87 @@
+#include <algorithm>
+
+#include "engine/ir/ops.h"
+#include "engine/passes/rewrite.h"
+#include "engine/passes/train_graph.h"
+
+namespace lockstep::passes {
+namespace {
+
+using ir::Op;
+using ir::ValueId;
+
+class LossDivider {
+ public:
+  LossDivider(const ir::ModelGraph& model, int ranks)
+      : model_(model), ranks_(ranks), rewrite_(model.graph) {}
+
+  Result<ir::ModelGraph> run() {
+    const ir::Graph& graph = model_.graph;
+    for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+      const ir::Node& node = graph.nodes()[i];
+      const bool measures = node.op == Op::kSoftmaxXent || node.op == Op::kCountCorrect;
+      if (!measures || !isDivided(node.inputs[0])) {
+        LOCKSTEP_TRY(rewrite_.copy(static_cast<ir::NodeId>(i)).status());
+        continue;
+      }
+      const bool loss = node.op == Op::kSoftmaxXent;
+      LOCKSTEP_ASSIGN(const ValueId largest, largestOf(node));
+      std::vector<ValueId> terms = rewrite_.inputs(node);  // logits, label, w
+      const ValueId label = terms[1], weight = terms[2];
+      terms = loss ? std::vector{terms[0], label, largest} : std::vector{terms[0], largest};
+      LOCKSTEP_ASSIGN(const ValueId parts,
+                      add(node, loss ? Op::kXentTerms : Op::kFirstMaximum, ".terms", terms));
+      LOCKSTEP_ASSIGN(const ValueId sum,
+                      loss ? add(node, Op::kXentLoss, "", {parts, parts + 1, weight})
+                           : add(node, Op::kCountFirst, "", {parts, label, weight}));
+      rewrite_.replace(node.outputs[0], sum);
+    }
+    ir::ModelGraph out = model_;
+    for (ValueId* value : {&out.loss, &out.weight, &out.correct}) {
+      if (*value >= 0) *value = rewrite_(*value);
+    }
+    out.graph = rewrite_.take();
+    return out;
+  }
+
+ private:
+  // Whether it is a product with a parameter that is divided by columns.
+  bool isDivided(ValueId logits) const {
+    const ir::Node& product = model_.graph.node(model_.graph.value(logits).producer);
+    if (product.op != Op::kMatmul) return false;
+    const ir::Node& weights = model_.graph.node(model_.graph.value(product.inputs[1]).producer);
+    const int columns = ir::intAttr(product.attrs, "tb") != 0 ? 0 : 1;
+    return weights.op == Op::kState &&
+           std::any_of(model_.parameters.begin(), model_.parameters.end(), [&](const auto& parameter) {
+             return parameter.name == ir::textAttr(weights.attrs, "state") &&
+                    parameter.isDivided(ranks_) && parameter.splitDim == columns;
+           });
+  }
+  Result<ValueId> largestOf(const ir::Node& node) {
+    if (largest_ >= 0 && of_ == node.inputs[0]) return largest_;
+    of_ = node.inputs[0];
+    LOCKSTEP_ASSIGN(largest_, add(node, Op::kRowMax, ".max", {rewrite_(of_)}));
+    return largest_;
+  }
+  Result<ValueId> add(const ir::Node& node, Op op, std::string_view suffix, std::vector<ValueId> inputs) {
+    LOCKSTEP_ASSIGN(const ir::NodeId added,
+                    rewrite_.to().add(op, fmt::format("{}{}", node.name, suffix), std::move(inputs), {},
+                                      node.phase));
+    rewrite_.to().setStage(added, node.stage);
+    return rewrite_.to().output(added);
+  }
+
+  const ir::ModelGraph& model_;
+  const int ranks_;
+  Rewrite rewrite_;
+  ValueId of_ = -1, largest_ = -1;  // logits, and the largest of each row of them
+};
+
+}  // namespace
+
+Result<ir::ModelGraph> divideLoss(const ir::ModelGraph& model, int ranks) {
+  if (ranks == 1) return model;
+  return LossDivider(model, ranks).run();
+}
+
+}  // namespace lockstep::passes
