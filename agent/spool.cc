@@ -289,17 +289,17 @@ Status Spool::commit(const std::vector<Kept>& batch, const std::vector<Lost>& lo
   return {};
 }
 
-// Oldest records go until nine tenths of the limit are left.
+// Past the limit, oldest records go until nine tenths of it are left.
 void Spool::trim() {
   std::uint64_t from = 0, to = 0;
   {
     std::lock_guard lock(writeMutex_);
+    if (fileBytes_ <= options_.limitBytes) return;
     const Nanoseconds oldest = wallNow() - options_.maxAge;
     Statement walk(writer_, "SELECT seq, wall, length(body) FROM records ORDER BY seq");
-    const bool large = fileBytes_ > options_.limitBytes;
     while (walk.step() == SQLITE_ROW) {
       const bool old = walk.integer(1) < oldest;
-      if (!old && !(large && fileBytes_ > options_.limitBytes * 9 / 10)) break;
+      if (!old && fileBytes_ <= options_.limitBytes * 9 / 10) break;
       if (from == 0) from = static_cast<std::uint64_t>(walk.integer(0));
       to = static_cast<std::uint64_t>(walk.integer(0));
       fileBytes_ -= walk.integer(2);
@@ -354,7 +354,7 @@ void Spool::work() {
     const Status status = flush();
     if (status.ok()) {
       troubled_ = false;
-      if (fileBytes_ > options_.limitBytes) trim();
+      trim();
       continue;
     }
     if (!troubled_) {
