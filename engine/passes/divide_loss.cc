@@ -37,7 +37,7 @@ class LossDivider {
       rewrite_.replace(node.outputs[0], sum);
     }
     ir::ModelGraph out = model_;
-    for (ValueId* value : {&out.loss, &out.weight, &out.correct}) {
+    for (ValueId* value : {&out.loss, &out.weight, &out.metricSums}) {
       if (*value >= 0) *value = rewrite_(*value);
     }
     out.graph = rewrite_.take();
