@@ -77,17 +77,17 @@ class Reader {
     const auto wanted = 1 + file_.numbers + file_.columns;
     const std::int64_t found = 1 + std::count(line_.begin(), line_.end(), separator_);
     if (found != wanted)
-      return wrong(fmt::format("it has {} columns, expected {}: a label, {} numbers and {} categories, "
-                               "between {}",
-                               found, wanted, file_.numbers, file_.columns,
+      return wrong(fmt::format("line {}: it has {} columns, expected {}: a label, {} numbers and {} "
+                               "categories, between {}",
+                               number_, found, wanted, file_.numbers, file_.columns,
                                separator_ == '\t' ? "tabs" : "commas"));
     LOCKSTEP_TRY(readLabel(table));
     for (std::int64_t i = 0; i < file_.numbers; ++i) {
       const std::string_view text = cell();
       double value = 0;
       if (!text.empty() && !parse(text, value))
-        return wrong(fmt::format("column {} is \"{}\", expected a finite number or nothing", column_,
-                                 shown(text)));
+        return wrong(fmt::format("line {}: column {} is \"{}\", expected a finite number or nothing",
+                                 number_, column_, shown(text)));
       table.add(static_cast<float>(std::copysign(std::log1p(std::abs(value)), value)));
     }
     for (std::int64_t i = 0; i < file_.columns; ++i) {
@@ -107,9 +107,10 @@ class Reader {
     const bool parsed = parse(text, label);
     if (file_.classes > 0 &&
         (!parsed || label < 0 || label >= file_.classes || label != std::floor(label)))
-      return wrong(fmt::format("the label is \"{}\", expected {} to {}", shown(text), 0,
+      return wrong(fmt::format("line {}: the label is \"{}\", expected {} to {}", number_, shown(text), 0,
                                file_.classes - 1));
-    if (!parsed) return wrong(fmt::format("the label is \"{}\", expected a finite number", shown(text)));
+    if (!parsed) return wrong(fmt::format("line {}: the label is \"{}\", expected a finite number",
+                                           number_, shown(text)));
     table.addLabel(static_cast<float>(label));
     return {};
   }
@@ -134,7 +135,7 @@ class Reader {
   }
   Error wrong(std::string why) const {
     Error error = makeError(Code::kDataLoss, "data file {}", file_.path);
-    error.why = fmt::format("line {}: {}", number_, why);
+    error.why = std::move(why);
     error.next = "correct the line, or model.input";
     return error;
   }

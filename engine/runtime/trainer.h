@@ -48,7 +48,7 @@ struct StepRecord {                   // one a step; plain data, fits a ring
   float data = 0, forward = 0, backward = 0, communication = 0, optimizer = 0;  // seconds
   Nanoseconds collectiveBegin = 0;    // when this rank arrived at the first collective
   std::int64_t samples = 0;           // of the global batch
-  // Where workers do not wait for each other: loss and correct are of this worker's samples, and so many
+  // Where workers do not wait for each other: loss and metric are of this worker's samples, and so many
   // updates by others came between what its last gradient was made of and when that was applied. A
   // server's are of all, the mean.
   float staleness = 0;

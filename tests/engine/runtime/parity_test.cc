@@ -266,7 +266,7 @@ class ParityTest : public QObject {
     QVERIFY(one.steps.back().loss < one.steps.front().loss);
     QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <= 1e-9);
     for (std::size_t i = 0; i < one.steps.size(); ++i) {
-      QVERIFY(std::abs(several.steps[i].correct - one.steps[i].correct) <= 1e-12);
+      QVERIFY(std::abs(several.steps[i].metric - one.steps[i].metric) <= 1e-12);
     }
   }
 
