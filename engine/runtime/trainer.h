@@ -40,7 +40,7 @@ struct TrainerOptions {
 };
 
 struct StepRecord {                   // one a step; plain data, fits a ring
-  std::int64_t step = 0;              // from 1: the number of updates done
+  std::int64_t step = 0;              // from 1: steps done, each of one update or of several local ones
   std::int64_t epoch = 0;             // from 1
   Nanoseconds begin = 0, end = 0;
   double loss = 0;                    // mean over the global batch
