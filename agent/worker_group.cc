@@ -268,13 +268,19 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
     LOCKSTEP_ASSIGN(auto together, playWorkers(loop, std::move(starts), limit, cancelled));
     const auto& first = together.front().measured();
     steps.push_back(first.step_seconds());
-    // Equal sizes in equal order on all ranks and in all rounds; the mean of the ranks' medians.
+    // Equal sizes in equal order on all workers and in all rounds, none on servers; the mean of the
+    // workers' medians.
     costs.resize(static_cast<std::size_t>(first.collectives_size()));
     for (int i = 0; i < first.collectives_size(); ++i) {
       if (round == 0) *reply.add_collectives() = first.collectives(i);
       double sum = 0;
-      for (const FromWorker& one : together) sum += one.measured().collectives(i).seconds();
-      costs[static_cast<std::size_t>(i)].push_back(sum / ranks);
+      int workers = 0;
+      for (const FromWorker& one : together) {
+        if (i >= one.measured().collectives_size()) continue;
+        sum += one.measured().collectives(i).seconds();
+        ++workers;
+      }
+      costs[static_cast<std::size_t>(i)].push_back(sum / workers);
     }
   }
   for (int i = 0; i < reply.collectives_size(); ++i)

@@ -272,10 +272,12 @@ class Deadline {
 };
 
 // Trains on made-up data with the real trainer, its loader and its telemetry until rank 0's clock says
-// that it is enough. The records of the steps, the first of them left out.
+// that it is enough, `mostSteps` steps at most where it is above 0. The records of the steps, the first of
+// them left out.
 Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, const node::v1::WorkerStart& start,
                                                   WorkerLink& link, backends::Backend& backend,
-                                                  const runtime::Groups& groups, double seconds) {
+                                                  const runtime::Groups& groups, double seconds,
+                                                  std::int64_t mostSteps = 0) {
   constexpr std::int64_t kMostSamples = 1 << 18;  // an epoch, which a rehearsal seldom reaches
   const int rank = start.rank();
   LOCKSTEP_ASSIGN(const MadeUp data,
@@ -283,6 +285,7 @@ Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, const 
   LOCKSTEP_ASSIGN(const MadeUp tiny, madeUpData(plan, rank, plan.globalBatch));
   runtime::TrainerOptions options;
   options.epochs = 1 << 20;
+  options.maxSteps = mostSteps;
   options.schedule.peak = 1e-4;
   options.eventsEvery = start.events_every();
   std::atomic<bool> stop{false};
@@ -295,6 +298,18 @@ Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, const 
   const std::size_t warmUp = steps.size() > 40 ? steps.size() / 8 : steps.size() / 3;
   steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(warmUp));
   return std::move(steps);
+}
+
+// How many of rank 0's training steps take so long, by what their computing was measured to take.
+std::int64_t stepsIn(double seconds, const plan::Plan& plan, Samples& samples) {
+  double step = 1e-6;
+  for (const plan::Play& play : plan.plays(0)) {
+    const plan::Body& body = *plan.find(play.program, 0);
+    for (const plan::Step& one : body.steps)
+      if (const auto found = samples.find(planner::signature(body, one)); found != samples.end())
+        step += median(found->second);
+  }
+  return std::max<std::int64_t>(20, static_cast<std::int64_t>(seconds / step));
 }
 
 // An all-reduce, all-gather or all-to-all of a plan, on memory of its own.
@@ -380,7 +395,10 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
     cost->set_signature(name);
     cost->set_seconds(median(values));
   }
-  LOCKSTEP_ASSIGN(const auto steps, rehearse(plan, start, link, *backend, alone.groups(), start.seconds() * 0.3));
+  // By its steps, since a worker hears of a stop from its servers, and they are not there.
+  const double rehearsal = start.seconds() * 0.3;
+  LOCKSTEP_ASSIGN(const auto steps, rehearse(plan, start, link, *backend, alone.groups(), rehearsal,
+                                             stepsIn(rehearsal, plan, samples)));
   reply->set_step_overhead_seconds(overheadOf(steps));
   if (plan.mesh.size() == 1) reply->set_step_seconds(medianDuration(steps));
   link.channel().send(message);

@@ -257,7 +257,7 @@ node::v1::PrepareRequest prepareRequest(const RunOptions& options, int node) {
   training->set_backend(options.backend);
   training->mutable_optimizer()->set_kind("sgd");
   training->mutable_optimizer()->set_learning_rate(0.05);
-  spec.mutable_strategy()->set_kind("multi-worker-mirrored");
+  spec.mutable_strategy()->set_kind(options.strategy);
   if (Status status = specs::checkAndFill(spec); !status.ok())
     throw std::runtime_error(status.error().text());
 
@@ -280,8 +280,10 @@ node::v1::PrepareRequest prepareRequest(const RunOptions& options, int node) {
   plan.evaluate = must(models::build(model, 1000, DType::kF32, models::Use::kEvaluation));
   plan.training.optimizer.kind = "sgd";
   plan.training.seed = 7;
-  plan.strategy = "multi-worker-mirrored";
-  const auto made = must(planner::makePlan(plan, must(specs::toCluster(cluster, {})), {}));
+  plan.strategy = options.strategy;
+  auto all = must(specs::toCluster(cluster, {}));
+  all.mesh = must(specs::toMesh(spec.strategy(), all.mesh.size()));
+  const auto made = must(planner::makePlan(plan, all, {}));
   request.set_plan(plan::text(made));
   request.set_plan_hash(plan::hash(made));
   for (int rank = 0; rank < options.ranks; ++rank) request.add_ranks(node * options.ranks + rank);

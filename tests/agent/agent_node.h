@@ -84,6 +84,7 @@ struct RunOptions {
   std::int64_t batch = 96;
   std::string backend = "reference";
   std::int64_t hidden = 128;     // units of the hidden layer
+  std::string strategy = "multi-worker-mirrored";
 };
 node::v1::PrepareRequest prepareRequest(const RunOptions& options, int node = 0);
 std::string newRunId();

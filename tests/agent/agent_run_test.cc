@@ -511,6 +511,29 @@ class AgentRunTest : public QObject {
     QVERIFY(benched.windows_size() >= 2);
     QVERIFY(benched.ops_size() > 5);
   }
+
+  // A worker that is measured alone hears no stop from its servers, and a server has no part in what
+  // workers reduce.
+  void measuresServers() {
+    Node node("n1");
+    node.start();
+    node::v1::MeasureRequest ask;
+    ask.set_plan(prepareRequest({.run = newRunId(), .ranks = 3, .strategy = "parameter-server"}).plan());
+    ask.set_ranks(3);
+    ask.set_backend("reference");
+    ask.set_comm("shm");
+    ask.set_seconds(1);
+    node::v1::MeasureReply measured;
+    const grpc::Status status = node.agent().Measure(deadline(60).get(), ask, &measured);
+    QVERIFY2(status.ok(), status.error_message().c_str());
+    QVERIFY(measured.collectives_size() >= 1);
+    for (const auto& collective : measured.collectives()) {
+      QCOMPARE(collective.ranks(), 2);
+      QVERIFY(collective.seconds() > 0);
+    }
+    QVERIFY(measured.step_overhead_seconds() > 0);
+    QVERIFY(measured.step_seconds() > 0);
+  }
 };
 
 QTEST_GUILESS_MAIN(AgentRunTest)
