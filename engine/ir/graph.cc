@@ -117,6 +117,14 @@ bool isName(std::string_view text) {
   });
 }
 
+Result<std::vector<TensorType>> inferTypes(Op op, std::span<const TensorType> inputs, Attrs& attrs) {
+  const OpInfo& row = info(op);
+  LOCKSTEP_TRY(checkAttrs(row, attrs));
+  LOCKSTEP_ASSIGN(std::vector<TensorType> outputs, row.infer(inputs, attrs));
+  for (const TensorType& type : outputs) LOCKSTEP_TRY(checkShape(type.shape));
+  return outputs;
+}
+
 Result<NodeId> Graph::add(Op op, std::string name, std::vector<ValueId> inputs, Attrs attrs,
                           Phase phase, std::vector<NodeId> after) {
   const OpInfo& row = info(op);
@@ -144,11 +152,8 @@ Result<NodeId> Graph::add(Op op, std::string name, std::vector<ValueId> inputs, 
   after.erase(std::unique(after.begin(), after.end()), after.end());
   if (!after.empty() && (after.front() < 0 || after.back() >= id))
     return fail("a control edge comes from a node that is not before it");
-  if (Status status = checkAttrs(row, attrs); !status.ok()) return fail(status.error().what);
-  Result<std::vector<TensorType>> outputs = row.infer(types, attrs);
+  Result<std::vector<TensorType>> outputs = inferTypes(op, types, attrs);
   if (!outputs.ok()) return fail(outputs.error().what);
-  for (const TensorType& type : *outputs)
-    if (Status status = checkShape(type.shape); !status.ok()) return fail(status.error().what);
 
   Node node;
   node.op = op;

@@ -259,6 +259,9 @@ constexpr std::int64_t rowTable(std::int64_t rows) {
 }
 
 const OpInfo& info(Op op);
+// The types of what an operation makes of such operands. Attributes are checked against its row, and
+// integers given for numbers become numbers. Errors: kInvalidArgument.
+Result<std::vector<TensorType>> inferTypes(Op op, std::span<const TensorType> inputs, Attrs& attrs);
 std::optional<Op> opFromName(std::string_view name);
 
 // Attribute access with defaults; a wrong type is a broken invariant (verify has passed).

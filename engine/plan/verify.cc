@@ -34,7 +34,9 @@ class BodyVerifier {
     LOCKSTEP_TRY(results());
     order();
     LOCKSTEP_TRY(accesses());
-    return sharing();
+    LOCKSTEP_TRY(sharing());
+    for (std::size_t i = 0; i < body_.steps.size(); ++i) LOCKSTEP_TRY(types(i, body_.steps[i]));
+    return {};
   }
 
  private:
@@ -172,6 +174,22 @@ class BodyVerifier {
           return fail("step {} {} has a cost that is no amount", i, step.name);
         }
       }
+    }
+    return {};
+  }
+
+  // Attributes and operands are as the op's row has them.
+  Status types(std::size_t i, const Step& step) const {
+    std::vector<ir::TensorType> inputs;
+    for (const BufferId id : step.inputs) inputs.push_back(at(id).type);
+    ir::Attrs attrs = step.attrs;
+    const auto made = ir::inferTypes(step.op, inputs, attrs);
+    if (!made.ok()) return fail("step {} {}: {}", i, step.name, made.error().what);
+    for (std::size_t k = 0; k < made->size(); ++k) {
+      const Buffer& output = at(step.outputs[k]);
+      if (output.type == (*made)[k]) continue;
+      return fail("step {} {} makes {} in buffer {}, which is {}", i, step.name, (*made)[k].text(),
+                  output.name, output.type.text());
     }
     return {};
   }

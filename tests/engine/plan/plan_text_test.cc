@@ -20,6 +20,17 @@ class PlanTextTest : public QObject {
     QVERIFY(verify(*parsed).ok());
   }
 
+  void everyKindOfAttributeIsKept() {
+    Plan plan = samplePlan();
+    ir::Attrs& attrs = plan.programs[0].bodies[0].steps[2].attrs;
+    attrs["text"] = std::string("a\\b\n\"c\"");
+    attrs["tiny"] = 1e-300;
+    attrs["key"] = std::int64_t{-42};
+    const auto parsed = parse(text(plan));
+    QVERIFY2(parsed.ok(), parsed.ok() ? "" : parsed.error().text().c_str());
+    QVERIFY(*parsed == plan);
+  }
+
   void textIsForPeople() {
     const std::string written = text(samplePlan());
     for (const char* line :

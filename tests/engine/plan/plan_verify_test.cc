@@ -53,12 +53,24 @@ class PlanVerifyTest : public QObject {
     EXPECT("before all of it was written", body.steps[2].outputs = {5});
     EXPECT("before all of it was written", body.steps[1].inputs = {2});
   }
+  // A plan that is read may say anything: what a kernel or a collective goes by is checked before.
+  void stepsAreAsTheirOperationsHaveThem() {
+    EXPECT("attribute value is missing", body.steps[2].attrs.erase("value"));
+    EXPECT("attribute speed is unknown", body.steps[2].attrs["speed"] = std::int64_t{1});
+    EXPECT("algorithm is \"sideways\"", for (Body & one : plan.programs[0].bodies)
+               one.steps[3].attrs["algorithm"] = std::string("sideways"));
+    EXPECT("hosts come with", for (Body & one : plan.programs[0].bodies)
+               one.steps[3].attrs["algorithm"] = std::string("hierarchical"));
+    EXPECT("in buffer metrics, which is f32[16]", body.steps[2].attrs["shape"] = Shape{15});
+  }
+
   // The same memory one after the other is allowed.
   void memoryIsReused() {
     const std::string said = complaint([](Plan&, Body& body) {
       body.buffers.push_back({"late", f32({8}), BufferKind::kTemp, -1, 8192});
       Step late = body.steps[2];
       late.name = "late";
+      late.attrs["shape"] = Shape{8};
       late.outputs = {6};
       body.steps.push_back(late);
     });

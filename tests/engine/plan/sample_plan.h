@@ -37,9 +37,6 @@ inline Body sampleBody(std::string role, std::int64_t rows) {
   fill.attrs = {{"dtype", std::string("f32")},
                 {"shape", Shape{16}},
                 {"value", 0.0}};
-  fill.attrs["text"] = std::string("a\\b\n\"c\"");
-  fill.attrs["tiny"] = 1e-300;
-  fill.attrs["key"] = std::int64_t{-42};
   fill.phase = ir::Phase::kBackward;
   fill.outputs = {4};
   allReduce.name = "grads.0.all-reduce";
