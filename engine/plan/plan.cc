@@ -33,6 +33,15 @@ const Body* Plan::find(std::string_view program, int rank) const {
       found->bodyOfRank[static_cast<std::size_t>(rank)])];
 }
 
+std::vector<std::vector<Play>> Plan::wholeSchedule() const {
+  std::vector<std::vector<Play>> whole = schedule;
+  for (std::vector<Play>& plays : whole)
+    for (Play& play : plays)
+      if (const std::string other = play.program + std::string(kWhole); find(other) != nullptr)
+        play.program = other;
+  return whole;
+}
+
 std::string_view Plan::metric() const {
   constexpr std::string_view kPrefix = "metrics.";
   for (const Program& program : programs)

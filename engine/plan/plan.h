@@ -146,6 +146,7 @@ struct Plan {
   // such: it sends whole what later travels coded.
   std::int64_t wholeSteps = 0;
   static constexpr std::string_view kWhole = ".whole";
+  std::vector<std::vector<Play>> wholeSchedule() const;  // what these steps play
   // Of parameter servers: how many steps a worker may be ahead of the slowest (stale synchronous
   // parallel: Ho et al., 2013), or kAnyStaleness. Each worker then takes its steps by itself, in a
   // conversation with each server, in whatever order messages arrive; the schedule is one of many. 0: all take each step together.

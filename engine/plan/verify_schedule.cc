@@ -218,11 +218,11 @@ class MessagePlay {
 
 // What plays leave for later ones is there when it is read, of the same micro-batch, and in a copy
 // that the state has.
-Status verifyCopies(const Plan& plan, int rank) {
+Status verifyCopies(const Plan& plan, int rank, const std::vector<Play>& plays) {
   std::map<std::string_view, const StateSlot*> slots;
   for (const StateSlot& slot : plan.state) slots.emplace(slot.name, &slot);
   std::map<std::pair<std::string_view, int>, int> written;  // state and copy: the micro-batch
-  for (const Play& play : plan.plays(rank)) {
+  for (const Play& play : plays) {
     const Body& body = *plan.find(play.program, rank);
     const auto copied = [&](BufferId id) -> const StateSlot* {
       const Buffer& buffer = body.buffers[static_cast<std::size_t>(id)];
@@ -260,6 +260,18 @@ Status verifyCopies(const Plan& plan, int rank) {
   return {};
 }
 
+Status verifyPlays(const Plan& plan, const std::vector<std::vector<Play>>& schedule) {
+  std::set<std::vector<int>> checked;  // by stage and the bodies of the plays
+  for (int rank = 0; rank < plan.mesh.size(); ++rank) {
+    const std::vector<Play>& plays = schedule[static_cast<std::size_t>(plan.stageOf(rank))];
+    std::vector<int> bodies{plan.stageOf(rank)};
+    for (const Play& play : plays)
+      bodies.push_back(plan.find(play.program)->bodyOfRank[static_cast<std::size_t>(rank)]);
+    if (checked.insert(std::move(bodies)).second) LOCKSTEP_TRY(verifyCopies(plan, rank, plays));
+  }
+  return plan.mesh.stages() > 1 ? MessagePlay(plan, schedule).run() : Status();
+}
+
 }  // namespace
 
 Status verifySchedule(const Plan& plan) {
@@ -284,19 +296,11 @@ Status verifySchedule(const Plan& plan) {
       }
     }
   }
-  std::set<std::vector<int>> checked;  // by stage and the bodies of the plays
-  for (int rank = 0; rank < plan.mesh.size(); ++rank) {
-    std::vector<int> bodies{plan.stageOf(rank)};
-    for (const Play& play : plan.plays(rank)) {
-      bodies.push_back(plan.find(play.program)->bodyOfRank[static_cast<std::size_t>(rank)]);
-    }
-    if (checked.insert(std::move(bodies)).second) LOCKSTEP_TRY(verifyCopies(plan, rank));
-  }
-  if (stages == 1) return {};
-  LOCKSTEP_TRY(MessagePlay(plan, plan.schedule).run());
-  std::vector<std::vector<Play>> evaluation(stages, {{"evaluate", 0, 0}, {"evaluate", 0, 0}});
+  LOCKSTEP_TRY(verifyPlays(plan, plan.schedule));
+  if (plan.wholeSteps > 0) LOCKSTEP_TRY(verifyPlays(plan, plan.wholeSchedule()));
   if (plan.find("evaluate") == nullptr) return {};
-  return MessagePlay(plan, evaluation).run();
+  const std::vector<Play> evaluation{{"evaluate", 0, 0}, {"evaluate", 0, 0}};
+  return verifyPlays(plan, std::vector<std::vector<Play>>(stages, evaluation));
 }
 
 }  // namespace lockstep::plan

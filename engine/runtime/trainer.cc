@@ -172,7 +172,7 @@ class Training {
     Feed* feed;
     int micro;
   };
-  Status bindPlays(bool whole, std::vector<BoundPlay>& plays);
+  Status bindPlays(const std::vector<plan::Play>& plays, std::vector<BoundPlay>& bound);
 
   std::vector<BoundPlay> plays_;       // of a step, as the plan has them
   std::vector<BoundPlay> wholePlays_;  // of the first ones: Plan::wholeSteps
@@ -192,8 +192,11 @@ Status Training::bind() {
     LOCKSTEP_ASSIGN(server_, Server::bind(plan_, rank_, backend_, groups_, state_));
     return {};
   }
-  LOCKSTEP_TRY(bindPlays(false, plays_));
-  if (plan_.wholeSteps > 0) LOCKSTEP_TRY(bindPlays(true, wholePlays_));
+  LOCKSTEP_TRY(bindPlays(plan_.plays(rank_), plays_));
+  if (plan_.wholeSteps > 0) {
+    const auto stage = static_cast<std::size_t>(plan_.stageOf(rank_));
+    LOCKSTEP_TRY(bindPlays(plan_.wholeSchedule()[stage], wholePlays_));
+  }
   std::size_t steps = 0;
   for (const BoundPlay& play : plays_) {
     if (play.feed->updates()) ++updates_;
@@ -207,20 +210,16 @@ Status Training::bind() {
   return {};
 }
 
-Status Training::bindPlays(bool whole, std::vector<BoundPlay>& plays) {
-  for (const plan::Play& play : plan_.plays(rank_)) {
-    std::string program = play.program;
-    if (const std::string other = program + std::string(plan::Plan::kWhole);
-        whole && plan_.find(other) != nullptr)
-      program = other;
-    std::unique_ptr<Feed>& feed = feeds_[{program, play.copy}];
+Status Training::bindPlays(const std::vector<plan::Play>& plays, std::vector<BoundPlay>& bound) {
+  for (const plan::Play& play : plays) {
+    std::unique_ptr<Feed>& feed = feeds_[{play.program, play.copy}];
     if (!feed) {
-      const auto first = feeds_.lower_bound({program, 0});
+      const auto first = feeds_.lower_bound({play.program, 0});
       const Executor* sibling = first->second ? &first->second->executor() : nullptr;
-      LOCKSTEP_ASSIGN(feed, Feed::bind(plan_, program, rank_, plan_.batchCuts, trainData_,
+      LOCKSTEP_ASSIGN(feed, Feed::bind(plan_, play.program, rank_, plan_.batchCuts, trainData_,
                                        backend_, groups_, state_, play.copy, sibling));
     }
-    plays.push_back({feed.get(), play.micro});
+    bound.push_back({feed.get(), play.micro});
   }
   return {};
 }
