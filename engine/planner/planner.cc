@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "engine/base/hash.h"
 #include "engine/passes/compress.h"
 #include "engine/passes/distribute.h"
 #include "engine/passes/programs.h"
@@ -168,6 +169,15 @@ Status checkTensor(const std::vector<ir::Parameter>& parameters, int ranks) {
   return numberToChange("this model has no layers that tensor parallelism divides",
                         "it divides transformer blocks and pairs of dense layers",
                         "put all ranks on axis data");
+}
+
+// Says what a group holds and where, so that the residuals of a checkpoint are taken for the same
+// gradients alone.
+std::string contentsOf(const passes::Group& group) {
+  std::string all = fmt::format("{}", group.count);
+  for (const passes::Group::Member& member : group.members)
+    all += fmt::format(" {}@{}", member.name, member.element);
+  return fmt::format("group.{:016x}", stableHash(all));
 }
 
 // A server has whole groups, and its workers all layers.
@@ -518,7 +528,7 @@ class Maker {
       slot.stage = group.kind.stage;
       slot.axis = kDataAxis;
       slot.type = {dtype, {group.count}};
-      plan::StateSlot::Member all{fmt::format("group.{}", k), {group.count * ranks_ * modelRanks_}, 0, "", 0};
+      plan::StateSlot::Member all{contentsOf(group), {group.count * ranks_ * modelRanks_}, 0, "", 0};
       if (modelRanks_ > 1) all.axis = kModelAxis;
       slot.members.push_back(std::move(all));
       addSlot(std::move(slot));

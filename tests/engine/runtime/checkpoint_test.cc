@@ -149,6 +149,27 @@ class CheckpointTest : public QObject {
     }
   }
 
+  // With other groups what has not been sent of one is not taken for another's.
+  void residualsOfOtherGroups() {
+    RunSettings settings = small();
+    settings.compression = "int8";
+    std::map<std::string, std::vector<plan::StateSlot::Member>> contents;  // by the residual's tensor
+    for (const std::int64_t bucket : {0, 4096, 500'000}) {
+      settings.bucketBytes = bucket;
+      const auto plan = planOf(settings);
+      QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
+      for (const plan::StateSlot& slot : plan->state) {
+        if (!slot.name.starts_with("residual.")) continue;
+        const std::string name = "params" + slot.name.substr(slot.name.find('.'));
+        const auto parameters = std::find_if(plan->state.begin(), plan->state.end(),
+                                             [&](const auto& other) { return other.name == name; });
+        const auto [known, isNew] = contents.emplace(slot.members[0].name, parameters->members);
+        QVERIFY2(isNew || known->second == parameters->members, slot.members[0].name.c_str());
+      }
+    }
+    QVERIFY(contents.size() > 1);
+  }
+
   // They are state beside the parameters: resumed, exported, and part of what the hash is of.
   void runningStatisticsAreKept() {
     QTemporaryDir dir;
