@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <thread>
@@ -423,6 +424,30 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
       {plan, settings.trainer, train, evaluate, settings.backend, {}}, groups, stop,
       [&](int rank) -> runtime::TrainerObserver& { return observers[static_cast<std::size_t>(rank)]; });
   return out;
+}
+
+// By the plan as it is written and read again; why there is none is rank 0's error.
+inline RunOutcome trained(const RunSettings& settings) {
+  const auto plan = planOf(settings);
+  if (!plan.ok()) {
+    RunOutcome out;
+    out.ranks.push_back(plan.error());
+    return out;
+  }
+  const auto parsed = plan::parse(plan::text(*plan));
+  LOCKSTEP_CHECK(parsed.ok() && *parsed == *plan, "the plan's text is another plan");
+  return run(settings, *parsed);
+}
+
+// Of the losses of all steps; infinite where one run has more of them, or one is not a number.
+inline double worstRelative(const RunOutcome& a, const RunOutcome& b) {
+  if (a.steps.size() != b.steps.size()) return INFINITY;
+  double worst = 0;
+  for (std::size_t i = 0; i < a.steps.size(); ++i) {
+    const double difference = std::abs(a.steps[i].loss - b.steps[i].loss) / std::abs(b.steps[i].loss);
+    if (!(difference <= worst)) worst = std::isnan(difference) ? INFINITY : difference;
+  }
+  return worst;
 }
 
 }  // namespace lockstep::test

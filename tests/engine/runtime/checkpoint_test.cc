@@ -24,11 +24,6 @@ RunSettings small() {
   settings.trainer.epochs = 3;
   return settings;
 }
-RunOutcome trained(const RunSettings& settings) {
-  auto plan = planOf(settings);
-  LOCKSTEP_CHECK(plan.ok(), "{}", plan.error().text());
-  return run(settings, *plan);
-}
 }  // namespace
 
 class CheckpointTest : public QObject {

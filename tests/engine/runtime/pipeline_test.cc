@@ -42,12 +42,6 @@ RunSettings pipelineOf(int stages, int microBatches, const std::string& schedule
   return settings;
 }
 
-RunOutcome trained(const RunSettings& settings) {
-  const auto plan = planOf(settings);
-  LOCKSTEP_CHECK(plan.ok(), "{}", plan.error().text());
-  return run(settings, *plan);
-}
-
 // Every stage's forward pass takes `unit`, its backward pass twice that, everything else nothing.
 void setTimes(plan::Plan& plan, double unit, bool weightsApart) {
   for (plan::Program& program : plan.programs) {

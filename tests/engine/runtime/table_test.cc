@@ -24,25 +24,6 @@ RunSettings tables() {
   return settings;
 }
 
-RunOutcome trained(const RunSettings& settings) {
-  auto plan = planOf(settings);
-  if (!plan.ok()) {
-    RunOutcome out;
-    out.ranks.push_back(plan.error());
-    return out;
-  }
-  const auto parsed = plan::parse(plan::text(*plan));
-  LOCKSTEP_CHECK(parsed.ok() && *parsed == *plan, "the plan's text is another plan");
-  return run(settings, *plan);
-}
-
-double worst(const RunOutcome& a, const RunOutcome& b) {
-  double worst = a.steps.size() == b.steps.size() ? 0 : INFINITY;
-  for (std::size_t i = 0; i < std::min(a.steps.size(), b.steps.size()); ++i)
-    worst = std::max(worst, std::abs(a.steps[i].loss - b.steps[i].loss) / std::abs(b.steps[i].loss));
-  return worst;
-}
-
 bool updatesRows(const plan::Plan& plan) {
   for (const plan::Body& body : plan.find("step")->bodies)
     for (const plan::Step& step : body.steps)
@@ -114,7 +95,7 @@ class TableTest : public QObject {
     QVERIFY(rows.find("step")->bodies[0].arenaBytes < whole.find("step")->bodies[0].arenaBytes);
     const RunOutcome a = run(settings, rows), b = run(settings, whole);
     QVERIFY2(a.ok() && b.ok(), (a.error() + b.error()).c_str());
-    QCOMPARE(worst(a, b), 0.0);
+    QCOMPARE(worstRelative(a, b), 0.0);
     QCOMPARE(a.ranks[0]->weightsSha256, b.ranks[0]->weightsSha256);
   }
 
@@ -141,7 +122,7 @@ class TableTest : public QObject {
     QVERIFY2(one.ok(), one.error().c_str());
     const RunOutcome several = trained(divided(tables()));
     QVERIFY2(several.ok(), several.error().c_str());
-    QVERIFY2(worst(several, one) <= 1e-9, std::to_string(worst(several, one)).c_str());
+    QVERIFY2(worstRelative(several, one) <= 1e-9, std::to_string(worstRelative(several, one)).c_str());
     QVERIFY(one.steps.back().loss < one.steps.front().loss);
     const double auc = one.epochs.back().evalMetric;
     QVERIFY2(auc > 0.6 && auc < 1, std::to_string(auc).c_str());
@@ -156,7 +137,7 @@ class TableTest : public QObject {
     settings.ranks = 2;
     const RunOutcome single = trained(settings);
     QVERIFY2(single.ok(), single.error().c_str());
-    QVERIFY(worst(single, reference) <= 1e-5);
+    QVERIFY(worstRelative(single, reference) <= 1e-5);
   }
 
   // Masks are a function of seed, step, layer and place in the batch.
@@ -175,10 +156,10 @@ class TableTest : public QObject {
     settings.model.layers.insert(settings.model.layers.begin() + 1, dropout("dropout", 0.1));
     const RunOutcome one = trained(settings);
     QVERIFY2(one.ok() && without.ok(), one.error().c_str());
-    QVERIFY(worst(one, without) > 1e-3);
+    QVERIFY(worstRelative(one, without) > 1e-3);
     const RunOutcome several = trained(divided(settings));
     QVERIFY2(several.ok(), several.error().c_str());
-    QVERIFY2(worst(several, one) <= 1e-9, std::to_string(worst(several, one)).c_str());
+    QVERIFY2(worstRelative(several, one) <= 1e-9, std::to_string(worstRelative(several, one)).c_str());
     QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) < 1e-9);
   }
 
@@ -195,7 +176,7 @@ class TableTest : public QObject {
     settings.ranks = settings.modelRanks = 2;
     const RunOutcome two = trained(settings);
     QVERIFY2(two.ok(), two.error().c_str());
-    QVERIFY(worst(two, one) <= 1e-9);
+    QVERIFY(worstRelative(two, one) <= 1e-9);
   }
 
   // The histogram's AUC against that of all pairs, within its own bound.
