@@ -163,8 +163,7 @@ class GlooCommunicator final : public Communicator {
   }
 
   Status send(const void* data, std::int64_t bytes, int peer, int tag) override {
-    LOCKSTEP_TRY(checkBytes(bytes));
-    LOCKSTEP_TRY(checkPeer(peer, size_, rank_));
+    LOCKSTEP_TRY(checkMessage(bytes, peer, size_, rank_));
     // Perhaps on another thread than what receives: it shares only what failing takes.
     const Call call = callOf(Operation::kMessage, bytes, tag);
     Outgoing out{peer, static_cast<const std::byte*>(data), bytes};
@@ -186,8 +185,7 @@ class GlooCommunicator final : public Communicator {
   }
 
   Status recv(void* data, std::int64_t bytes, int peer, int tag) override {
-    LOCKSTEP_TRY(checkBytes(bytes));
-    LOCKSTEP_TRY(checkPeer(peer, size_, rank_));
+    LOCKSTEP_TRY(checkMessage(bytes, peer, size_, rank_));
     // Perhaps one of several threads that receive: what it shares with them is locked.
     const Call call = callOf(Operation::kMessage, bytes, tag);
     Incoming in{peer, static_cast<std::byte*>(data), bytes};
@@ -212,9 +210,8 @@ class GlooCommunicator final : public Communicator {
 
   Status exchange(const void* out, std::int64_t outBytes, int to, void* in, std::int64_t inBytes,
                   int from, int tag) override {
-    LOCKSTEP_TRY(checkBytes(std::min(outBytes, inBytes)));
-    LOCKSTEP_TRY(checkPeer(to, size_, rank_));
-    LOCKSTEP_TRY(checkPeer(from, size_, rank_));
+    LOCKSTEP_TRY(checkMessage(outBytes, to, size_, rank_));
+    LOCKSTEP_TRY(checkMessage(inBytes, from, size_, rank_));
     begin(callOf(Operation::kMessage, inBytes, tag));
     outgoing_.push_back({to, static_cast<const std::byte*>(out), outBytes});
     incoming_.push_back({from, static_cast<std::byte*>(in), inBytes});
@@ -346,35 +343,43 @@ class GlooCommunicator final : public Communicator {
 
   Status receivePart(const Call& call, Incoming& in) {
     Status status;
-    {
-      const std::lock_guard lock(receiving_[static_cast<std::size_t>(in.peer)]);
-      if (!dead_.load()) status = mesh_->receiveMessage(in.peer);
-    }
-    if (!status.ok()) return broken(std::move(status.error()), call, in.peer);
-    if (dead_.load()) return refusal(call);
     MessageHeader header;
-    std::memcpy(&header, mesh_->inbox(in.peer), sizeof header);
-    const auto expected = static_cast<std::uint32_t>(std::min(kChunkBytes, in.bytes - in.done));
-    if (header.call != call || header.length != expected ||
-        header.sequence != received_[static_cast<std::size_t>(in.peer)]++) {
+    bool dead = false, expected = false;
+    {
+      // Until it has been taken: who looks for a culprit reads the same socket.
+      const std::lock_guard lock(receiving_[static_cast<std::size_t>(in.peer)]);
+      dead = dead_.load();
+      if (!dead) status = mesh_->receiveMessage(in.peer);
+      if (!dead && status.ok()) {
+        std::memcpy(&header, mesh_->inbox(in.peer), sizeof header);
+        expected = header.call == call && header.length == std::min(kChunkBytes, in.bytes - in.done) &&
+                   header.sequence == received_[static_cast<std::size_t>(in.peer)]++;
+        if (expected) take(call, mesh_->inbox(in.peer) + sizeof header, header.length, in);
+      }
+    }
+    if (dead) return refusal(call);
+    if (!status.ok()) return broken(std::move(status.error()), call, in.peer);
+    if (!expected) {
       Error error = invalidArgument("{} on rank {}", callText(call), rank_);
       error.why = fmt::format("rank {} takes part with {}{}", in.peer, callText(header.call),
                               header.call.total == call.total ? " of another type or root" : "");
       return fail(std::move(error), in.peer);
     }
-    const std::byte* payload = mesh_->inbox(in.peer) + sizeof header;
+    return {};
+  }
+
+  static void take(const Call& call, const std::byte* payload, std::uint32_t length, Incoming& in) {
     std::byte* to = in.data + in.done;
-    if (in.into == Incoming::Into::kCopy && expected > 0) {
-      std::memcpy(to, payload, expected);
-    } else if (in.into == Incoming::Into::kReduce && expected > 0) {
+    if (in.into == Incoming::Into::kCopy && length > 0) {
+      std::memcpy(to, payload, length);
+    } else if (in.into == Incoming::Into::kReduce && length > 0) {
       const auto dtype = static_cast<DType>(call.dtype);
       const std::array<const std::byte*, 2> inputs = {to, payload};
-      reduceArrays(to, inputs, expected / static_cast<std::int64_t>(sizeOf(dtype)), dtype,
+      reduceArrays(to, inputs, length / static_cast<std::int64_t>(sizeOf(dtype)), dtype,
                    static_cast<ReduceOp>(call.op));
     }
-    in.done += expected;
+    in.done += length;
     in.finished = in.done >= in.bytes;
-    return {};
   }
 
   Error broken(Error error, const Call& call, int peer) {

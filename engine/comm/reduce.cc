@@ -96,4 +96,9 @@ Status checkBytes(std::int64_t bytes) {
   return {};
 }
 
+Status checkMessage(std::int64_t bytes, int peer, int size, int self) {
+  LOCKSTEP_TRY(checkBytes(bytes));
+  return checkPeer(peer, size, self);
+}
+
 }  // namespace lockstep::comm

@@ -21,5 +21,6 @@ Status checkCuts(std::span<const std::int64_t> cuts, int size);
 // kInvalidArgument for a rank outside the group, or for oneself where `self` is given.
 Status checkPeer(int peer, int size, int self = -1);
 Status checkBytes(std::int64_t bytes);
+Status checkMessage(std::int64_t bytes, int peer, int size, int self);  // both
 
 }  // namespace lockstep::comm

@@ -196,9 +196,7 @@ class SharedMemoryCommunicator final : public Communicator {
   }
 
   Status send(const void* data, std::int64_t bytes, int peer, int tag) override {
-    LOCKSTEP_TRY(checkBytes(bytes));
-    LOCKSTEP_TRY(checkPeer(peer, size_, rank_));
-    if (failed()) return inCall(failure({}), "send", bytes);
+    LOCKSTEP_TRY(beginMessage("send", bytes, peer));
     Sending out{segment_->mailbox(rank_, peer), static_cast<const std::byte*>(data), bytes, tag};
     while (!out.finished) {
       LOCKSTEP_TRY(inCall(await(out.box.read, out.target(), peer), "send", bytes));
@@ -208,9 +206,7 @@ class SharedMemoryCommunicator final : public Communicator {
   }
 
   Status recv(void* data, std::int64_t bytes, int peer, int tag) override {
-    LOCKSTEP_TRY(checkBytes(bytes));
-    LOCKSTEP_TRY(checkPeer(peer, size_, rank_));
-    if (failed()) return inCall(failure({}), "recv", bytes);
+    LOCKSTEP_TRY(beginMessage("recv", bytes, peer));
     Receiving in{segment_->mailbox(peer, rank_), static_cast<std::byte*>(data), bytes, tag};
     while (!in.finished) {
       LOCKSTEP_TRY(inCall(await(in.box.written, in.target(), peer), "recv", bytes));
@@ -221,10 +217,8 @@ class SharedMemoryCommunicator final : public Communicator {
 
   Status exchange(const void* out, std::int64_t outBytes, int to, void* in, std::int64_t inBytes,
                   int from, int tag) override {
-    LOCKSTEP_TRY(checkBytes(std::min(outBytes, inBytes)));
-    LOCKSTEP_TRY(checkPeer(to, size_, rank_));
-    LOCKSTEP_TRY(checkPeer(from, size_, rank_));
-    if (failed()) return inCall(failure({}), "exchange", inBytes);
+    LOCKSTEP_TRY(beginMessage("exchange", outBytes, to));
+    LOCKSTEP_TRY(beginMessage("exchange", inBytes, from));
     Sending sending{segment_->mailbox(rank_, to), static_cast<const std::byte*>(out), outBytes, tag};
     Receiving receiving{segment_->mailbox(from, rank_), static_cast<std::byte*>(in), inBytes, tag};
     const auto canSend = [&] {
@@ -352,6 +346,11 @@ class SharedMemoryCommunicator final : public Communicator {
       }
     }
     return {};
+  }
+
+  Status beginMessage(std::string_view what, std::int64_t bytes, int peer) {
+    LOCKSTEP_TRY(checkMessage(bytes, peer, size_, rank_));
+    return failed() ? inCall(failure({}), what, bytes) : Status();
   }
 
   // A message on its way to a mailbox, and out of one.
