@@ -111,7 +111,7 @@ void addDecoded(const CodingShape& s, const std::byte* payload, T* y) {
       std::uint32_t index = 0;
       std::memcpy(&value, payload + 4 * k, 4);
       std::memcpy(&index, payload + 4 * (s.kept + k), 4);
-      y[index] += static_cast<T>(value);
+      if (index < s.count) y[index] += static_cast<T>(value);  // it came from another rank
     }
     return;
   }
