@@ -516,9 +516,10 @@ class BenchObserver final : public runtime::TrainerObserver {
       windowBegin_ = record.end;
       samples_ = 0;
     }
-    if (record.end - start_ > end_) link_.askStop();
+    if (record.end - start_ > end_ && timed_) link_.askStop();
   }
   void onEvents(const std::vector<plan::Event>& events) override {
+    timed_ = true;
     for (const plan::Event& event : events) {
       if (event.planStep < 0) continue;
       const std::size_t at = operation_[static_cast<std::size_t>(event.planStep)];
@@ -545,6 +546,7 @@ class BenchObserver final : public runtime::TrainerObserver {
  private:
   WorkerLink& link_;
   Nanoseconds end_, start_ = 0, windowBegin_ = 0;
+  bool timed_ = false;                  // the operations of a step
   std::vector<std::size_t> operation_;  // by plan step
   std::int64_t samples_ = 0;
   std::vector<double> windows_;
