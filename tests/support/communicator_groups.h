@@ -79,7 +79,8 @@ struct GroupOptions {
   bool oversubscribed = true;
 };
 
-// The thread sanitizer breaks where a child of a fork starts and ends threads, as Gloo does.
+// The thread sanitizer breaks where a child of a fork starts and ends threads, as Gloo does and who
+// sends and receives at once.
 #ifdef __SANITIZE_THREAD__
 inline constexpr bool kForkedThreadsWork = false;
 #else
