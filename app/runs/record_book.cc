@@ -153,9 +153,13 @@ void RecordBook::addSteps(Node& node, const run::v1::StepChunk& chunk) {
   for (auto& [other, load] : loads_) load.stoppedInRow = 0;
   std::int64_t begin = 0;
   auto& seconds = points(fmt::format("rank/{}/step", rank));
-  const std::string& metric = row_.figures.metric;
-  std::vector<Point>* stale = nullptr;
+  std::vector<Point>*stale = nullptr, *loss = nullptr, *metric = nullptr, *rate = nullptr;
   if (chunk.staleness_size() > 0) stale = &points(fmt::format("rank/{}/staleness", rank));
+  if (rank == 0) {
+    loss = &points("loss");
+    rate = &points("samples_per_second");
+    if (!row_.figures.metric.empty()) metric = &points(row_.figures.metric);
+  }
   for (int i = 0; i < chunk.begin_ns_size(); ++i) {
     begin += chunk.begin_ns(i);
     analysis::StepSample sample;
@@ -179,9 +183,9 @@ void RecordBook::addSteps(Node& node, const run::v1::StepChunk& chunk) {
     seconds.push_back({x, length});
     if (stale != nullptr) stale->push_back({x, at(chunk.staleness(), i)});
     if (rank != 0) continue;
-    points("loss").push_back({x, at(chunk.loss(), i)});
-    if (!metric.empty()) points(metric).push_back({x, at(chunk.metric(), i)});
-    if (length > 0) points("samples_per_second").push_back({x, at(chunk.samples(), i) / length});
+    loss->push_back({x, at(chunk.loss(), i)});
+    if (metric != nullptr) metric->push_back({x, at(chunk.metric(), i)});
+    if (length > 0) rate->push_back({x, at(chunk.samples(), i) / length});
     row_.figures.steps = std::max(row_.figures.steps, sample.step);
     if (++durationSkip_ >= durationStride_) {
       durationSkip_ = 0;
