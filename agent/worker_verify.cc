@@ -54,6 +54,9 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
                                     {&severalProbe, oneProbe.globalBatch}})
     if (plan->globalBatch != batch)
       return invalidArgument("a plan is for a batch of {}, expected {}", plan->globalBatch, batch);
+  if (several.mesh.size() > comm::kMaxSharedRanks || severalProbe.mesh.size() > comm::kMaxSharedRanks)
+    return invalidArgument("{} ranks cannot be verified in one process; at most {} can",
+                           std::max(several.mesh.size(), severalProbe.mesh.size()), comm::kMaxSharedRanks);
   if (request.steps() < 1) return invalidArgument("{} steps verify nothing", request.steps());
 
   node::v1::WorkerStart start;  // what data sets are opened by

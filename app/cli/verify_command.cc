@@ -38,6 +38,9 @@ Result<Question> questionOf(const Globals& globals, const Arguments& arguments) 
       for (const auto& device : node.devices()) count += std::max(1, device.count());
       out.ranks += count;
     }
+    if (out.ranks > kMostRanks)
+      return invalidArgument("{} has {} ranks; at most {} can be verified", arguments.text("cluster"),
+                             out.ranks, kMostRanks);
     if (ranks > 0 && ranks != out.ranks)
       return invalidArgument("--ranks {}, but {} has {}", ranks, arguments.text("cluster"), out.ranks);
     return out;

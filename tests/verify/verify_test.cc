@@ -130,6 +130,15 @@ class VerifyTest : public QObject {
              one.error().text().c_str());
   }
 
+  // Ranks are threads of one process there.
+  void tooManyRanksAreRefused() {
+    const auto one = caseOf(65, {"training.batch=650"});
+    QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
+    const auto reply = agent::verifyPlans(*one->request);
+    QVERIFY(!reply.ok());
+    QVERIFY2(reply.error().what.find("at most 64") != std::string::npos, reply.error().text().c_str());
+  }
+
   void smallVariantsKeepWhatDivides() {
     const auto spec = app::loadRunSpec(LOCKSTEP_SOURCE_DIR "/resources/examples/gpt-tiny.yaml",
                                        {"training.batch=96", "strategy.micro_batches=4"});
