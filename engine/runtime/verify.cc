@@ -143,22 +143,24 @@ Result<Tensors> probe(const plan::Plan& plan, const Experiment& experiment, doub
   return std::move(probed.tensors);
 }
 
+// Not a number is worse than any difference.
+double relative(double difference, double of) {
+  if (difference == 0) return 0;
+  const double out = difference / of;
+  return std::isnan(out) ? INFINITY : out;
+}
+
 double worstRelative(const std::vector<double>& a, const std::vector<double>& b,
                      std::size_t* where = nullptr) {
   if (a.size() != b.size() || a.empty()) return INFINITY;
   double worst = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    const double difference = std::abs(a[i] - b[i]) / std::abs(b[i]);
-    if (difference <= worst) continue;  // a NaN is worse than any
-    worst = std::isnan(difference) ? INFINITY : difference;
+    const double difference = relative(std::abs(a[i] - b[i]), std::abs(b[i]));
+    if (difference <= worst) continue;
+    worst = difference;
     if (where != nullptr) *where = i;
   }
   return worst;
-}
-
-double relative(double difference, double of) {
-  if (std::isnan(difference)) return INFINITY;
-  return difference == 0 ? 0 : difference / of;
 }
 
 // By tensors: value(of the tensor in a or b, element).

@@ -96,21 +96,21 @@ struct Finding {
   std::string where;             // of the greatest difference: a tensor, "step 7"
   bool holds = false;
 };
-// Of fp64: losses, gradients, weights and evaluation within 1e-9. Of fp32: gradients within 1e-5,
-// losses within the greater of 1e-5 and what reordering does. Both: equal bits at the start, of the ranks
-// that hold the same weights, and of two plays. Where equality is not meant, the loss of the first batch
-// after the last step is within a tenth of one rank's, or below it.
-// Of a plan of one rank with plain SGD: the loss of one batch, "loss", and the length of each gradient,
-// "gradient of dense1.weight". Its order is that of the names.
-Result<std::vector<std::pair<std::string, double>>> gradientLengths(const plan::Plan& plan,
-                                                                    const data::Dataset& batch,
-                                                                    std::string_view backend);
-
 struct Verified {
   std::vector<Finding> findings;
   std::vector<double> losses;    // of the several ranks
 };
+// Of fp64: losses, gradients, weights and evaluation within 1e-9. Of fp32: gradients within 1e-5,
+// losses within the greater of 1e-5 and what reordering does. Both: equal bits at the start, of the ranks
+// that hold the same weights, and of two plays. Where equality is not meant, the loss of the first batch
+// after the last step is within a tenth of one rank's, or below it.
 Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
                                const Experiment& experiment, const std::atomic<bool>& stop);
+
+// Of a plan of one rank with plain SGD: the loss of one batch, "loss", and the length of each gradient,
+// "gradient of dense1.weight", by name.
+Result<std::vector<std::pair<std::string, double>>> gradientLengths(const plan::Plan& plan,
+                                                                    const data::Dataset& batch,
+                                                                    std::string_view backend);
 
 }  // namespace lockstep::runtime
