@@ -1,10 +1,12 @@
 #include "engine/runtime/executor.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <utility>
 
 #include "engine/base/subnormals.h"
+#include "engine/comm/reduce.h"
 #include "engine/runtime/all_reduce.h"
 
 namespace lockstep::runtime {
@@ -39,17 +41,6 @@ double Breakdown::*accountOf(const plan::Step& step) {
     case ir::Phase::kOptimizer: return &Breakdown::optimizer;
     default: return &Breakdown::forward;
   }
-}
-
-template <typename T>
-void addElements(void* sum, const void* values, std::int64_t count) {
-  auto* to = static_cast<T*>(sum);
-  const auto* from = static_cast<const T*>(values);
-  for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
-}
-void addTo(void* sum, const void* values, std::int64_t count, DType dtype) {
-  dtype == DType::kF64 ? addElements<double>(sum, values, count)
-                       : addElements<float>(sum, values, count);
 }
 
 }  // namespace
@@ -209,7 +200,9 @@ Status Executor::Impl::collective(const BoundStep& step) {
       LOCKSTEP_TRY(step.group->recv(step.out, step.messageBytes, step.root, 0));
       for (int peer = 1; peer < step.peers; ++peer) {
         LOCKSTEP_TRY(step.group->recv(step.in, step.messageBytes, step.root + peer, 0));
-        addTo(step.out, step.in, step.count, step.dtype);
+        const std::array inputs{static_cast<const std::byte*>(step.out), static_cast<const std::byte*>(step.in)};
+        comm::reduceArrays(static_cast<std::byte*>(step.out), inputs, step.count, step.dtype,
+                           comm::ReduceOp::kSum);
       }
       return {};
     default: break;
