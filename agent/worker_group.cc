@@ -37,6 +37,7 @@ struct Group {
   std::map<std::string, std::string> kv;
   std::map<std::string, std::vector<std::pair<std::size_t, std::uint64_t>>> waiting;
   int sharedMemory = -1;
+  std::string what;                // they are for
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -119,7 +120,7 @@ struct Group {
       handlers.onExit = [this, i](int status) {
         members[i].exited = true;
         if (members[i].answer) return;
-        Error error = makeError(Code::kAborted, "a measuring worker {}",
+        Error error = makeError(Code::kAborted, "a worker of {} {}", what,
                                 exitText(status, members[i].process->lastMemory()));
         error.why = members[i].process->tail();
         end(std::move(error));
@@ -175,6 +176,7 @@ node::v1::MeasureReply meanCosts(const std::vector<FromWorker>& answers) {
 
 // How ranks fall on cores differs from one group of processes to the next, and stays for its life.
 constexpr int kRounds = 3;
+constexpr std::string_view kMeasurement = "the measurement";
 
 double middle(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -188,9 +190,10 @@ std::string questionId(std::string_view kind) {
 }  // namespace
 
 Result<std::vector<FromWorker>> playWorkers(EventLoop& loop, std::vector<WorkerStart> starts,
-                                            Nanoseconds limit,
+                                            std::string_view what, Nanoseconds limit,
                                             const std::function<bool()>& cancelled) {
   auto group = std::make_unique<Group>();
+  group->what = what;
   Status started;
   if (!loop.call([&] { started = group->start(loop, starts); }))
     return makeError(Code::kUnavailable, "the agent is leaving");
@@ -202,12 +205,12 @@ Result<std::vector<FromWorker>> playWorkers(EventLoop& loop, std::vector<WorkerS
       if (group->over) break;
       if (cancelled()) {
         group->over = true;
-        group->error = makeError(Code::kCancelled, "the measurement was cancelled");
+        group->error = makeError(Code::kCancelled, "{} was cancelled", what);
       } else if (monotonicNow() > end) {
         group->over = true;
-        group->error = makeError(Code::kDeadlineExceeded, "the measurement took longer than {} s",
+        group->error = makeError(Code::kDeadlineExceeded, "{} took longer than {} s", what,
                                  limit / 1'000'000'000);
-        group->error->next = "use a smaller batch, or measure when the node is less busy";
+        group->error->next = "use a smaller batch, or try again when the node is less busy";
       }
     }
   }
@@ -247,7 +250,7 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
   const int atWork = std::clamp(usableCores() / start.threads(), 1, ranks);
   LOCKSTEP_ASSIGN(const auto alone,
                   playWorkers(loop, std::vector<WorkerStart>(static_cast<std::size_t>(atWork), start),
-                              limit, cancelled));
+                              kMeasurement, limit, cancelled));
   node::v1::MeasureReply reply = meanCosts(alone);
   if (!collectives) return reply;
 
@@ -265,7 +268,7 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
       start.set_rank(rank);
       starts.push_back(start);
     }
-    LOCKSTEP_ASSIGN(auto together, playWorkers(loop, std::move(starts), limit, cancelled));
+    LOCKSTEP_ASSIGN(auto together, playWorkers(loop, std::move(starts), kMeasurement, limit, cancelled));
     const auto& first = together.front().measured();
     steps.push_back(first.step_seconds());
     // Equal sizes in equal order on all workers and in all rounds, none on servers; the mean of the
@@ -314,7 +317,7 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
     start.set_local_index(rank);
     starts.push_back(start);
   }
-  LOCKSTEP_ASSIGN(auto answers, playWorkers(loop, std::move(starts),
+  LOCKSTEP_ASSIGN(auto answers, playWorkers(loop, std::move(starts), "the benchmark",
                                             static_cast<Nanoseconds>((seconds + 60) * 1e9), cancelled));
   return answers.front().benched();
 }
@@ -328,7 +331,7 @@ Result<node::v1::VerifyReply> verify(EventLoop& loop, const node::v1::VerifyRequ
   start.set_threads(1);  // of each rank
   start.set_mode("verify");
   *start.mutable_verify() = request;
-  LOCKSTEP_ASSIGN(auto answers, playWorkers(loop, {start}, kLimit, cancelled));
+  LOCKSTEP_ASSIGN(auto answers, playWorkers(loop, {start}, "the verification", kLimit, cancelled));
   return answers.front().verified();
 }
 

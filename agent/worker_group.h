@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/event_loop.h"
@@ -14,10 +15,11 @@ namespace lockstep::agent {
 
 // Starts one worker for each of `starts` from the loop's thread, is their rendezvous store, lets
 // them go when all are ready, and returns their answers in the same order. Whatever happens, no
-// worker is left when it returns. Not to be called on the loop's thread.
+// worker is left when it returns. Not to be called on the loop's thread. `what` it is for is told by
+// errors: "the measurement".
 Result<std::vector<node::v1::FromWorker>> playWorkers(EventLoop& loop,
                                                       std::vector<node::v1::WorkerStart> starts,
-                                                      Nanoseconds limit,
+                                                      std::string_view what, Nanoseconds limit,
                                                       const std::function<bool()>& cancelled);
 
 Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureRequest& request,
