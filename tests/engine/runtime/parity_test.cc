@@ -1,6 +1,7 @@
 // The distribution changes nothing but the speed: several ranks against one.
 #include <QtTest>
 
+#include <QElapsedTimer>
 #include <QTemporaryDir>
 #include <cmath>
 
@@ -417,6 +418,35 @@ class ParityTest : public QObject {
     QCOMPARE(resumed.steps.front().step, at + 1);
     QCOMPARE(resumed.ranks[0]->steps, std::int64_t{60});
     QCOMPARE(resumed.epochs.back().evalMetric, 1.0);
+  }
+
+  // Whichever message fails, of a worker or of a server: every rank ends, with an error, and soon.
+  void serversAndWorkersFail_data() {
+    QTest::addColumn<int>("staleness");
+    QTest::newRow("together") << 0;
+    QTest::newRow("apart") << 1;
+  }
+  void serversAndWorkersFail() {
+    QFETCH(int, staleness);
+    RunSettings settings;
+    settings.batch = 48;
+    settings.bucketBytes = 65536;
+    settings.strategy = "parameter-server";
+    settings.ranks = 5;
+    settings.servers = 2;
+    settings.staleness = staleness;
+    for (const int rank : {1, 3})
+      for (const int call : {0, 1, 2, 7, 30}) {
+        settings.failingRank = rank;
+        settings.failingCall = call;
+        QElapsedTimer timer;
+        timer.start();
+        const RunOutcome out = trained(settings);
+        QVERIFY2(timer.elapsed() < 20'000, std::to_string(timer.elapsed()).c_str());
+        for (const auto& result : out.ranks)
+          QVERIFY2(!result.ok(), qPrintable(QString("rank %1, call %2").arg(rank).arg(call)));
+        QVERIFY(out.ranks[static_cast<std::size_t>(rank)].error().code == Code::kAborted);
+      }
   }
 
   // Batch norm with equal statistics groups: sums over ranks where there is one group, none where the
