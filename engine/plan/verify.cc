@@ -559,11 +559,11 @@ Status verify(const Plan& plan) {
   const int shares = plan.mesh.axisSize("data");
   LOCKSTEP_TRY(verifyCuts(plan.batchCuts, shares, "batch"));
   LOCKSTEP_TRY(verifyCuts(plan.evaluateCuts, shares, "evaluation batch"));
-  if (!plan.batchCuts.empty() &&
-      plan.batchCuts.back() * plan.microBatches != plan.globalBatch) {
+  if (plan.microBatches < 1) return broken("a plan needs a micro-batch");
+  if (!plan.batchCuts.empty() && (plan.globalBatch % plan.microBatches != 0 ||
+                                  plan.batchCuts.back() != plan.globalBatch / plan.microBatches)) {
     return broken("the cut-points of the micro-batches do not end at the batch");
   }
-  if (plan.microBatches < 1) return broken("a plan needs a micro-batch");
   if (plan.staleness < Plan::kAnyStaleness || (plan.staleness != 0 && plan.mesh.servers() == 0)) {
     return broken(fmt::format("a staleness of {} with {} servers", plan.staleness, plan.mesh.servers()));
   }
