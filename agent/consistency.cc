@@ -242,8 +242,16 @@ Status compareFacts(const std::vector<RankFacts>& ranks, std::vector<std::string
     for (const RankFacts& facts : ranks) {
       if (i >= facts.numbers.size() || facts.numbers[i].first != name)
         return differs(facts, ranks.front(), "model", fmt::format("it has no {}", name));
-      if (!std::isfinite(facts.numbers[i].second))
-        return differs(facts, ranks.front(), name, "it is not a number");
+      if (!std::isfinite(facts.numbers[i].second)) {
+        const auto other = std::find_if(ranks.begin(), ranks.end(), [&](const RankFacts& one) {
+          return i < one.numbers.size() && std::isfinite(one.numbers[i].second);
+        });
+        if (other != ranks.end()) return differs(facts, *other, name, "it is not a number");
+        Error error = makeError(Code::kFailedPrecondition, "the {} of the first samples is not a number", name);
+        error.why = "every rank finds it so";
+        error.next = "look for numbers in the data that are too large, or lower model.input.scale";
+        return error;
+      }
       values.emplace_back(facts.numbers[i].second, &facts);
     }
     auto sorted = values;

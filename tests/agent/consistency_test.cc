@@ -145,6 +145,16 @@ class ConsistencyTest : public QObject {
     status = compareFacts(ranks, warnings);
     QVERIFY(!status.ok());
     QCOMPARE(status.error().rank, 2);
+    ranks = fourEqual();
+    ranks[0].numbers[0].second = NAN;
+    status = compareFacts(ranks, warnings);
+    QVERIFY(!status.ok());
+    QCOMPARE(status.error().what, std::string("rank 0 differs from rank 1 in its loss"));
+    for (RankFacts& one : ranks) one.numbers[0].second = INFINITY;
+    status = compareFacts(ranks, warnings);
+    QVERIFY(!status.ok());
+    QVERIFY2(status.error().what.find("the loss of the first samples") != std::string::npos,
+             status.error().text().c_str());
   }
 
   void whatIsToldIsRead() {
