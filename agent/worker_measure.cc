@@ -142,13 +142,15 @@ std::int32_t classesOf(const plan::Plan& plan) {
   return 2;
 }
 
-// The rows of the table that the plan's embeddings look up.
+// The rows of the table that the plan's embeddings look up, on servers the rows of all.
 std::int64_t categoriesOf(const plan::Plan& plan) {
   for (const plan::Program& program : plan.programs)
     for (const plan::Body& body : program.bodies)
-      for (const plan::Step& step : body.steps)
+      for (const plan::Step& step : body.steps) {
+        if (step.op == ir::Op::kDistinct) return ir::listAttr(step.attrs, "cuts").back();
         if (step.op == ir::Op::kEmbedding)
           return body.buffers[static_cast<std::size_t>(step.inputs[0])].type.shape[0];
+      }
   return 1;
 }
 

@@ -74,7 +74,8 @@ AdamOptions adamOptions(const ir::Attrs& attrs) {
 }
 
 DType computeType(const KernelSpec& spec) {
-  return spec.outputs.empty() ? DType::kF32 : spec.outputs[0].type.dtype;
+  const bool floats = !spec.outputs.empty() && isFloat(spec.outputs[0].type.dtype);
+  return floats ? spec.outputs[0].type.dtype : DType::kF32;
 }
 
 bool hasKernel(Op op) {
@@ -95,6 +96,10 @@ bool hasKernel(Op op) {
     case Op::kRecv:
     case Op::kSendAll:
     case Op::kCollect:
+    case Op::kPush:
+    case Op::kPull:
+    case Op::kSendRows:
+    case Op::kRecvRows:
     case Op::kCount_:
       return false;
     default:

@@ -72,7 +72,7 @@ struct AdamOptions {
 };
 AdamOptions adamOptions(const ir::Attrs& attrs);
 
-// The dtype a kernel computes in: that of its first output.
+// The dtype a kernel computes in: that of its first output; f32 where that is no float.
 DType computeType(const KernelSpec& spec);
 // Ops the Plan resolves without a kernel: sources, sinks, views, collectives.
 bool hasKernel(ir::Op op);

@@ -280,6 +280,35 @@ std::unique_ptr<Kernel> bindAdagradRows(const cpu::Kernels& cpu, const KernelSpe
   });
 }
 
+std::unique_ptr<Kernel> bindSgdRows(const cpu::Kernels& cpu, const KernelSpec& spec) {
+  const float *p = in(spec, 0), *v = in(spec, 1), *g = in(spec, 2);
+  const auto* ids = static_cast<const std::int32_t*>(spec.inputs[3].data);
+  const float *norm = in(spec, 4), *lr = in(spec, 5);
+  float *pOut = out(spec, 0), *vOut = out(spec, 1);
+  const std::int64_t elements = spec.inputs[0].type.count(), rows = spec.inputs[3].type.count();
+  const std::int64_t channels = spec.inputs[2].type.count() / rows;
+  const std::int64_t first = ir::intAttr(*spec.attrs, "first");
+  return makeKernel([=, &cpu] {
+    if (pOut != p) std::copy_n(p, elements, pOut);
+    if (vOut != v) std::copy_n(v, elements, vOut);
+    cpu::Sgd run{};
+    run.scale = static_cast<float>(reference::inverseNorm(static_cast<double>(*norm)));
+    run.lr = *lr;
+    const auto fetch = [&](std::int64_t at) {
+      __builtin_prefetch(pOut + at, 1);
+      __builtin_prefetch(vOut + at, 1);
+    };
+    forRows(rows, channels, first, elements, ids, fetch,
+            [&](std::int64_t at, std::int64_t from, std::int64_t n) {
+              run.p = run.pOut = pOut + at;
+              run.v = run.vOut = vOut + at;
+              run.g = g + from;
+              run.n = n;
+              cpu.sgd(run);
+            });
+  });
+}
+
 // y = f(a [, b]) over all elements.
 std::unique_ptr<Kernel> bindElementwise(const cpu::Kernels& cpu, const KernelSpec& spec) {
   const std::int64_t n = spec.outputs[0].type.count();
@@ -564,6 +593,8 @@ class OneDnn final : public Backend {
         return bindAdagrad(cpu_, spec);
       case Op::kAdagradRows:
         return bindAdagradRows(cpu_, spec);
+      case Op::kSgdRows:
+        return bindSgdRows(cpu_, spec);
       case Op::kCast:
         if (spec.inputs[0].type.dtype == DType::kU8) {
           const auto* x = static_cast<const std::uint8_t*>(spec.inputs[0].data);

@@ -421,6 +421,15 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
         reference::embeddingGrad(rows, c, first, v, ids, dy, dtable);
       });
     }
+    case Op::kDistinct: {
+      Distinct distinct(spec.inputs[0].type.count(), spec.outputs[0].type.count(), ir::listAttr(attrs, "cuts"));
+      const std::int32_t* ids = in<std::int32_t>(spec, 0);
+      std::int32_t *each = out<std::int32_t>(spec, 0), *counts = out<std::int32_t>(spec, 1),
+                   *places = out<std::int32_t>(spec, 2);
+      const std::int64_t bytes = distinct.bytes();
+      return makeKernel([=, distinct = std::move(distinct)]() mutable { distinct.run(ids, each, counts, places); },
+                        bytes);
+    }
     case Op::kCombineRows: {
       const std::int64_t count = spec.inputs[1].type.count();
       const CombineRows<T> rows{count, spec.inputs[0].type.count() / count,
@@ -598,6 +607,24 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
                 [&](std::int64_t at, std::int64_t from, std::int64_t n) {
                   reference::adagrad<T>(n, {pOut + at, g + from, sOut + at, pOut + at, sOut + at},
                                         scale, static_cast<double>(*lr), 0, epsilon);
+                });
+      });
+    }
+    case Op::kSgdRows: {
+      const T *p = in<T>(spec, 0), *v = in<T>(spec, 1), *g = in<T>(spec, 2);
+      const std::int32_t* ids = in<std::int32_t>(spec, 3);
+      const T *norm = in<T>(spec, 4), *lr = in<T>(spec, 5);
+      T *pOut = out<T>(spec, 0), *vOut = out<T>(spec, 1);
+      const std::int64_t elements = spec.inputs[0].type.count();
+      const std::int64_t rows = spec.inputs[3].type.count();
+      const std::int64_t channels = spec.inputs[2].type.count() / rows;
+      const std::int64_t first = ir::intAttr(attrs, "first");
+      return makeKernel([=] {
+        if (pOut != p) std::copy_n(p, elements, pOut);
+        if (vOut != v) std::copy_n(v, elements, vOut);
+        forRows(rows, channels, first, elements, ids, [](std::int64_t) {},
+                [&](std::int64_t at, std::int64_t from, std::int64_t n) {
+                  reference::sgd<T>(n, {pOut + at, g + from, vOut + at, norm, lr, pOut + at, vOut + at}, 0, 0);
                 });
       });
     }

@@ -1,13 +1,64 @@
-// Row-sparse gradients: rows of a table that a batch touched, with their ids. Every backend adds rows
+// Row-sparse values: the ids of a batch, each once; and gradients: rows of a table that a batch touched, with their ids. Every backend adds rows
 // up in one order and type, so that the sums have the same bits as a dense gradient's.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "engine/base/random.h"
+#include "engine/ir/ops.h"
 
 namespace lockstep::backends {
+
+// As kDistinct says. Its memory is made once.
+class Distinct {
+ public:
+  Distinct(std::int64_t count, std::int64_t most, std::vector<std::int64_t> cuts)
+      : most_(most), cuts_(std::move(cuts)), table_(static_cast<std::size_t>(ir::rowTable(count))),
+        found_(static_cast<std::size_t>(count)), next_(cuts_.size()) {}
+  std::int64_t bytes() const { return std::ssize(table_) * 4 + std::ssize(found_) * 4; }
+
+  void run(const std::int32_t* ids, std::int32_t* each, std::int32_t* counts, std::int32_t* places) {
+    const auto parts = cuts_.size() - 1;
+    std::fill(table_.begin(), table_.end(), -1);
+    std::fill_n(counts, parts, 0);
+    // In the order of first places; a place is the number among them for now.
+    const auto mask = static_cast<std::uint64_t>(table_.size() - 1);
+    std::size_t known = 0;
+    for (std::size_t i = 0; i < found_.size(); ++i) {
+      auto slot = mix64(static_cast<std::uint64_t>(ids[i])) & mask;
+      while (table_[slot] >= 0 && found_[static_cast<std::size_t>(table_[slot])] != ids[i])
+        slot = (slot + 1) & mask;
+      if (table_[slot] < 0) {
+        table_[slot] = static_cast<std::int32_t>(known);
+        found_[known++] = ids[i];
+        ++counts[partOf(ids[i])];
+      }
+      places[i] = table_[slot];
+    }
+    next_[0] = 0;
+    for (std::size_t part = 0; part < parts; ++part) next_[part + 1] = next_[part] + counts[part];
+    for (std::size_t i = 0; i < known; ++i) {
+      const std::int32_t at = next_[partOf(found_[i])]++;
+      each[at] = found_[i];
+      found_[i] = at;
+    }
+    std::fill(each + known, each + most_, -1);
+    for (std::size_t i = 0; i < found_.size(); ++i) places[i] = found_[static_cast<std::size_t>(places[i])];
+  }
+
+ private:
+  // Ids are within the cuts: the data was checked.
+  std::size_t partOf(std::int32_t id) const {
+    const auto inner = std::span(cuts_).subspan(1, cuts_.size() - 2);
+    return static_cast<std::size_t>(std::upper_bound(inner.begin(), inner.end(), id) - inner.begin());
+  }
+  std::int64_t most_;  // of `each`
+  std::vector<std::int64_t> cuts_;
+  std::vector<std::int32_t> table_, found_, next_;
+};
 
 template <typename T>
 struct CombineRows {
@@ -28,11 +79,13 @@ void combineRows(const CombineRows<T>& a) {
   const auto mask = static_cast<std::uint64_t>(a.entries - 1);
   for (std::int64_t i = 0; i < a.count; ++i) {
     const std::int32_t id = a.ids[i];
-    auto slot = mix64(static_cast<std::uint64_t>(id)) & mask;
-    while (a.table[slot] >= 0 && a.first[a.table[slot]] != id) slot = (slot + 1) & mask;
     if (id < 0) {
       a.first[i] = -1;
-    } else if (a.table[slot] < 0) {
+      continue;
+    }
+    auto slot = mix64(static_cast<std::uint64_t>(id)) & mask;
+    while (a.table[slot] >= 0 && a.first[a.table[slot]] != id) slot = (slot + 1) & mask;
+    if (a.table[slot] < 0) {
       a.table[slot] = static_cast<std::int32_t>(i);
       a.first[i] = id;
     } else {

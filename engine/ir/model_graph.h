@@ -19,6 +19,12 @@ struct Parameter {
   // most: heads or features, which stay whole.
   int splitDim = -1;
   std::int64_t splitParts = 0;
+  // Where `whole` is not "", a part of that parameter: rows from `first` of its `rows` in dimension 0.
+  struct PartOf {
+    std::string whole;
+    std::int64_t first = 0, rows = 0;
+  };
+  PartOf partOf;
   bool orWhole = false;              // where ranks cannot share the parts evenly each has all of it
   bool isDivided(int ranks) const {
     return ranks > 1 && splitDim >= 0 && (!orWhole || splitParts % ranks == 0);

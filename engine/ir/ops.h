@@ -22,8 +22,8 @@ namespace lockstep::ir {
 enum class Op : std::uint8_t {
   // Sources and sinks.
   kInput,    // () {name, dtype, shape} -> any. Fed by the trainer before every play: x, label, weight, lr, t, stop
-  kState,    // () {state, dtype, shape} -> f. The named state as it was before this play
-  kStore,    // (f) {state} -> (). The named state after this play
+  kState,    // () {state, dtype, shape} -> any. The named state as it was before this play
+  kStore,    // (any) {state} -> (). The named state after this play
   kResult,   // (f) {name} -> (). Read by the trainer after the play: "metrics", …
   // Initial values (rule: keyed by parameter name and seed).
   kFill,     // () {dtype, shape, value number} -> f
@@ -91,13 +91,18 @@ enum class Op : std::uint8_t {
   kRunningStatistics, // (mean[C], variance[C], sums[1+2C]) {momentum number} -> mean', variance':
                       // momentum·old + (1 − momentum)·sums/Σn; unchanged where Σn is 0
   // Sequences: N = B·T rows of C channels, the T tokens of a sample one after another.
-  kEmbedding,      // (table f[V×C], ids i32[N]) {first? 0, axis?, stride?} -> f[N×C]: row id − first, zeros
-                   // where there is none. Ids are in [0, V) of the whole table.
-  kEmbeddingGrad,  // (ids, dy) {shape of the table, first?, axis?, stride?} -> dtable: the sums of dy's
+  kEmbedding,      // (table f[V×C], ids i32[N]) {first? 0, local? 0, axis?, stride?} -> f[N×C]: row id − first,
+                   // zeros where there is none. Ids are in [0, V) of the whole table; with `local` 1 table and
+                   // ids are split among the same ranks, and the ids of a part count the rows of that part
+  kEmbeddingGrad,  // (ids, dy) {shape of the table, first?, local?, axis?, stride?} -> dtable: the sums of dy's
                    // rows by id
+  kDistinct,       // (ids i32[N]) {cuts: P+1 ascending ids from 0, shape [M], M ≥ N} -> each i32[M], counts i32[P],
+                   // places i32[N]: every id once, counts[0] of them in [cuts[0], cuts[1]) first, and so on,
+                   // within a part in the order of their first places; then −1. ids[i] is each[places[i]].
+                   // Of parts of the ids however large each has an equal part of `each`
   kCombineRows,    // (rows f[…], ids i32[N]) -> sums f[count], ids' i32[N], scratch i32[rowTable(N)]: rows of C
                    // elements; the first of an id has the sum of all of that id's, in their order; of the
-                   // others the sum is unspecified and the id −1
+                   // others, and of id −1, the sum is unspecified and the id −1
   kLayerNorm,      // (x[N×C], gain[C], bias[C]) {eps number} -> y, mean f[N], rstd f[N]: over the channels,
                    // the biased variance (Ba et al. 2016)
   kLayerNormGrad,  // (dy, x, gain, mean, rstd) -> dx
@@ -141,6 +146,8 @@ enum class Op : std::uint8_t {
   kAdagradRows,  // (p f[M], s f[M], sums f[N·C], ids i32[N], norm, lr f[1]) {eps number, first? 0, axis?, stride?}
                  // -> p', s': kAdagrad of a table of rows of C elements, of which p is a part from element
                  // `first`, where the gradient has rows `sums` of these ids, none for id −1, and is zero else
+  kSgdRows,      // (p f[M], v f[M], sums, ids, norm, lr) {first? 0, axis?, stride?} -> p', v': kSgd without momentum
+                 // and decay, by rows as kAdagradRows; v', which is the last gradient, of these rows alone
   kAdam,   // (p, g, m, v, norm, lr f[1], t f[1]) {beta1, beta2, eps, weight_decay: numbers} -> p', m', v'; t counts from 1.
            // m' = β₁m + (1−β₁)ĝ; v' = β₂v + (1−β₂)ĝ²; the decay is decoupled (AdamW):
            // p' = p − lr·((m'/(1−β₁ᵗ)) / (√(v'/(1−β₂ᵗ)) + ε) + λp)
@@ -164,6 +171,20 @@ enum class Op : std::uint8_t {
   kSendAll,        // (f) {axis, count} -> (): to each of the ranks at coordinates 0 … count−1
   kCollect,        // () {axis, count, dtype, shape} -> sum f, scratch f: Σ of what each of them sends, in
                    // this order
+  // Rows of tables that servers hold in parts, by rows (Li et al.: "Parameter server", 2014): as many as a
+  // play happens to need, at most as many as there is memory for. In a graph of all ranks kPush is on the
+  // server that has the part, kPull on the workers; cut, each is a kSendRows on one side and a kRecvRows on
+  // the other.
+  kPush,           // (x any[N×…], counts i32[P]) {part, count, rows} -> y any[rows×…], counts' i32[count]: of x of
+                   // each of `count` workers the rows of this part, one worker's after another's
+  kPull,           // (each i32[N], counts i32[P], y0 f[M×C], counts0 i32[W], …) -> f[N×C]: a row for each of a
+                   // worker's distinct ids, those of all parts one after another
+  kSendRows,       // (x any[N×…], counts i32[P]) {axis, peer, count, part? 0, parts? 1} -> (): of x, which is P
+                   // parts of counts[i] rows one after another, parts part, part+1, … to the ranks at
+                   // coordinates peer … peer+count−1, or to kPartner. Planned bytes are those of all N rows
+                   // where `parts` is 1, and of N / parts where so many ranks have equal parts of them
+  kRecvRows,       // () {axis, peer, count, parts? 1, dtype, shape} -> x, counts i32[count]: what each of these
+                   // sends, one after another, and how many rows; behind them −1 where x is i32
   kCount_,
 };
 inline constexpr int kPartner = -1;
@@ -201,8 +222,9 @@ struct OpCost {
 class GradBuilder {
  public:
   virtual ~GradBuilder() = default;
+  // On the stage of the node whose gradient it is, or of what makes `beside`.
   virtual Result<ValueId> emit(Op op, std::string_view suffix, std::vector<ValueId> inputs,
-                               Attrs attrs) = 0;
+                               Attrs attrs, ValueId beside = -1) = 0;
   // Whether the gradient of this input is needed: a rule emits nothing for others.
   virtual bool wants(ValueId value) const = 0;
   virtual const TensorType& type(ValueId value) const = 0;

@@ -108,6 +108,88 @@ Inferred inferRecv(Types, const Attrs& attrs) {
   return std::vector<TensorType>{type};
 }
 
+// x, of which each row is one of a table's, and how many are each part's.
+Status wantCounted(Types inputs, std::size_t x, std::size_t counts) {
+  if (inputs[x].shape.empty()) return wrongInput(inputs, x, "rows");
+  LOCKSTEP_TRY(wantRank(inputs, counts, 1, "one dimension, counts of rows"));
+  return wantType(inputs, counts, {DType::kI32, inputs[counts].shape});
+}
+
+Inferred inferPush(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantCounted(inputs, 0, 1));
+  const std::int64_t part = intAttr(attrs, "part"), count = intAttr(attrs, "count");
+  const std::int64_t rows = intAttr(attrs, "rows");
+  if (part < 0 || part >= inputs[1].count())
+    return invalidArgument("part is {}, expected one of {}", part, inputs[1].count());
+  if (count < 1 || rows < 1) return invalidArgument("{} rows of {} workers", rows, count);
+  TensorType pushed = inputs[0];
+  pushed.shape[0] = rows;
+  return std::vector<TensorType>{pushed, {DType::kI32, {count}}};
+}
+
+Inferred inferPull(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantCounted(inputs, 0, 1));
+  LOCKSTEP_TRY(wantType(inputs, 0, {DType::kI32, {inputs[0].count()}}));
+  if (std::ssize(inputs) != 2 + 2 * inputs[1].count())
+    return wrongInput(inputs, 1, fmt::format("a count for each of {} parts", inputs.size() / 2 - 1));
+  for (std::size_t i = 2; i < inputs.size(); i += 2) {
+    LOCKSTEP_TRY(wantFloat(inputs, i));
+    LOCKSTEP_TRY(wantRank(inputs, i, 2, "two dimensions, rows and channels"));
+    LOCKSTEP_TRY(wantCounted(inputs, i, i + 1));
+    LOCKSTEP_TRY(wantType(inputs, i, {inputs[2].dtype, {inputs[i].shape[0], inputs[2].shape[1]}}));
+  }
+  return std::vector<TensorType>{{inputs[2].dtype, {inputs[0].count(), inputs[2].shape[1]}}};
+}
+
+// What a worker's rows are worth goes back to the servers that they came from.
+Grads gradPull(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  std::vector<ValueId> grads(node.inputs.size(), -1);
+  for (std::size_t i = 2; i < node.inputs.size(); i += 2) {
+    if (!build.wants(node.inputs[i])) continue;
+    const auto part = static_cast<std::int64_t>(i / 2 - 1);
+    LOCKSTEP_ASSIGN(grads[i],
+                    build.emit(Op::kPush, fmt::format("part{}", part), {dy[0], node.inputs[1]},
+                               {{"part", part}, {"count", build.type(node.inputs[i + 1]).count()},
+                                {"rows", build.type(node.inputs[i]).shape[0]}},
+                               node.inputs[i]));
+  }
+  return grads;
+}
+
+Inferred inferSendRows(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantCounted(inputs, 0, 1));
+  LOCKSTEP_TRY(wantPeers(attrs));
+  const std::int64_t part = intAttr(attrs, "part");
+  if (part < 0 || part > inputs[1].count() - intAttr(attrs, "count"))
+    return invalidArgument("part is {}, expected one of {}", part, inputs[1].count());
+  if (intAttr(attrs, "parts", 1) < 1) return invalidArgument("parts is not positive");
+  return std::vector<TensorType>{};
+}
+
+Inferred inferRecvRows(Types, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantPeers(attrs));
+  const TensorType rows{dtypeAttr(attrs), shapeAttr(attrs)};
+  if (rows.shape.empty()) return invalidArgument("shape has no rows");
+  if (intAttr(attrs, "parts", 1) < 1) return invalidArgument("parts is not positive");
+  return std::vector<TensorType>{rows, {DType::kI32, {intAttr(attrs, "count")}}};
+}
+
+// On the servers all is whole; a worker's rows lie as its ids do.
+Placing placePush(const Node&, Places, Types, Types) {
+  return placedAt({{}, {}});
+}
+Placing placePull(const Node&, Places inputs, Types, Types) {
+  for (std::size_t i = 1; i < inputs.size(); ++i)
+    if (!isReplicated(inputs[i])) return mustReplicate(i);
+  return placedAt({inputs[0]});
+}
+
+OpCost costRows(const Node& node, Types inputs, Types outputs) {
+  const std::int64_t parts = intAttr(node.attrs, "parts", 1);
+  const std::int64_t counts = 4 * intAttr(node.attrs, "count", 1);
+  return {0, ((inputs.empty() ? outputs[0] : inputs[0]).bytes() + parts - 1) / parts + counts};
+}
+
 // A sum over one axis of values that are split or partial along another.
 Placing placeReduction(const Node& node, Places inputs, Types inputTypes, Types outputs) {
   if (textAttr(node.attrs, "op", "sum") == "max")
@@ -142,6 +224,7 @@ constexpr AttrInfo kAxis{"axis", AttrKind::kText};
 constexpr AttrInfo kCuts{"cuts", AttrKind::kList};
 constexpr AttrInfo kPeer{"peer", AttrKind::kInt};
 constexpr AttrInfo kCount{"count", AttrKind::kInt};
+constexpr AttrInfo kParts{"parts", AttrKind::kInt, false};
 
 }  // namespace
 
@@ -182,6 +265,22 @@ std::vector<OpInfo> collectiveOps() {
        .attrs = {kAxis, kCount, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
        .inPlace = {-1, -1}, .infer = inferRecv, .gradient = nullptr, .place = placeSource,
        .cost = costPeers},
+      {.op = Op::kPush, .name = "push", .minInputs = 2, .maxInputs = 2, .outputs = 2,
+       .isView = false, .isCollective = true,
+       .attrs = {{"part", AttrKind::kInt}, kCount, {"rows", AttrKind::kInt}}, .inPlace = {-1, -1},
+       .infer = inferPush, .gradient = nullptr, .place = placePush, .cost = costNothing},
+      {.op = Op::kPull, .name = "pull", .minInputs = 4, .maxInputs = -1, .outputs = 1,
+       .isView = false, .isCollective = true, .attrs = {}, .inPlace = {-1}, .infer = inferPull,
+       .gradient = gradPull, .place = placePull, .cost = costNothing},
+      {.op = Op::kSendRows, .name = "send-rows", .minInputs = 2, .maxInputs = 2, .outputs = 0,
+       .isView = false, .isCollective = true,
+       .attrs = {kAxis, kPeer, kCount, {"part", AttrKind::kInt, false}, kParts}, .inPlace = {},
+       .infer = inferSendRows, .gradient = nullptr, .place = placeSend, .cost = costRows},
+      {.op = Op::kRecvRows, .name = "recv-rows", .minInputs = 0, .maxInputs = 0, .outputs = 2,
+       .isView = false, .isCollective = true,
+       .attrs = {kAxis, kPeer, kCount, kParts, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
+       .inPlace = {-1, -1}, .infer = inferRecvRows, .gradient = nullptr, .place = placeSource,
+       .cost = costRows},
   };
 }
 

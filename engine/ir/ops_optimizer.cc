@@ -16,8 +16,8 @@ Inferred inferSgd(Types inputs, const Attrs&) { return inferOptimizer(inputs, 3)
 Inferred inferAdagrad(Types inputs, const Attrs&) { return inferOptimizer(inputs, 3); }
 Inferred inferAdam(Types inputs, const Attrs&) { return inferOptimizer(inputs, 4); }
 
-// (p, s, sums, ids, norm, lr)
-Inferred inferAdagradRows(Types inputs, const Attrs& attrs) {
+// (p, state, sums, ids, norm, lr)
+Inferred inferByRows(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension, a flat group"));
   LOCKSTEP_TRY(wantType(inputs, 1, inputs[0]));
@@ -46,14 +46,14 @@ Placing placeAdam(const Node& node, Places inputs, Types, Types outputs) {
   return placeOptimizer(node, inputs, outputs, 4);
 }
 
-Placing placeAdagradRows(const Node&, Places inputs, Types, Types outputs) {
+Placing placeByRows(const Node&, Places inputs, Types, Types outputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (!isReplicated(inputs[i])) return mustReplicate(i);
   return placedAt(std::vector<AxisPlacement>(outputs.size()));
 }
 
 // What is touched: a row is read and written, twice.
-OpCost costAdagradRows(const Node&, Types inputs, Types) {
+OpCost costByRows(const Node&, Types inputs, Types) {
   return {8.0 * static_cast<double>(inputs[2].count()), 5 * inputs[2].bytes() + inputs[3].bytes()};
 }
 OpCost costAdagrad(const Node&, Types inputs, Types outputs) {
@@ -84,8 +84,14 @@ std::vector<OpInfo> optimizerOps() {
        .isView = false, .isCollective = false,
        .attrs = {{"eps", AttrKind::kNumber}, {"first", AttrKind::kInt, false},
                  {"axis", AttrKind::kText, false}, {"stride", AttrKind::kInt, false}},
-       .inPlace = {0, 1}, .infer = inferAdagradRows, .gradient = nullptr,
-       .place = placeAdagradRows, .cost = costAdagradRows},
+       .inPlace = {0, 1}, .infer = inferByRows, .gradient = nullptr, .place = placeByRows,
+       .cost = costByRows},
+      {.op = Op::kSgdRows, .name = "sgd-rows", .minInputs = 6, .maxInputs = 6, .outputs = 2,
+       .isView = false, .isCollective = false,
+       .attrs = {{"first", AttrKind::kInt, false}, {"axis", AttrKind::kText, false},
+                 {"stride", AttrKind::kInt, false}},
+       .inPlace = {0, 1}, .infer = inferByRows, .gradient = nullptr, .place = placeByRows,
+       .cost = costByRows},
       {.op = Op::kAdam, .name = "adam", .minInputs = 7, .maxInputs = 7, .outputs = 3,
        .isView = false, .isCollective = false,
        .attrs = {{"beta1", AttrKind::kNumber}, {"beta2", AttrKind::kNumber},

@@ -1,4 +1,9 @@
 // Rows: sequences of tokens.
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <optional>
+
 #include "engine/ir/ops_rules.h"
 
 namespace lockstep::ir::rules {
@@ -14,6 +19,8 @@ Status wantRows(Types inputs, std::size_t index) {
 Status wantFirst(const Attrs& attrs) {
   if (const std::int64_t first = intAttr(attrs, "first"); first < 0)
     return invalidArgument("first is {}, expected a row", first);
+  if (const std::int64_t local = intAttr(attrs, "local"); local != 0 && local != 1)
+    return invalidArgument("local is {}, expected 0 or 1", local);
   return wantAxis(attrs);
 }
 
@@ -45,10 +52,25 @@ Grads gradEmbedding(GradBuilder& build, const Node& node, std::span<const ValueI
   return std::vector<ValueId>{table, -1};
 }
 
+// Of rows that belong to the parts of `split`, however large: equal parts; none where they are not even.
+std::optional<AxisPlacement> inEqualParts(const AxisPlacement& split, std::int64_t rows) {
+  if (isReplicated(split)) return split;
+  const std::int64_t parts = std::ssize(split.cuts) - 1;
+  if (!isSplit(split, 0) || rows % parts != 0) return std::nullopt;
+  AxisPlacement equal = split;
+  for (std::int64_t part = 0; part <= parts; ++part) equal.cuts[static_cast<std::size_t>(part)] = part * (rows / parts);
+  return equal;
+}
+
 // The ids split with the batch; or the table by channels; or by rows, each rank giving zeros for
 // rows it does not hold (Megatron's vocabulary-parallel embedding: Shoeybi et al. 2019).
-Placing placeEmbedding(const Node&, Places inputs, Types, Types) {
+Placing placeEmbedding(const Node& node, Places inputs, Types, Types) {
   const AxisPlacement &table = inputs[0], &ids = inputs[1];
+  if (intAttr(node.attrs, "local") != 0) {
+    const bool alike = isSplit(table, 0) && isSplit(ids, 0) && table.cuts.size() == ids.cuts.size();
+    if (alike || (isReplicated(table) && isReplicated(ids))) return placedAt({ids});
+    return mustReplicate(isReplicated(table) ? 1 : 0);
+  }
   if (isReplicated(table) && (isReplicated(ids) || isSplit(ids, 0))) return placedAt({ids});
   if (!isReplicated(ids)) return mustReplicate(isReplicated(table) ? 1 : 0);
   if (isSplit(table, 0)) return placedAt({partialSum()});
@@ -58,13 +80,40 @@ Placing placeEmbedding(const Node&, Places inputs, Types, Types) {
 
 // The table's gradient as the strategy holds the table follows from dy: partial where the batch is
 // split, by channels where dy is.
-Placing placeEmbeddingGrad(const Node&, Places inputs, Types, Types) {
+Placing placeEmbeddingGrad(const Node& node, Places inputs, Types, Types outputs) {
   const AxisPlacement &ids = inputs[0], &dy = inputs[1];
+  if (intAttr(node.attrs, "local") != 0) {
+    if (ids != dy) return mustReplicate(isReplicated(ids) ? 1 : 0);
+    const auto parts = inEqualParts(ids, outputs[0].shape[0]);
+    return parts ? placedAt({*parts}) : mustReplicate(0);
+  }
   if (isReplicated(ids) && (isReplicated(dy) || isSplit(dy, 1) || isSum(dy))) return placedAt({dy});
   if (isSplit(ids, 0) && ids == dy) return placedAt({partialSum()});
   if (isSplit(ids, 0) && isReplicated(dy)) return mustBe(1, ids);
   if (isReplicated(ids) && isSplit(dy, 0)) return mustBe(0, dy);
   return mustReplicate(isReplicated(dy) ? 0 : 1);
+}
+
+Inferred inferDistinct(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension, ids"));
+  LOCKSTEP_TRY(wantType(inputs, 0, {DType::kI32, inputs[0].shape}));
+  const std::vector<std::int64_t> cuts = listAttr(attrs, "cuts");
+  const bool ascending = std::is_sorted(cuts.begin(), cuts.end(), std::less_equal<>());
+  if (cuts.size() < 2 || cuts.front() != 0 || !ascending || cuts.back() > std::numeric_limits<std::int32_t>::max())
+    return invalidArgument("cuts are not ascending ids from 0");
+  const Shape each = shapeAttr(attrs);
+  if (each.size() != 1 || each[0] < inputs[0].count())
+    return invalidArgument("shape is [{}], expected at least {} ids", shapeText(each), inputs[0].count());
+  return std::vector<TensorType>{{DType::kI32, each}, {DType::kI32, {std::ssize(cuts) - 1}}, inputs[0]};
+}
+// Those of a part of the ids are a part; how many there are is each rank's own number.
+Placing placeDistinct(const Node&, Places inputs, Types, Types outputs) {
+  const auto parts = inEqualParts(inputs[0], outputs[0].shape[0]);
+  if (!parts) return mustReplicate(0);
+  return placedAt({*parts, {}, inputs[0]});
+}
+OpCost costDistinct(const Node&, Types inputs, Types outputs) {
+  return {0, movedBytes(inputs, outputs) + 4 * rowTable(inputs[0].count())};
 }
 
 // (rows, ids), a row of equal count for each id.
@@ -281,6 +330,7 @@ OpCost costNorm(const Node&, Types inputs, Types outputs) {
 }
 
 constexpr AttrInfo kFirst{"first", AttrKind::kInt, false};
+constexpr AttrInfo kLocal{"local", AttrKind::kInt, false};
 constexpr AttrInfo kAxis{"axis", AttrKind::kText, false};
 constexpr AttrInfo kStride{"stride", AttrKind::kInt, false};
 
@@ -291,14 +341,18 @@ std::vector<OpInfo> sequenceOps() {
       {"tokens", AttrKind::kInt}, {"head", AttrKind::kInt}, {"causal", AttrKind::kInt}};
   return {
       {.op = Op::kEmbedding, .name = "embedding", .minInputs = 2, .maxInputs = 2, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {kFirst, kAxis, kStride}, .inPlace = {-1},
+       .isView = false, .isCollective = false, .attrs = {kFirst, kLocal, kAxis, kStride}, .inPlace = {-1},
        .infer = inferEmbedding, .gradient = gradEmbedding, .place = placeEmbedding,
        .cost = costGather},
       {.op = Op::kEmbeddingGrad, .name = "embedding-grad", .minInputs = 2, .maxInputs = 2,
        .outputs = 1, .isView = false, .isCollective = false,
-       .attrs = {kFirst, {"shape", AttrKind::kShape}, kAxis, kStride}, .inPlace = {-1},
+       .attrs = {kFirst, kLocal, {"shape", AttrKind::kShape}, kAxis, kStride}, .inPlace = {-1},
        .infer = inferEmbeddingGrad, .gradient = nullptr, .place = placeEmbeddingGrad,
        .cost = costScatter},
+      {.op = Op::kDistinct, .name = "distinct", .minInputs = 1, .maxInputs = 1, .outputs = 3,
+       .isView = false, .isCollective = false, .attrs = {{"cuts", AttrKind::kList}, {"shape", AttrKind::kShape}},
+       .inPlace = {-1, -1, -1}, .infer = inferDistinct, .gradient = nullptr, .place = placeDistinct,
+       .cost = costDistinct},
       {.op = Op::kCombineRows, .name = "combine-rows", .minInputs = 2, .maxInputs = 2, .outputs = 3,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0, -1, -1},
        .infer = inferCombineRows, .gradient = nullptr, .place = placeCombineRows,

@@ -27,7 +27,8 @@ Inferred inferRandom(Types inputs, const Attrs& attrs) {
   return inferDeclaredFloat(inputs, attrs);
 }
 
-Inferred inferSink(Types inputs, const Attrs&) {
+Inferred inferStore(Types, const Attrs&) { return std::vector<TensorType>{}; }
+Inferred inferResult(Types inputs, const Attrs&) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   return std::vector<TensorType>{};
 }
@@ -138,13 +139,13 @@ std::vector<OpInfo> sourceOps() {
       {.op = Op::kState, .name = "state", .minInputs = 0, .maxInputs = 0, .outputs = 1,
        .isView = false, .isCollective = false,
        .attrs = {{"state", AttrKind::kText}, kDTypeAttr, kShapeAttr}, .inPlace = {-1},
-       .infer = inferDeclaredFloat, .gradient = nullptr, .place = placeSource, .cost = costNothing},
+       .infer = inferDeclared, .gradient = nullptr, .place = placeSource, .cost = costNothing},
       {.op = Op::kStore, .name = "store", .minInputs = 1, .maxInputs = 1, .outputs = 0,
        .isView = false, .isCollective = false, .attrs = {{"state", AttrKind::kText}}, .inPlace = {},
-       .infer = inferSink, .gradient = nullptr, .place = placeSink, .cost = costNothing},
+       .infer = inferStore, .gradient = nullptr, .place = placeSink, .cost = costNothing},
       {.op = Op::kResult, .name = "result", .minInputs = 1, .maxInputs = 1, .outputs = 0,
        .isView = false, .isCollective = false, .attrs = {{"name", AttrKind::kText}}, .inPlace = {},
-       .infer = inferSink, .gradient = nullptr, .place = placeSink, .cost = costNothing},
+       .infer = inferResult, .gradient = nullptr, .place = placeSink, .cost = costNothing},
       {.op = Op::kFill, .name = "fill", .minInputs = 0, .maxInputs = 0, .outputs = 1,
        .isView = false, .isCollective = false,
        .attrs = {kDTypeAttr, kShapeAttr, {"value", AttrKind::kNumber}}, .inPlace = {-1},

@@ -40,7 +40,7 @@ class Names {
       case Op::kInput:
         return once(inputs_, node, "name", "input");
       case Op::kResult:
-        return once(results_, node, "name", "result");
+        return once(results_[node.stage], node, "name", "result");
       case Op::kState:
         LOCKSTEP_TRY(once(reads_, node, "state", "state"));
         return sameType(node, graph.value(node.outputs[0]).type);
@@ -69,7 +69,8 @@ class Names {
     return {};
   }
 
-  std::set<std::string, std::less<>> inputs_, results_, reads_, writes_;
+  std::set<std::string, std::less<>> inputs_, reads_, writes_;
+  std::map<int, std::set<std::string, std::less<>>> results_;  // by stage: each has its own
   std::map<std::string, TensorType, std::less<>> types_;
 };
 

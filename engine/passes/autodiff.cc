@@ -2,6 +2,7 @@
 // chapter 3): nodes are visited backwards from the loss, each op's gradient rule turns the
 // gradients of its outputs into those of its inputs.
 #include <algorithm>
+#include <utility>
 
 #include "engine/ir/ops.h"
 #include "engine/passes/train_graph.h"
@@ -43,9 +44,12 @@ class Differentiator final : public ir::GradBuilder {
   }
 
   Result<ValueId> emit(Op op, std::string_view suffix, std::vector<ValueId> inputs,
-                       ir::Attrs attrs) override {
-    return append(op, fmt::format("{}.grad.{}", owner_, suffix), std::move(inputs),
-                  std::move(attrs));
+                       ir::Attrs attrs, ValueId beside) override {
+    const int stage = std::exchange(stage_, beside >= 0 ? producer(beside).stage : stage_);
+    auto made = append(op, fmt::format("{}.grad.{}", owner_, suffix), std::move(inputs),
+                       std::move(attrs));
+    stage_ = stage;
+    return made;
   }
   const ir::TensorType& type(ValueId value) const override { return graph_.value(value).type; }
   bool wants(ValueId value) const override { return wanted_[static_cast<std::size_t>(value)]; }

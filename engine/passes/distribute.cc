@@ -327,6 +327,7 @@ Status placeWithin(const ir::Graph& placed, const ir::Node& node, const cluster:
     }
     return {};
   }
+  if (ir::intAttr(attrs, "local") != 0) return {};  // ids are of the part
   const bool random = node.op == ir::Op::kRandom;
   const bool rows = node.op == ir::Op::kEmbedding || node.op == ir::Op::kEmbeddingGrad;
   const bool classes = node.op == ir::Op::kXentTerms || node.op == ir::Op::kXentTermsGrad ||

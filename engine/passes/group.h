@@ -17,6 +17,7 @@ struct GroupKind {
   bool spared = false;         // from weight decay
   int table = 0;               // above 0: a table updated by rows, alone in its group
   bool divided = false;        // along an axis whose ranks hold other parameters whole
+  bool served = false;         // a table's rows on a server: see serveTables
   auto operator<=>(const GroupKind&) const = default;
 };
 

@@ -115,9 +115,22 @@ std::vector<ValueId> sumMembers(const Sinks& sinks, const std::string& metric,
   if (!metric.empty()) members.push_back(values(sinks.at(metric)));
   return members;
 }
-Status addMetrics(Builder& build, const std::string& metric, ValueId sums) {
+Status addMetrics(Builder& build, const std::string& metric, ValueId sums,
+                  const std::string& node = "metrics") {
   const std::string name = metric.empty() ? "metrics" : "metrics." + metric;
-  return build.add(Op::kResult, "metrics.result", {sums}, {{"name", name}}).status();
+  return build.add(Op::kResult, node + ".result", {sums}, {{"name", name}}).status();
+}
+
+// What is asked for of tables on servers, and what that is made of.
+std::vector<bool> askedFor(const ir::Graph& from) {
+  std::vector<bool> asked(from.nodes().size(), false);
+  for (std::size_t id = from.nodes().size(); id-- > 0;) {
+    const ir::Node& node = from.nodes()[id];
+    if (node.op == Op::kPush && node.phase == Phase::kForward) asked[id] = true;
+    for (const ValueId input : node.inputs)
+      if (asked[id]) asked[static_cast<std::size_t>(from.value(input).producer)] = true;
+  }
+  return asked;
 }
 
 // Copies `from` without its sinks and what updates statistics, its states becoming slices of the
@@ -132,6 +145,13 @@ Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
     const Group::Member* member;
   };
   std::map<std::string, Place, std::less<>> places;
+  // It needs no state, and goes first.
+  const std::vector<bool> asked = askedFor(from);
+  for (std::size_t id = 0; id < asked.size(); ++id) {
+    if (!asked[id]) continue;
+    LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id)).status());
+    LOCKSTEP_TRY(copied(static_cast<ir::NodeId>(id)));
+  }
   const auto addStates = [&](std::string_view kind, const std::vector<Group>& groups)
       -> Result<std::vector<ValueId>> {
     std::vector<ValueId> states;
@@ -140,7 +160,7 @@ Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
       LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(kind, k), groups[k].count));
       states.push_back(state);
       ValueId read = state;
-      if (ofCopies) {
+      if (ofCopies && !groups[k].kind.served) {  // of a table's rows those that are asked for are copies
         LOCKSTEP_ASSIGN(read, build.add(Op::kScale, indexed(kind, k) + ".copy", {state},
                                         {{"factor", 1.0}}));
       }
@@ -154,7 +174,7 @@ Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
   LOCKSTEP_TRY(addStates("stats", program.statistics).status());
   for (std::size_t id = 0; id < from.nodes().size(); ++id) {
     const ir::Node& node = from.nodes()[id];
-    if (isSink(node) || node.op == Op::kRunningStatistics) continue;
+    if (isSink(node) || node.op == Op::kRunningStatistics || asked[id]) continue;
     if (node.op != Op::kState) {
       LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id)).status());
       LOCKSTEP_TRY(copied(static_cast<ir::NodeId>(id)));
@@ -288,10 +308,12 @@ Status emitRowUpdate(Builder& build, const Optimizer& optimizer, std::size_t k,
   LOCKSTEP_ASSIGN(const ValueId sums,
                   build.add(Op::kCombineRows, name, {flat, gradient.ids}, {}));
   const ValueId ids = sums + 1;  // outputs of one node are numbered in a row
-  LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed("adagrad.s", k), count));
+  LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
+  LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(prefixes[0], k), count));
   Attrs attrs = gradient.part;
-  attrs["eps"] = optimizer.epsilon;
-  return storeUpdated(build, Op::kAdagradRows, optimizer, k,
+  const bool sgd = optimizer.kind == "sgd";
+  if (!sgd) attrs["eps"] = optimizer.epsilon;
+  return storeUpdated(build, sgd ? Op::kSgdRows : Op::kAdagradRows, optimizer, k,
                       {parameters, state, sums, ids, norm, rate}, std::move(attrs));
 }
 
@@ -325,11 +347,12 @@ Result<ValueId> clipped(Builder& build, const std::vector<Group>& groups,
 // The gradients of groups that are updated by rows.
 using Tables = std::map<std::size_t, TableRows>;
 
-// From whole sums of gradients to the states of after an update; `norm` is how much they weigh.
+// From whole sums of gradients to the states of after an update; `norm` is how much they weigh, where it
+// is not known by another value on a group's stage.
 Status emitOptimizer(Builder& build, const std::vector<Group>& groups,
                      const std::vector<ValueId>& parameters, const std::vector<ValueId>& gradients,
                      const Tables& tables, ValueId norm, const Optimizer& optimizer,
-                     const Grouping& grouping) {
+                     const Grouping& grouping, const std::map<int, ValueId>& norms = {}) {
   LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
   LOCKSTEP_ASSIGN(const ValueId updates, build.input("t"));
   ValueId divisor = norm;
@@ -340,13 +363,14 @@ Status emitOptimizer(Builder& build, const std::vector<Group>& groups,
     Optimizer mine = optimizer;
     if (groups[k].kind.spared) mine.weightDecay = 0;
     build.stage = groups[k].kind.stage;
+    const auto known = norms.find(build.stage);
+    const ValueId by = known == norms.end() ? divisor : known->second;
     if (groups[k].kind.table > 0) {
-      LOCKSTEP_TRY(emitRowUpdate(build, mine, k, groups[k].count, parameters[k], tables.at(k),
-                                 divisor, rate));
+      LOCKSTEP_TRY(emitRowUpdate(build, mine, k, groups[k].count, parameters[k], tables.at(k), by, rate));
       continue;
     }
-    LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], gradients[k], divisor,
-                            rate, updates));
+    LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], gradients[k], by, rate,
+                            updates));
   }
   return {};
 }
@@ -355,15 +379,16 @@ Status emitOptimizer(Builder& build, const std::vector<Group>& groups,
 std::size_t metricsPackOf(const std::vector<Group>& groups, const Grouping& grouping) {
   if (!grouping.metricsInGroup) return groups.size();
   const auto dense = std::find_if(groups.begin(), groups.end(),
-                                  [](const Group& group) { return group.kind.table == 0; });
+                                  [](const Group& group) { return group.kind.table == 0 && !group.kind.served; });
   return static_cast<std::size_t>(dense - groups.begin());
 }
 
 // From whole packs of gradients (and of the metrics) to the states of after the step; `tables` has the
-// gradients of groups that have no pack.
+// gradients of groups that have no pack. `told` is the metrics for servers that hold tables alone, -1 else.
 Status emitUpdates(Builder& build, const StepProgram& program,
                    const std::vector<ValueId>& parameters, const std::vector<ValueId>& packs,
-                   const Tables& tables, const Optimizer& optimizer, const Grouping& grouping) {
+                   ValueId told, const Tables& tables, const Optimizer& optimizer,
+                   const Grouping& grouping) {
   build.phase = Phase::kOptimizer;
   const std::vector<Group>& groups = program.groups;
   const std::size_t metricsPack = metricsPackOf(groups, grouping);
@@ -373,7 +398,8 @@ Status emitUpdates(Builder& build, const StepProgram& program,
                         : build.graph.node(build.graph.value(packs[metricsPack]).producer).stage;
   LOCKSTEP_ASSIGN(const ValueId reduced, build.slice("metrics", packs[metricsPack], tail,
                                                      {3 + program.metricSums}));
-  build.stage = grouping.everywhere;
+  const int known = told >= 0 ? 0 : grouping.everywhere;
+  build.stage = known;
   LOCKSTEP_ASSIGN(const ValueId norm, build.slice("metrics.weight", reduced, 1, {1}));
   std::vector<ValueId> gradients = packs;
   if (metricsPack < groups.size()) {
@@ -381,24 +407,34 @@ Status emitUpdates(Builder& build, const StepProgram& program,
     LOCKSTEP_ASSIGN(gradients[metricsPack],
                     build.slice(indexed("grads", metricsPack) + ".gradients", packs[metricsPack], 0,
                                 {groups[metricsPack].count}));
-    build.stage = grouping.everywhere;
   }
-  LOCKSTEP_TRY(emitOptimizer(build, groups, parameters, gradients, tables, norm, optimizer, grouping));
+  std::map<int, ValueId> norms;
+  for (const Group& group : groups) {
+    if (told < 0 || !group.kind.served || norms.contains(group.kind.stage)) continue;
+    build.stage = group.kind.stage;
+    const std::string name = fmt::format("metrics.server.{}", group.kind.stage);
+    LOCKSTEP_ASSIGN(const ValueId sums, build.slice(name, told, 0, {3 + program.metricSums}));
+    LOCKSTEP_ASSIGN(norms[group.kind.stage], build.slice(name + ".weight", sums, 1, {1}));
+    LOCKSTEP_TRY(addMetrics(build, program.metric, sums, name));
+  }
   build.stage = grouping.everywhere;
+  LOCKSTEP_TRY(emitOptimizer(build, groups, parameters, gradients, tables, norm, optimizer, grouping, norms));
+  build.stage = known;
   return addMetrics(build, program.metric, reduced);
 }
 
 // Each worker's gradients as their mean, to the servers, which update by them.
 Status emitPushes(Builder& build, const StepProgram& program,
                   const std::vector<ValueId>& parameters, const std::vector<ValueId>& packs,
-                  const Optimizer& optimizer, const Grouping& grouping) {
+                  const Tables& tables, const Optimizer& optimizer, const Grouping& grouping) {
   const std::vector<Group>& groups = program.groups;
   build.phase = Phase::kOptimizer;
   build.stage = 0;
   std::vector<ValueId> own;
   for (std::size_t k = 0; k < packs.size(); ++k) {
-    LOCKSTEP_ASSIGN(const ValueId mine, build.add(Op::kOwn, indexed("own", k), {packs[k]}, {}));
-    own.push_back(mine);
+    own.push_back(-1);
+    if (k < groups.size() && groups[k].kind.served) continue;  // it is on the server
+    LOCKSTEP_ASSIGN(own.back(), build.add(Op::kOwn, indexed("own", k), {packs[k]}, {}));
   }
   const ValueId metrics = own.back();
   LOCKSTEP_ASSIGN(ValueId divisor, build.slice("own.weight", metrics, 1, {1}));
@@ -411,11 +447,18 @@ Status emitPushes(Builder& build, const StepProgram& program,
   LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
   LOCKSTEP_ASSIGN(const ValueId updates, build.input("t"));
   for (std::size_t k = 0; k < groups.size(); ++k) {
+    Optimizer mine = optimizer;
+    if (groups[k].kind.spared) mine.weightDecay = 0;
+    build.stage = groups[k].kind.stage;
+    if (groups[k].kind.served) {
+      LOCKSTEP_TRY(groups[k].kind.table > 0
+                       ? emitRowUpdate(build, mine, k, groups[k].count, parameters[k], tables.at(k), divisor, rate)
+                       : emitUpdate(build, mine, k, groups[k].count, parameters[k], packs[k], divisor, rate, updates));
+      continue;
+    }
     build.stage = 0;
     LOCKSTEP_ASSIGN(const ValueId mean,
                     build.add(Op::kWeigh, indexed("mean", k), {own[k], one, divisor}, {}));
-    Optimizer mine = optimizer;
-    if (groups[k].kind.spared) mine.weightDecay = 0;
     build.stage = groups[k].kind.stage;
     LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], mean, one, rate, updates));
   }
@@ -464,6 +507,7 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
     parameters.push_back(state);
   }
   const std::size_t metricsPack = metricsPackOf(step.groups, grouping);
+  ValueId told = -1;
   for (std::size_t k = 0; k < step.sums.size(); ++k) {
     const StepProgram::Sum& sum = step.sums[k];
     const std::string name = k < step.groups.size() ? indexed("grads", k) : "sums.whole";
@@ -475,13 +519,18 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
       build.stage = sum.stage;
       LOCKSTEP_ASSIGN(const ValueId pack, build.add(Op::kPack, name, {sums, stop}, {}));
       packs.push_back(pack);
+      if (!grouping.tablesAlone()) continue;
+      const std::int64_t metrics = 2 + step.metricSums;
+      LOCKSTEP_ASSIGN(const ValueId tail,
+                      build.slice("sums.tail", sums, sum.count - metrics, {metrics}));
+      LOCKSTEP_ASSIGN(told, build.add(Op::kPack, "metrics.servers", {tail, stop}, {}));
     } else {
       LOCKSTEP_ASSIGN(const ValueId copy,
                       build.add(Op::kScale, name, {sums}, {{"factor", 1.0}}));
       packs.push_back(copy);
     }
   }
-  LOCKSTEP_TRY(emitUpdates(build, step, parameters, packs, {}, optimizer, grouping));
+  LOCKSTEP_TRY(emitUpdates(build, step, parameters, packs, told, {}, optimizer, grouping));
   LOCKSTEP_TRY(storeZeros(build, step));
   return graph;
 }
@@ -545,7 +594,14 @@ Result<ValueId> initialValue(Builder& build, const ir::Parameter& parameter, std
                            parameter.name, kind);
   }
   Attrs attrs = build.typed(parameter.shape);
-  attrs["key"] = static_cast<std::int64_t>(randomKey(seed, stableHash(parameter.name)));
+  const std::string& whole = parameter.partOf.whole;
+  attrs["key"] = static_cast<std::int64_t>(
+      randomKey(seed, stableHash(whole.empty() ? parameter.name : whole)));
+  if (!whole.empty()) {
+    const std::int64_t count = elementCount(parameter.shape);
+    attrs["block"] = attrs["pitch"] = count;
+    attrs["first"] = parameter.partOf.first * (count / parameter.shape[0]);
+  }
   attrs["kind"] = std::string(normal ? "normal" : "uniform");
   attrs["scale"] = scale;
   return build.add(Op::kRandom, parameter.name, {}, std::move(attrs));
@@ -601,12 +657,14 @@ namespace {
 // Whether a parameter's gradient is made of fewer rows than the parameter has, each row's update
 // depends on its own gradient alone, and none moves without one.
 bool updatedByRows(const ir::Graph& train, ValueId gradient, const Optimizer& optimizer,
-                   const Grouping& grouping) {
+                   const Grouping& grouping, bool served) {
   const ir::Node& node = train.node(train.value(gradient).producer);
-  return optimizer.kind == "adagrad" && optimizer.weightDecay == 0 && optimizer.clipNorm == 0 &&
-         !grouping.accumulate && !grouping.local && grouping.parts == 1 && grouping.servers == 0 &&
-         node.op == Op::kEmbeddingGrad &&
-         train.value(node.inputs[1]).type.count() < train.value(gradient).type.count();
+  const bool still = optimizer.kind == "adagrad" || (optimizer.kind == "sgd" && optimizer.momentum == 0);
+  if (!still || optimizer.weightDecay != 0 || optimizer.clipNorm != 0 || grouping.accumulate ||
+      node.op != Op::kEmbeddingGrad)
+    return false;
+  return served || (!grouping.local && grouping.parts == 1 && grouping.servers == 0 &&
+                    train.value(node.inputs[1]).type.count() < train.value(gradient).type.count());
 }
 
 TableRows tableRows(const ir::Node& gradient, const Rewrite& values) {
@@ -649,8 +707,9 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
     const bool apart = optimizer.clipNorm > 0 && grouping.divided.contains(parameter.name);
     const ValueId gradient = gradientOf(parameter.name);
     const int stage = train.node(train.value(gradient).producer).stage;
-    const bool table = updatedByRows(train, gradient, optimizer, grouping);
-    kinds.push_back({stage, spared, table ? static_cast<int>(kinds.size()) + 1 : 0, apart});
+    const bool served = grouping.served.contains(parameter.name);
+    const bool table = updatedByRows(train, gradient, optimizer, grouping, served);
+    kinds.push_back({stage, spared, table ? static_cast<int>(kinds.size()) + 1 : 0, apart, served});
   }
   StepProgram program;
   program.metric = metricOf(train);
@@ -658,8 +717,10 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
     program.metricSums = train.value(sinks.at(program.metric)).type.count();
   program.groups = formGroups(order, dtype, grouping.bucketBytes, grouping.parts, kinds);
   std::vector<std::int64_t> load(static_cast<std::size_t>(grouping.servers), 0);
+  for (const Group& group : program.groups)
+    if (group.kind.served && !load.empty()) load[static_cast<std::size_t>(group.kind.stage) - 1] += group.count;
   for (Group& group : program.groups) {
-    if (load.empty()) break;
+    if (load.empty() || group.kind.served) continue;
     const auto least = std::min_element(load.begin(), load.end());
     group.kind.stage = 1 + static_cast<int>(least - load.begin());
     *least += group.count;
@@ -688,6 +749,7 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   Rewrite rewrite(train);
   Builder build{rewrite.to(), dtype, Phase::kBackward};
   std::vector<ValueId> packs(complete.size(), -1);
+  ValueId told = -1;
   Tables tables;
   const auto packComplete = [&](ir::NodeId node) -> Status {
     for (std::size_t k = 0; k < packs.size(); ++k) {
@@ -712,6 +774,11 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
         if (!grouping.accumulate && !grouping.local) {
           LOCKSTEP_ASSIGN(const ValueId stop, stopWish(build, grouping.agree));
           members.push_back(stop);
+          if (grouping.tablesAlone()) {
+            std::vector<ValueId> sums = metrics;
+            sums.push_back(stop);
+            LOCKSTEP_ASSIGN(told, build.add(Op::kPack, "metrics.servers", std::move(sums), {}));
+          }
         }
       }
       LOCKSTEP_ASSIGN(packs[k], build.add(Op::kPack, k < groups ? indexed("grads", k) : "sums",
@@ -723,7 +790,7 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
       const std::vector<ValueId> states,
       copyWithGroups(train, dtype, program, rewrite, packComplete, grouping.apart));
   if (grouping.apart) {
-    LOCKSTEP_TRY(emitPushes(build, program, states, packs, options.optimizer, grouping));
+    LOCKSTEP_TRY(emitPushes(build, program, states, packs, tables, options.optimizer, grouping));
     program.graph = rewrite.take();
     return program;
   }
@@ -740,7 +807,7 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
                                grouping));
   } else if (!grouping.accumulate) {
     LOCKSTEP_TRY(emitStatistics(build, train, program, rewrite));
-    LOCKSTEP_TRY(emitUpdates(build, program, states, packs, tables, options.optimizer, grouping));
+    LOCKSTEP_TRY(emitUpdates(build, program, states, packs, told, tables, options.optimizer, grouping));
     program.graph = rewrite.take();
     return program;
   }

@@ -56,6 +56,9 @@ struct Grouping {
   // Parameters and optimizer state are on stages 1 … servers, group by group, each time on the one
   // that has least; 0: where the gradients are.
   int servers = 0;
+  // Parameters that serveTables has put on servers: nothing else is where `servers` is 0.
+  std::set<std::string, std::less<>> served;
+  bool tablesAlone() const { return !served.empty() && servers == 0; }
   // Workers do not wait for each other: each sends servers the mean gradient of its own samples, and
   // reads a copy of parameters made for it. "metrics" is then of its own samples, as result "pushed"
   // of the first server is; result "control" f[2] of workers, and "control.S" of any other server S, is
@@ -64,7 +67,7 @@ struct Grouping {
 };
 // Where a gradient is a few rows of a large table, and the optimizer leaves other rows as they are, the
 // table is a group of its own that is updated by these rows, and what ranks exchange is rows and ids; not
-// where micro-batches are added up, ranks update by themselves, or servers or parts do. State "sums.K"
+// where micro-batches are added up, ranks update by themselves, or parts or servers of whole tables do. State "sums.K"
 // holds what has been added up of group K, "sums.metrics" of the metrics where they have a group of their
 // own, or where ranks update by themselves.
 struct StepProgram {

@@ -22,6 +22,8 @@ const ir::Node& producerOf(const ir::Graph& graph, ValueId value) {
 bool isLocal(const ir::Node& node) {
   return node.op == Op::kInput || node.op == Op::kFill || node.op == Op::kRandom;
 }
+// What is read of another stage there travels as rows.
+bool isOfRows(const ir::Node& node) { return node.op == Op::kPush || node.op == Op::kPull; }
 bool isView(const ir::Node& node) { return node.op == Op::kReshape || node.op == Op::kSlice1; }
 
 class StageCut {
@@ -29,6 +31,7 @@ class StageCut {
   StageCut(const ir::Graph& graph, const cluster::Mesh& mesh, bool conversations)
       : graph_(graph), mesh_(mesh), conversations_(conversations), readers_(graph.values().size()) {
     for (const ir::Node& node : graph.nodes()) {
+      if (isOfRows(node)) continue;
       for (const ValueId input : node.inputs) {
         std::set<int>& readers = readers_[static_cast<std::size_t>(input)];
         if (node.stage != ir::kEveryStage) readers.insert(node.stage);
@@ -43,6 +46,10 @@ class StageCut {
       const auto id = static_cast<NodeId>(i);
       const ir::Node& node = graph_.node(id);
       const bool mine = node.stage == stage || node.stage == ir::kEveryStage;
+      if (isOfRows(node)) {
+        LOCKSTEP_TRY(node.op == Op::kPush ? push(rewrite, node, stage) : pull(rewrite, node, stage));
+        continue;
+      }
       if (isLocal(node) ? reads(stage, node) : mine) LOCKSTEP_TRY(rewrite.copy(id).status());
       if (node.stage == ir::kEveryStage || isLocal(node)) continue;
       for (const ValueId output : node.outputs) {
@@ -113,6 +120,63 @@ class StageCut {
                      producer.name);
   }
 
+  Status sendRows(Rewrite& rewrite, const ir::Node& node, std::string name, ValueId rows, ValueId counts,
+                  ir::Attrs attrs) const {
+    return rewrite.to()
+        .add(Op::kSendRows, std::move(name), {rewrite(rows), rewrite(counts)}, std::move(attrs), node.phase)
+        .status();
+  }
+  Result<NodeId> recvRows(Rewrite& rewrite, const ir::Node& node, std::string name, ir::Attrs attrs) const {
+    const ir::Value& received = graph_.value(node.outputs[0]);
+    attrs["dtype"] = std::string(dtypeName(received.type.dtype));
+    attrs["shape"] = received.type.shape;
+    LOCKSTEP_ASSIGN(const NodeId made, rewrite.to().add(Op::kRecvRows, std::move(name), {},
+                                                        std::move(attrs), node.phase));
+    const ValueId rows = rewrite.to().output(made);
+    rewrite.to().value(rows).placement = received.placement;
+    rewrite.replace(node.outputs[0], rows);
+    return made;
+  }
+  // Of the workers' rows a server has one part of so many; it speaks to all of them, or to one.
+  ir::Attrs withServer(int stage) const {
+    return {{"axis", std::string(mesh_.messageAxis())},
+            {"peer", std::int64_t{mesh_.messageCoordinate(stage)}}, {"count", std::int64_t{1}}};
+  }
+  ir::Attrs withWorkers() const {
+    return {{"axis", std::string(mesh_.messageAxis())},
+            {"peer", std::int64_t{conversations_ ? ir::kPartner : 0}},
+            {"count", std::int64_t{conversations_ ? 1 : mesh_.workers()}},
+            {"parts", std::int64_t{mesh_.servers()}}};
+  }
+  // From the workers to the server that the node is on.
+  Status push(Rewrite& rewrite, const ir::Node& node, int stage) const {
+    const std::string name = fmt::format("{}.to.{}", node.name, node.stage);
+    if (stage == 0) {
+      ir::Attrs attrs = withServer(node.stage);
+      attrs["part"] = ir::intAttr(node.attrs, "part");
+      attrs["parts"] = graph_.value(node.inputs[1]).type.count();
+      return sendRows(rewrite, node, name, node.inputs[0], node.inputs[1], std::move(attrs));
+    }
+    if (stage != node.stage) return {};
+    LOCKSTEP_ASSIGN(const NodeId made, recvRows(rewrite, node, name, withWorkers()));
+    rewrite.replace(node.outputs[1], rewrite.to().output(made, 1));
+    return {};
+  }
+  // From all servers, which come one after another, to the workers.
+  Status pull(Rewrite& rewrite, const ir::Node& node, int stage) const {
+    const std::string name = node.name + ".to.0";
+    if (stage == 0) {
+      ir::Attrs attrs = withServer(producerOf(graph_, node.inputs[2]).stage);
+      attrs["count"] = static_cast<std::int64_t>(node.inputs.size() / 2 - 1);
+      return recvRows(rewrite, node, name, std::move(attrs)).status();
+    }
+    for (std::size_t i = 2; i < node.inputs.size(); i += 2) {
+      if (producerOf(graph_, node.inputs[i]).stage != stage) continue;
+      LOCKSTEP_TRY(sendRows(rewrite, node, name, node.inputs[i], node.inputs[i + 1], withWorkers()));
+    }
+    return {};
+  }
+
   const ir::Graph& graph_;
   const cluster::Mesh& mesh_;
   const bool conversations_;
@@ -137,7 +201,7 @@ class Splitter {
         LOCKSTEP_ASSIGN(const ValueId value, valueIn(part, input, node.phase));
         inputs.push_back(value);
       }
-      if (node.op == Op::kSend || node.op == Op::kSendAll) {
+      if (node.op == Op::kSend || node.op == Op::kSendAll || node.op == Op::kSendRows) {
         LOCKSTEP_ASSIGN(inputs[0], kept(part, node));
       }
       LOCKSTEP_TRY(in(part).copy(static_cast<NodeId>(i), node.attrs, std::move(inputs)).status());
@@ -203,7 +267,7 @@ class Splitter {
     if (const auto known = states_.find(value); known != states_.end()) return known->second;
     ValueId kept = in(part)(value);
     const ir::OpInfo& maker = ir::info(producerOf(graph_, value).op);
-    if (maker.isCollective && maker.op != Op::kRecv && maker.op != Op::kCollect) {
+    if (maker.isCollective && maker.op != Op::kRecv && maker.op != Op::kCollect && maker.op != Op::kRecvRows) {
       // made where its operand lies
       const ir::Node& node = producerOf(graph_, value);
       LOCKSTEP_ASSIGN(const NodeId copy, in(part).to().add(Op::kScale, node.name + ".kept", {kept},
@@ -311,25 +375,27 @@ std::vector<int> trainingParts(const ir::Graph& stage, bool weightsApart) {
 }
 
 std::vector<int> conversationParts(const ir::Graph& server) {
-  std::vector<int> parts(server.nodes().size(), 3);
+  std::vector<int> parts(server.nodes().size(), 4);
   std::vector<bool> given(server.values().size(), false);
   for (std::size_t i = server.nodes().size(); i-- > 0;) {
     const ir::Node& node = server.nodes()[i];
     const bool goes = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
       return given[static_cast<std::size_t>(output)];
     });
-    if (node.op == Op::kSend) {
-      parts[i] = 1;
-    } else if (node.op == Op::kRecv) {
+    if (node.op == Op::kSend || node.op == Op::kSendRows) {
       parts[i] = 2;
-    } else if (node.op == Op::kResult && producerOf(server, node.inputs[0]).op == Op::kRecv) {
-      parts[i] = 2;
-    } else if (goes) {
+    } else if (node.op == Op::kRecvRows && goes) {  // which rows are asked for
       parts[i] = 0;
+    } else if (node.op == Op::kRecv || node.op == Op::kRecvRows) {
+      parts[i] = 3;
+    } else if (node.op == Op::kResult && producerOf(server, node.inputs[0]).op == Op::kRecv) {
+      parts[i] = 3;
+    } else if (goes) {
+      parts[i] = 1;
     } else {
       continue;
     }
-    if (parts[i] > 1) continue;
+    if (parts[i] > 2) continue;
     for (const ValueId input : node.inputs) given[static_cast<std::size_t>(input)] = true;
   }
   return parts;

@@ -24,7 +24,7 @@ std::vector<int> balanceStages(const std::vector<double>& layerCosts, int stages
 // stages all is sent and received in one order. Inputs, constants and initial values are not sent but
 // made anew. What a server reads of its workers is a partial sum over axis "data", which it adds up;
 // what they read of it goes to all of them. In conversations a server reads of one worker, and sends to
-// one.
+// one. Rows that are pushed and pulled become messages of as many rows as there are.
 Result<std::vector<ir::Graph>> cutStages(const ir::Graph& graph, const cluster::Mesh& mesh,
                                          bool conversations = false);
 

@@ -317,6 +317,11 @@ class Parser {
         LOCKSTEP_ASSIGN(member.shape, shape());
         LOCKSTEP_TRY(expectWord("from"));
         LOCKSTEP_ASSIGN(member.element, integer(0, kMaxBytes, "an element"));
+        if (acceptWord("rows")) {
+          const std::int64_t all = member.shape.empty() ? 0 : member.shape[0];
+          LOCKSTEP_ASSIGN(member.firstRow, integer(0, all - 1, "a row of the member"));
+          LOCKSTEP_ASSIGN(member.rows, integer(1, all - member.firstRow, "a number of rows"));
+        }
         if (acceptWord("along")) {
           LOCKSTEP_ASSIGN(member.axis, name("a mesh axis"));
           LOCKSTEP_TRY(expectWord("dim"));

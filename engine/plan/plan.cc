@@ -13,8 +13,26 @@ Peers peersOf(const Step& step, int partner) {
     }
     case ir::Op::kSendAll:
     case ir::Op::kCollect: return {0, static_cast<int>(ir::intAttr(step.attrs, "count", -1))};
+    case ir::Op::kSendRows:
+    case ir::Op::kRecvRows: {
+      const auto peer = static_cast<int>(ir::intAttr(step.attrs, "peer"));
+      return {peer == ir::kPartner ? partner : peer, static_cast<int>(ir::intAttr(step.attrs, "count", -1))};
+    }
     default: return {};
   }
+}
+
+bool isSend(const Step& step) {
+  return step.op == ir::Op::kSend || step.op == ir::Op::kSendAll || step.op == ir::Op::kSendRows;
+}
+bool isMessage(const Step& step) {
+  return isSend(step) || step.op == ir::Op::kRecv || step.op == ir::Op::kCollect ||
+         step.op == ir::Op::kRecvRows;
+}
+const ir::TensorType& payload(const Body& body, const Step& step) {
+  return body.buffers[static_cast<std::size_t>(
+                          step.inputs.empty() ? step.outputs[0] : step.inputs[0])]
+      .type;
 }
 
 const Program* Plan::find(std::string_view program) const {
@@ -77,6 +95,7 @@ std::int64_t Plan::groupCount(const StateSlot& slot) const {
 }
 
 std::int64_t Plan::memberCount(const StateSlot::Member& member) const {
+  if (member.rows > 0) return elementCount(member.shape) / member.shape[0] * member.rows;
   return elementCount(member.shape) / mesh.axisSize(member.axis);
 }
 
@@ -84,7 +103,8 @@ std::int64_t Plan::logicalStateBytes() const {
   std::int64_t bytes = 0;
   for (const StateSlot& slot : state) {
     for (const StateSlot::Member& member : slot.members) {
-      bytes += elementCount(member.shape) * static_cast<std::int64_t>(sizeOf(slot.type.dtype));
+      const std::int64_t count = member.rows > 0 ? memberCount(member) : elementCount(member.shape);
+      bytes += count * static_cast<std::int64_t>(sizeOf(slot.type.dtype));
     }
   }
   return bytes;

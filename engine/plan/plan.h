@@ -69,6 +69,8 @@ struct Peers {
   int first = 0, count = 0;
 };
 Peers peersOf(const Step& step, int partner = ir::kPartner);
+bool isSend(const Step& step);
+bool isMessage(const Step& step);  // sent or received
 
 // A named value the trainer reads after a play.
 struct ResultSlot {
@@ -85,6 +87,9 @@ struct Body {
   std::int64_t arenaBytes = 0;      // inputs and temporaries, after reuse
   bool operator==(const Body&) const = default;
 };
+
+// Of a collective what it carries, of rows of tables (ir::Op::kSendRows) the most.
+const ir::TensorType& payload(const Body& body, const Step& step);
 
 struct Program {
   std::string name;                 // "init", "step", "update", "evaluate", …
@@ -123,15 +128,18 @@ struct StateSlot {
     // Where not "", each rank along the axis has an equal part of dimension `dim`.
     std::string axis;
     int dim = 0;
+    // Where `rows` is not 0 only these of dimension 0; other slots of the kind have the others.
+    std::int64_t firstRow = 0, rows = 0;
     bool operator==(const Member&) const = default;
   };
   std::vector<Member> members;
   bool operator==(const StateSlot&) const = default;
 };
 
-// The programs of a parameter server's conversation with a worker about one step: to copy what the
-// worker will read, to send it, to receive what the worker made of it, and to take that into the state.
-inline constexpr std::array<std::string_view, 4> kConversation{"fetch", "give", "take", "apply"};
+// The programs of a parameter server's conversation with a worker about one step: to receive which rows of
+// tables the worker will read, to copy what it will read, to send it, to receive what the worker made of it,
+// and to take that into the state.
+inline constexpr std::array<std::string_view, 5> kConversation{"ask", "fetch", "give", "take", "apply"};
 
 struct Plan {
   static constexpr int kVersion = 1;

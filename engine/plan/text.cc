@@ -171,6 +171,7 @@ std::string write(const Plan& plan, bool withSeconds) {
     for (const StateSlot::Member& member : slot.members) {
       put(out, "    {} [{}] from {}", quoted(member.name), shapeText(member.shape),
           member.element);
+      if (member.rows != 0) put(out, " rows {} {}", member.firstRow, member.rows);
       if (!member.axis.empty()) put(out, " along {} dim {}", quoted(member.axis), member.dim);
       put(out, "\n");
     }

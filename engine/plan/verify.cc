@@ -199,11 +199,11 @@ class BodyVerifier {
     const Peers peers = peersOf(step);
     const int size = plan_.mesh.axisSize(step.axis);
     const bool one = step.op == ir::Op::kSend || step.op == ir::Op::kRecv;
+    const bool rows = step.op == ir::Op::kSendRows || step.op == ir::Op::kRecvRows;
     const bool partner = peers.first == ir::kPartner && plan_.staleness != 0;
     bool others = step.axis == plan_.mesh.messageAxis() && (peers.first >= 0 || partner) && peers.count >= 1 &&
-                  peers.count <= size && peers.first < size &&
-                  step.attrs.contains(one ? "peer" : "count") &&
-                  !step.attrs.contains(one ? "count" : "peer");
+                  peers.count <= size && peers.first <= size - peers.count &&
+                  step.attrs.contains("peer") == (one || rows) && step.attrs.contains("count") != one;
     for (const int rank : ranks_) {
       const int self = plan_.mesh.coordinate(rank, step.axis);
       others = others && !(self >= peers.first && self < peers.first + peers.count);
@@ -217,6 +217,12 @@ class BodyVerifier {
       if (at(rootOf(step.inputs[0])).kind != BufferKind::kState) {
         return fail("step {} {} sends what does not last until it has been sent", i, step.name);
       }
+    }
+    if (rows) {
+      const ir::TensorType &x = payload(body_, step), &counts = at((step.inputs.empty() ? step.outputs : step.inputs)[1]).type;
+      const std::int64_t parts = ir::intAttr(step.attrs, "part") + peers.count;
+      if (x.shape.empty() || counts.dtype != DType::kI32 || counts.shape.size() != 1 || counts.count() < parts)
+        return fail("step {} {} has no count for each of its messages", i, step.name);
     }
     if (step.op == ir::Op::kCollect) {
       const BufferId sum = step.outputs[0], scratch = step.outputs[1];
@@ -409,8 +415,14 @@ Status verifyState(const Plan& plan) {
     std::int64_t element = 0;
     for (const StateSlot::Member& member : slot.members) {
       const std::string kind = slot.name.substr(0, slot.name.rfind('.'));
-      if (!members.insert(kind + '/' + member.name).second) {
+      if (!members.insert(fmt::format("{}/{}/{}", kind, member.name, member.firstRow)).second) {
         return broken(fmt::format("member {} of state {} is given twice", member.name, kind));
+      }
+      if (member.rows < 0 || member.firstRow < 0 ||
+          (member.rows > 0 && (!member.axis.empty() || member.shape.empty() ||
+                               member.firstRow > member.shape[0] - member.rows))) {
+        return broken(fmt::format("member {} of state {} has rows that the tensor does not have",
+                                  member.name, slot.name));
       }
       const int parts = plan.mesh.axisSize(member.axis);
       if (!member.axis.empty() &&
@@ -465,7 +477,7 @@ std::vector<Message> messagesOf(const Body& body) {
   for (const Step& step : body.steps) {
     if (!isMessage(step)) continue;
     const Peers peers = peersOf(step);
-    messages.emplace_back(step.op, step.name, payload(body, step).text(), peers.first, peers.count);
+    messages.emplace_back(step.op, step.name, messageType(body, step).text(), peers.first, peers.count);
   }
   return messages;
 }

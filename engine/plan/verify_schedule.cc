@@ -139,7 +139,7 @@ class MessagePlay {
         if (!met) return false;
         continue;
       }
-      Messages::Message message{step.name, payload(*body, step), play.micro};
+      Messages::Message message{step.name, messageType(*body, step), play.micro};
       const Peers peers = peersOf(step, play.copy);
       if (isSend(step)) {
         for (int peer = peers.first; peer < peers.first + peers.count; ++peer) {

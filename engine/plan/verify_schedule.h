@@ -11,23 +11,17 @@ namespace lockstep::plan {
 // Programs known, copies and messages in order: see the .cc. Precondition: every program holds.
 Status verifySchedule(const Plan& plan);
 
-inline bool isSend(const Step& step) {
-  return step.op == ir::Op::kSend || step.op == ir::Op::kSendAll;
-}
-inline bool isMessage(const Step& step) {
-  return isSend(step) || step.op == ir::Op::kRecv || step.op == ir::Op::kCollect;
-}
 inline Error broken(std::string what) {
   Error error;
   error.code = Code::kInvalidArgument;
   error.what = std::move(what);
   return error;
 }
-// Of a collective.
-inline const ir::TensorType& payload(const Body& body, const Step& step) {
-  return body.buffers[static_cast<std::size_t>(
-                          step.inputs.empty() ? step.outputs[0] : step.inputs[0])]
-      .type;
+// What the two ends of a message agree on: of rows what each is, not how many.
+inline ir::TensorType messageType(const Body& body, const Step& step) {
+  ir::TensorType type = payload(body, step);
+  if (step.op == ir::Op::kSendRows || step.op == ir::Op::kRecvRows) type.shape[0] = 1;
+  return type;
 }
 
 }  // namespace lockstep::plan

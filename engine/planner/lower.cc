@@ -141,6 +141,7 @@ class Lowering {
       const bool takesOver = old.empty() || worksOn(value, target);
       const ir::OpInfo& info = ir::info(producer(value).op);
       const bool makes = producer(value).op == Op::kPack || producer(value).op == Op::kRecv ||
+                         producer(value).op == Op::kRecvRows ||
                          !(info.isView || info.isCollective);
       if (!placed(value) && makes && overwritten && takesOver) {
         put(value, {target});

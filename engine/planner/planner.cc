@@ -10,6 +10,7 @@
 #include "engine/passes/compress.h"
 #include "engine/passes/distribute.h"
 #include "engine/passes/programs.h"
+#include "engine/passes/serve_tables.h"
 #include "engine/passes/stages.h"
 #include "engine/planner/lower.h"
 #include "engine/planner/pipeline.h"
@@ -261,6 +262,33 @@ Status checkStaleness(const PlanRequest& request, const cluster::Mesh& mesh) {
   return {};
 }
 
+// Tables on servers, and the dense part with the workers, which all-reduce its gradients.
+Status checkDense(const PlanRequest& request, const Strategy& strategy, bool tables) {
+  if (request.dense == "servers") return {};
+  if (request.dense != "all-reduce") {
+    return numberToChange(fmt::format("unknown place {} of the dense part", request.dense), "",
+                          "strategy.dense is one of servers, all-reduce");
+  }
+  if (!strategy.servers) {
+    return numberToChange(fmt::format("strategy {} has no servers for tables", request.strategy), "",
+                          "set strategy.dense to servers, or strategy.kind to parameter-server");
+  }
+  if (request.staleness != 0) {
+    return numberToChange("workers that all-reduce the dense part take each step together",
+                          "an all-reduce waits for all of them",
+                          "set strategy.staleness to 0, or strategy.dense to servers");
+  }
+  if (request.training.optimizer.clipNorm > 0) {
+    return numberToChange("gradients of which servers and workers have a part each are not clipped",
+                          "nobody knows the length of all of them",
+                          "set training.optimizer.clip_norm to 0, or strategy.dense to servers");
+  }
+  if (tables) return {};
+  return numberToChange("this model has no table for servers to hold",
+                        "a table is read by embeddings alone, by fewer ids in a batch than it has rows",
+                        "set strategy.dense to servers, or strategy.kind to multi-worker-mirrored");
+}
+
 Status checkStages(const PlanRequest& request, int stages, int ranks) {
   if (stages == 1) return {};
   const std::size_t layers = request.step.layers.size();
@@ -431,7 +459,6 @@ class Maker {
     }
     if (compression_) grouping.metricsInGroup = false;  // they stay exact
     grouping.accumulate = !strategy.local && (request_.microBatches > 1 || isPipeline());
-    grouping.servers = servers_;
     if (modelRanks_ > 1) {
       grouping.agree.emplace_back(kModelAxis);
       grouping.dividedAlong = kModelAxis;
@@ -441,6 +468,7 @@ class Maker {
     for (const ir::Parameter& parameter : model.parameters) {
       if (parameter.isDivided(modelRanks_)) grouping.divided.insert(parameter.name);
     }
+    LOCKSTEP_TRY(serve(model, evaluation, strategy, grouping));
     splits_ = tensorSplits(model.parameters, modelRanks_);
     for (const ir::Node& node : model.graph.nodes()) {
       if (node.op != ir::Op::kEmbedding) continue;
@@ -477,6 +505,29 @@ class Maker {
  private:
   using Kind = ir::AxisPlacement::Kind;
 
+  // Tables that batches touch in few rows are on the servers by rows; the length of gradients that a worker
+  // sends by itself is known only where it has all of them.
+  Status serve(ir::ModelGraph& model, ir::ModelGraph& evaluation, const Strategy& strategy,
+               passes::Grouping& grouping) {
+    const bool apart = request_.staleness != 0;
+    const std::int64_t share = plan_.batchCuts[1];
+    std::vector<std::string> tables;
+    if (servers_ > 0 && !(apart && request_.training.optimizer.clipNorm > 0))
+      tables = passes::tablesOf(model, share, servers_);
+    LOCKSTEP_TRY(checkDense(request_, strategy, !tables.empty()));
+    grouping.servers = request_.dense == "servers" ? servers_ : 0;
+    if (tables.empty()) return {};
+    LOCKSTEP_ASSIGN(model, passes::serveTables(model, tables, servers_, ranks_, apart ? 1 : ranks_, share));
+    LOCKSTEP_ASSIGN(evaluation, passes::serveTables(evaluation, tables, servers_, ranks_, ranks_,
+                                                    plan_.evaluateCuts[1]));
+    for (const ir::Parameter& parameter : model.parameters) {
+      if (parameter.partOf.whole.empty()) continue;
+      grouping.served.insert(parameter.name);
+      parts_.emplace(parameter.name, parameter.partOf);
+    }
+    return {};
+  }
+
   void addSlot(plan::StateSlot slot) {
     std::int64_t& bytes = stateBytes_[static_cast<std::size_t>(slot.stage)];
     slot.offset = bytes;
@@ -500,7 +551,15 @@ class Maker {
         if (split) slot.axis = kDataAxis;
         slot.type = {dtype, {split ? group.count / ranks_ : group.count}};
         for (const passes::Group::Member& member : group.members) {
-          plan::StateSlot::Member placed{member.name, member.shape, member.element, "", 0};
+          plan::StateSlot::Member placed;
+          placed.name = member.name;
+          placed.shape = member.shape;
+          placed.element = member.element;
+          if (const auto part = parts_.find(member.name); part != parts_.end()) {
+            placed.name = part->second.whole;
+            placed.firstRow = part->second.first;
+            placed.rows = std::exchange(placed.shape[0], part->second.rows);
+          }
           if (const auto found = splits_.find(member.name); found != splits_.end()) {
             placed.axis = kModelAxis;
             placed.dim = found->second.dim;
@@ -516,7 +575,7 @@ class Maker {
       slot.name = fmt::format("stats.{}", k);
       slot.type = {dtype, {step.statistics[k].count}};
       for (const passes::Group::Member& member : step.statistics[k].members) {
-        slot.members.push_back({member.name, member.shape, member.element, "", 0});
+        slot.members.push_back({.name = member.name, .shape = member.shape, .element = member.element});
       }
       addSlot(std::move(slot));
     }
@@ -528,7 +587,7 @@ class Maker {
       slot.stage = group.kind.stage;
       slot.axis = kDataAxis;
       slot.type = {dtype, {group.count}};
-      plan::StateSlot::Member all{contentsOf(group), {group.count * ranks_ * modelRanks_}, 0, "", 0};
+      plan::StateSlot::Member all{.name = contentsOf(group), .shape = {group.count * ranks_ * modelRanks_}};
       if (modelRanks_ > 1) all.axis = kModelAxis;
       slot.members.push_back(std::move(all));
       addSlot(std::move(slot));
@@ -553,7 +612,8 @@ class Maker {
     sources["stop"] = {Kind::kPartialSum, 0, {}};
     for (const plan::StateSlot& slot : plan_.state) {
       const bool isSum = slot.name.starts_with("sums.");
-      if (slot.name.starts_with(passes::kResidual) || (slot.axis.empty() && !isSum)) continue;
+      const bool ofServer = servers_ > 0 && slot.stage > 0;
+      if (slot.name.starts_with(passes::kResidual) || (slot.axis.empty() && (!isSum || ofServer))) continue;
       if (slot.axis.empty()) {
         sources[slot.name] = sources[slot.name + ".zero"] = {Kind::kPartialSum, 0, {}};
         continue;
@@ -656,9 +716,9 @@ class Maker {
   // Of a server: one legal order of what comes as it comes.
   std::vector<plan::Play> conversations() const {
     std::vector<plan::Play> plays;
-    for (const auto& [one, other] : {std::pair{0, 1}, std::pair{2, 3}}) {
+    for (const auto& [one, other] : {std::pair{0, 2}, std::pair{3, 4}}) {
       for (int worker = 0; worker < ranks_; ++worker) {
-        for (const int part : {one, other}) {
+        for (int part = one; part <= other; ++part) {
           plays.push_back({std::string(plan::kConversation[static_cast<std::size_t>(part)]), 0, worker});
         }
       }
@@ -763,6 +823,7 @@ class Maker {
   PipelineSchedule pipeline_;
   std::optional<passes::Compression> compression_;  // where ranks add up gradients
   passes::Sources splits_;
+  std::map<std::string, ir::Parameter::PartOf, std::less<>> parts_;  // of tables on servers
   plan::Plan plan_;
 };
 

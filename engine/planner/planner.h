@@ -48,6 +48,8 @@ struct PlanRequest {
   std::int64_t topKAfter = 0;        // steps; until then gradients travel whole
   std::string allReduce = "auto";    // between these ranks: the cheapest, or an algorithmName
   int staleness = 0;                 // of parameter servers: see Plan::staleness
+  std::string dense = "servers";     // where parameters are that are no tables touched by rows: on the
+                                     // servers too, or "all-reduce": with the workers, who do that
   std::string schedule = "1f1b";     // one of pipelineSchedules(); where axis "stage" has several ranks
 };
 // Layers are divided among stages so that they take equal time by the cost model's roofline. Errors:
@@ -86,6 +88,24 @@ struct EncodedGradients {
   double ratio() const { return payload > 0 ? static_cast<double>(bytes) / static_cast<double>(payload) : 1; }
 };
 EncodedGradients encodedGradients(const plan::Plan& plan, int rank);
+
+// What one rank sends another in a training step, in messages: of stages, or to and from servers.
+struct Traffic {
+  int from = 0, to = 0;
+  std::int64_t bytes = 0;
+  // Some of it are rows of tables, planned as if no id came twice and each server had as many of the rows;
+  // what a worker exchanges with all servers together is no more than that.
+  bool atMost = false;
+};
+std::vector<Traffic> messageTraffic(const plan::Plan& plan);  // by sender, then receiver
+
+// Tables that servers hold by rows.
+struct ServedTables {
+  std::int64_t tableBytes = 0;        // of all their rows
+  std::int64_t rows = 0;              // that the worker receives in a training step, at most
+  std::int64_t exchangedBytes = 0;    // with all servers: ids, rows and gradients, at most
+};
+ServedTables servedTables(const plan::Plan& plan, int worker);
 
 // Plays a program in virtual time: ranks on one host share its cores (processor sharing), a
 // collective starts when its last rank arrives and a waiting rank needs no core. Emits events in

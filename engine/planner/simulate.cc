@@ -186,9 +186,9 @@ class Simulator {
     const plan::Step& step = *steps[static_cast<std::size_t>(rank.at)];
     if (step.kind == plan::StepKind::kCompute) {
       work(r, scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)]);
-    } else if (step.op == ir::Op::kSend || step.op == ir::Op::kSendAll) {
+    } else if (plan::isSend(step)) {
       send(r, step);
-    } else if (step.op == ir::Op::kRecv || step.op == ir::Op::kCollect) {
+    } else if (plan::isMessage(step)) {
       rank.since = now_;
       rank.peers = 0;
       await(r, step);

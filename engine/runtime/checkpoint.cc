@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "engine/base/hash.h"
 #include "engine/runtime/safetensors.h"
@@ -25,6 +26,32 @@ std::string_view slotKind(std::string_view slot) { return slot.substr(0, slot.rf
 
 using Member = plan::StateSlot::Member;
 
+// A tensor of a checkpoint: a member of a slot, or the members of several that have its rows, in order.
+struct Place {
+  const plan::StateSlot* slot = nullptr;
+  std::vector<std::pair<const plan::StateSlot*, const Member*>> parts;
+  const Member& member() const { return *parts.front().second; }
+};
+// In the order of the plan's state, of slots of these kinds.
+template <typename Wanted>
+std::vector<Place> placesOf(const plan::Plan& plan, Wanted wanted) {
+  std::vector<Place> places;
+  std::map<std::string, std::size_t> known;  // of what is in parts
+  for (const plan::StateSlot& slot : plan.state)
+    for (const Member& member : slot.members) {
+      if (!wanted(slotKind(slot.name))) continue;
+      std::size_t at = places.size();
+      if (member.rows > 0)
+        at = known.emplace(fmt::format("{}/{}", slotKind(slot.name), member.name), at).first->second;
+      if (at == places.size()) places.push_back({&slot, {}});
+      places[at].parts.emplace_back(&slot, &member);
+    }
+  for (Place& place : places)
+    std::sort(place.parts.begin(), place.parts.end(),
+              [](const auto& a, const auto& b) { return a.second->firstRow < b.second->firstRow; });
+  return places;
+}
+
 // Whole logical tensors out of and into what the ranks hold. All ranks ask for the same ones in the
 // same order.
 class WholeTensors {
@@ -32,6 +59,17 @@ class WholeTensors {
   explicit WholeTensors(const RankState& state) : state_(state) {}
 
   // Valid until the next call.
+  Result<std::span<const std::byte>> of(const Place& place) {
+    if (place.parts.size() == 1) return of(*place.slot, place.member());
+    joined_.clear();
+    for (const auto& [slot, member] : place.parts) {
+      LOCKSTEP_ASSIGN(const auto rows, of(*slot, *member));
+      if (state_.rank == 0) joined_.insert(joined_.end(), rows.begin(), rows.end());
+    }
+    return std::span<const std::byte>(joined_);
+  }
+
+ private:
   Result<std::span<const std::byte>> of(const plan::StateSlot& slot, const Member& member) {
     const cluster::Mesh& mesh = state_.plan.mesh;
     comm::Communicator* const stages = state_.groups.along(mesh.messageAxis());
@@ -40,14 +78,14 @@ class WholeTensors {
       LOCKSTEP_ASSIGN(const auto tensor, onStage(slot, member));
       if (tensor.data() != whole_.data()) whole_.assign(tensor.begin(), tensor.end());
     } else {
-      whole_.resize(static_cast<std::size_t>(elementCount(member.shape)) *
-                    sizeOf(slot.type.dtype));
+      whole_.resize(static_cast<std::size_t>(count(member)) * sizeOf(slot.type.dtype));
     }
     LOCKSTEP_TRY(stages->broadcast(whole_.data(), std::ssize(whole_),
                                    mesh.messageCoordinate(slot.stage)));
     return std::span<const std::byte>(whole_);
   }
 
+ public:
   // Rank 0 gives the tensors of a slot by `read`; every rank's state receives its part.
   template <typename Read>
   Status fill(const plan::StateSlot& slot, Read read) {
@@ -55,13 +93,21 @@ class WholeTensors {
     group_.assign(static_cast<std::size_t>(state_.plan.groupCount(slot)) * size, std::byte{0});
     gathered_ = nullptr;
     for (const Member& member : slot.members) {
-      whole_.resize(static_cast<std::size_t>(elementCount(member.shape)) * size);
+      whole_.resize(static_cast<std::size_t>(count(member)) * size);
       if (state_.rank == 0) {
-        const std::span<const std::byte> from = read(member);
+        std::span<const std::byte> from = read(member);
+        if (member.rows > 0)
+          from = from.subspan(from.size() / static_cast<std::size_t>(member.shape[0]) *
+                                  static_cast<std::size_t>(member.firstRow),
+                              whole_.size());
         std::memcpy(whole_.data(), from.data(), from.size());
       }
       LOCKSTEP_TRY(state_.groups.broadcast(whole_.data(), std::ssize(whole_)));
       const std::span<std::byte> mine = within(group_, slot, member);
+      if (member.axis.empty()) {
+        std::memcpy(mine.data(), whole_.data(), whole_.size());
+        continue;
+      }
       const int part = state_.plan.mesh.coordinate(state_.rank, member.axis);
       forRows(slot, member, part, [&](std::size_t inWhole, std::size_t inPart, std::size_t bytes) {
         std::memcpy(mine.data() + inPart, whole_.data() + inWhole, bytes);
@@ -135,9 +181,14 @@ class WholeTensors {
       copy(i * row + static_cast<std::size_t>(part) * run, i * run, run);
   }
 
+  // Elements of the member on all ranks of its axis.
+  std::int64_t count(const Member& member) const {
+    return state_.plan.memberCount(member) * state_.plan.mesh.axisSize(member.axis);
+  }
+
   const RankState& state_;
   const plan::StateSlot* gathered_ = nullptr;
-  std::vector<std::byte> group_, parts_, whole_;
+  std::vector<std::byte> group_, parts_, whole_, joined_;
 };
 
 std::string tensorName(const plan::StateSlot& slot, const Member& member) {
@@ -187,17 +238,14 @@ Status metadataNumber(const TensorFile& file, const std::string& key, T& out) {
 Result<std::string> writeCheckpoint(const std::string& folder, int keep, const RankState& state,
                                     const Progress& progress) {
   std::vector<TensorInfo> tensors;
-  std::vector<std::pair<const plan::StateSlot*, const Member*>> places;
-  for (const plan::StateSlot& slot : state.plan.state)
-    for (const Member& member : slot.members) {
-      tensors.push_back({tensorName(slot, member), slot.type.dtype, member.shape});
-      places.emplace_back(&slot, &member);
-    }
+  const std::vector<Place> places = placesOf(state.plan, [](std::string_view) { return true; });
+  for (const Place& place : places)
+    tensors.push_back({tensorName(*place.slot, place.member()), place.slot->type.dtype, place.member().shape});
   WholeTensors whole(state);
   std::size_t asked = 0;  // tensors this rank has taken part in gathering
   const auto bytes = [&](std::size_t index) {
     asked = index + 1;
-    return whole.of(*places[index].first, *places[index].second);
+    return whole.of(places[index]);
   };
   // To the end also where rank 0 could not write: the others wait for it.
   const auto gatherRest = [&]() -> Status {
@@ -395,23 +443,20 @@ std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena) {
 
 Result<std::string> exportModel(const std::string& path, const RankState& state,
                                 const TensorSink& sink) {
-  std::vector<std::pair<const plan::StateSlot*, const Member*>> places;
-  for (const plan::StateSlot& slot : state.plan.state)
-    for (const Member& member : slot.members)
-      if (const auto kind = slotKind(slot.name); kind == kParameters || kind == kStatistics)
-        places.emplace_back(&slot, &member);
+  std::vector<Place> places = placesOf(state.plan, [](std::string_view kind) {
+    return kind == kParameters || kind == kStatistics;
+  });
   std::sort(places.begin(), places.end(),
-            [](const auto& a, const auto& b) { return a.second->name < b.second->name; });
+            [](const Place& a, const Place& b) { return a.member().name < b.member().name; });
   std::vector<TensorInfo> tensors;
-  for (const auto& [slot, member] : places)
-    tensors.push_back({member->name, slot->type.dtype, member->shape});
+  for (const Place& place : places)
+    tensors.push_back({place.member().name, place.slot->type.dtype, place.member().shape});
   WholeTensors whole(state);
   Sha256 hash;
   std::size_t asked = 0;
   const auto bytes = [&](std::size_t index) -> Result<std::span<const std::byte>> {
     asked = index + 1;
-    const auto& [slot, member] = places[index];
-    LOCKSTEP_ASSIGN(const std::span<const std::byte> data, whole.of(*slot, *member));
+    LOCKSTEP_ASSIGN(const std::span<const std::byte> data, whole.of(places[index]));
     if (state.rank == 0) {
       const TensorInfo& tensor = tensors[index];
       hash.update(fmt::format("{} {}[{}]\n", tensor.name, dtypeName(tensor.dtype),

@@ -28,7 +28,12 @@ struct BoundStep {
   int root = 0;
   bool drains = false;                 // in a group where messages travel nothing else does
   int peers = 1;                       // of a send-all or collect: so many, from coordinate 0
-  std::size_t message = 0;             // of a send: its first
+  std::size_t message = 0;             // of a send: its first; of rows each is two, how many and what
+  // Of rows: how many of each part, of which the first to go is `part`.
+  std::int32_t* counts = nullptr;
+  int part = 0;
+  std::size_t head = 0;                 // of a send: its first
+  std::int64_t rows = 0, rowBytes = 0;  // at most
   std::vector<std::int64_t> cuts;
   std::vector<plan::Exchange> exchanges;  // of an all-reduce that is made of messages
   double Breakdown::*account = nullptr;
@@ -68,6 +73,8 @@ struct Executor::Impl {
   StateArena* state = nullptr;
   int copy = 0;
   std::deque<Sender::Message> messages;
+  std::deque<std::int32_t> heads;  // of messages of rows: how many
+  std::int64_t moved = 0;          // bytes of the last of them
   std::vector<std::unique_ptr<backends::Kernel>> kernels;
   std::vector<BoundStep> steps;
   Breakdown last;
@@ -99,6 +106,8 @@ struct Executor::Impl {
   Status bindCompute(const plan::Step& step, backends::Backend& backend);
   Status bindCollective(const plan::Step& step);
   Status collective(const BoundStep& step);
+  Status sendRows(const BoundStep& step);
+  Status recvRows(const BoundStep& step);
 };
 
 Status Executor::Impl::bindCompute(const plan::Step& step, backends::Backend& backend) {
@@ -132,7 +141,8 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
     return makeError(Code::kFailedPrecondition,
                      "step {} is for a group of {} ranks along axis {}, and this rank's has {}",
                      step.name, size, step.axis, group == nullptr ? 1 : group->size());
-  LOCKSTEP_CHECK(step.inputs.size() <= 1 && step.inputs.size() + step.outputs.size() > 0);
+  const bool ofRows = step.op == ir::Op::kSendRows || step.op == ir::Op::kRecvRows;
+  LOCKSTEP_CHECK(step.inputs.size() <= (ofRows ? 2 : 1) && step.inputs.size() + step.outputs.size() > 0);
   const backends::Operand out = operand(step.outputs.empty() ? step.inputs[0] : step.outputs[0]);
   const backends::Operand in = step.inputs.empty() ? out : operand(step.inputs[0]);
   BoundStep bound;
@@ -146,14 +156,27 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
   bound.dtype = in.type.dtype;
   bound.reduce = ir::textAttr(step.attrs, "op", "sum") == "max" ? comm::ReduceOp::kMax
                                                                  : comm::ReduceOp::kSum;
-  const bool toPeers = step.op == ir::Op::kSend || step.op == ir::Op::kSendAll;
-  const bool fromPeers = step.op == ir::Op::kRecv || step.op == ir::Op::kCollect;
+  const bool toPeers = plan::isSend(step), fromPeers = plan::isMessage(step) && !toPeers;
   bound.messageBytes = in.type.bytes();
   const plan::Peers peers = plan::peersOf(step, copy);
   bound.root = peers.count > 0 ? peers.first : static_cast<int>(ir::intAttr(step.attrs, "root"));
   bound.peers = peers.count;
+  if (ofRows) {
+    bound.rows = in.type.shape[0];
+    bound.rowBytes = bound.messageBytes / bound.rows;
+    bound.counts = static_cast<std::int32_t*>(operand((toPeers ? step.inputs : step.outputs)[1]).data);
+    bound.part = static_cast<int>(ir::intAttr(step.attrs, "part"));
+  }
   for (int peer = 0; toPeers && peer < bound.peers; ++peer) {
-    if (peer == 0) bound.message = messages.size();
+    if (peer == 0) {
+      bound.message = messages.size();
+      bound.head = heads.size();
+    }
+    if (ofRows) {
+      heads.push_back(0);
+      messages.push_back({&heads.back(), sizeof heads.back(), bound.root + peer});
+      groups.sender()->prepare(messages.back());
+    }
     messages.push_back({in.data, bound.messageBytes, bound.root + peer});
     groups.sender()->prepare(messages.back());
   }
@@ -195,6 +218,8 @@ Status Executor::Impl::collective(const BoundStep& step) {
       for (int peer = 0; peer < step.peers; ++peer)
         sender->post(messages[step.message + static_cast<std::size_t>(peer)]);
       return {};
+    case ir::Op::kSendRows: return sendRows(step);
+    case ir::Op::kRecvRows: return recvRows(step);
     case ir::Op::kRecv: return step.group->recv(step.out, step.messageBytes, step.root, 0);
     case ir::Op::kCollect:
       LOCKSTEP_TRY(step.group->recv(step.out, step.messageBytes, step.root, 0));
@@ -222,6 +247,49 @@ Status Executor::Impl::collective(const BoundStep& step) {
                               step.count * static_cast<std::int64_t>(sizeOf(step.dtype)), step.root);
     default: LOCKSTEP_CHECK(false, "{} is no collective", ir::info(step.op).name);
   }
+}
+
+Status Executor::Impl::sendRows(const BoundStep& step) {
+  std::int64_t row = 0;
+  for (int part = 0; part < step.part; ++part) row += step.counts[part];
+  moved = 0;
+  for (int peer = 0; peer < step.peers; ++peer) {
+    const std::int64_t count = step.counts[step.part + peer];
+    if (count < 0 || row + count > step.rows)
+      return makeError(Code::kInternal, "rows {} to {} of {}", row, row + count, step.rows);
+    const auto index = static_cast<std::size_t>(peer);
+    heads[step.head + index] = static_cast<std::int32_t>(count);
+    Sender::Message &head = messages[step.message + 2 * index], &rows = messages[step.message + 2 * index + 1];
+    groups.sender()->post(head);
+    rows.data = static_cast<const std::byte*>(step.in) + row * step.rowBytes;
+    rows.bytes = count * step.rowBytes;
+    if (count > 0) groups.sender()->post(rows);
+    moved += head.bytes + rows.bytes;
+    row += count;
+  }
+  return {};
+}
+
+Status Executor::Impl::recvRows(const BoundStep& step) {
+  std::int64_t row = 0;
+  moved = 0;
+  for (int peer = 0; peer < step.peers; ++peer) {
+    std::int32_t count = 0;
+    LOCKSTEP_TRY(step.group->recv(&count, sizeof count, step.root + peer, 0));
+    if (count < 0 || row + count > step.rows)
+      return makeError(Code::kDataLoss, "{} rows come from coordinate {}, where {} more have room", count,
+                       step.root + peer, step.rows - row);
+    if (count > 0)
+      LOCKSTEP_TRY(step.group->recv(static_cast<std::byte*>(step.out) + row * step.rowBytes,
+                                    count * step.rowBytes, step.root + peer, 0));
+    step.counts[peer] = count;
+    row += count;
+    moved += static_cast<std::int64_t>(sizeof count) + count * step.rowBytes;
+  }
+  if (step.dtype == DType::kI32)
+    std::fill(static_cast<std::int32_t*>(step.out) + row * step.rowBytes / 4,
+              static_cast<std::int32_t*>(step.out) + step.count, -1);
+  return {};
 }
 
 Executor::Executor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -320,7 +388,7 @@ Status Executor::play(std::int64_t step, std::vector<plan::Event>* events) {
       event.phase = bound.phase;
       event.begin = since;
       event.end = monotonicNow();
-      event.bytes = bound.bytes;
+      event.bytes = bound.counts != nullptr ? self.moved : bound.bytes;
       events->push_back(event);
     }
   }

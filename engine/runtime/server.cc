@@ -8,7 +8,7 @@
 namespace lockstep::runtime {
 
 struct Server::Conversation {
-  std::unique_ptr<Executor> fetch, give, take, apply;
+  std::unique_ptr<Executor> ask, fetch, give, take, apply;
   backends::Operand rate, updates;
   backends::Operand control, pushed;  // of the first server
   backends::Operand relayed;          // of others: what the first one said
@@ -27,7 +27,7 @@ Result<std::unique_ptr<Server>> Server::bind(const plan::Plan& plan, int rank,
   auto server = std::unique_ptr<Server>(new Server(plan, rank, groups));
   for (int worker = 0; worker < plan.mesh.workers(); ++worker) {
     auto with = std::make_unique<Conversation>();
-    const std::array executors{&with->fetch, &with->give, &with->take, &with->apply};
+    const std::array executors{&with->ask, &with->fetch, &with->give, &with->take, &with->apply};
     for (std::size_t part = 0; part < executors.size(); ++part) {
       LOCKSTEP_ASSIGN(*executors[part],
                       Executor::bind(plan, plan::kConversation[part], rank, backend, groups, state,
@@ -46,8 +46,8 @@ Result<std::unique_ptr<Server>> Server::bind(const plan::Plan& plan, int rank,
 std::int64_t Server::boundBytes() const {
   std::int64_t bytes = 0;
   for (const auto& with : conversations_) {
-    bytes += with->fetch->boundBytes() + with->give->boundBytes() + with->take->boundBytes() +
-             with->apply->boundBytes();
+    bytes += with->ask->boundBytes() + with->fetch->boundBytes() + with->give->boundBytes() +
+             with->take->boundBytes() + with->apply->boundBytes();
   }
   return bytes;
 }
@@ -111,6 +111,7 @@ Result<bool> Server::step(Conversation& with, std::int64_t number, double rate,
     return !failure_.ok() || plan_.staleness == plan::Plan::kAnyStaleness ||
            number - 1 - slowest() <= plan_.staleness;
   };
+  LOCKSTEP_TRY(with.ask->play(number, nullptr));
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, mayBegin);

@@ -1,6 +1,6 @@
 // Server: what a parameter server does where its workers do not wait for each other. It has a
-// conversation with each of them, on a thread of its own, about one step after another: it copies the
-// parameters and gives them, takes the gradient the worker made of them, and applies it. Copies and
+// conversation with each of them, on a thread of its own, about one step after another: it is told which rows
+// of tables are wanted, copies the parameters and gives them, takes the gradient the worker made of them, and applies it. Copies and
 // updates are one at a time; what waits for messages waits alone.
 #pragma once
 

@@ -291,6 +291,7 @@ struct RunSettings {
   int stages = 1;                        // along axis stage
   int servers = 0;                       // the last ranks
   int staleness = 0;
+  std::string dense = "servers";
   std::vector<std::pair<std::string, int>> pins;
   std::string schedule = "1f1b";         // of stages
   std::int64_t batch = 96, evaluateBatch = 200;
@@ -330,6 +331,7 @@ inline Result<plan::Plan> planOf(const RunSettings& settings) {
   request.allReduce = settings.allReduce;
   request.pins = settings.pins;
   request.staleness = settings.staleness;
+  request.dense = settings.dense;
   cluster::Cluster cluster =
       oneHost(settings.ranks, 2, settings.modelRanks, settings.stages, settings.servers);
   for (int rank = 0; settings.hosts > 1 && rank < settings.ranks; ++rank) {

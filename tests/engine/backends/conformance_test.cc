@@ -331,10 +331,15 @@ std::vector<Case> allCases() {
     const std::string name = fmt::format("{} rows of {}", rows, channels);
     const Input ids{{rows}, Fill::kLabels}, number{{1}, Fill::kPositive};
     cases.push_back({name, Op::kCombineRows, {}, {{{rows, channels}}, ids}});
+    for (const std::vector<std::int64_t>& cuts : {std::vector<std::int64_t>{0, 3}, {0, 1, 2, 3}})
+      cases.push_back({fmt::format("{} ids of {} parts", rows, cuts.size() - 1), Op::kDistinct,
+                       {{"cuts", cuts}, {"shape", Shape{rows + std::ssize(cuts) % 3}}}, {ids}});
     for (const std::int64_t first : {std::int64_t{0}, channels / 2}) {
       const Input table{{2 * channels}}, sums{{2 * channels}, Fill::kPositive};
       cases.push_back({fmt::format("{} from {}", name, first), Op::kAdagradRows,
                        {{"eps", 1e-10}, {"first", first}},
+                       {table, sums, {{rows * channels}}, ids, number, number}});
+      cases.push_back({fmt::format("{} from {}", name, first), Op::kSgdRows, {{"first", first}},
                        {table, sums, {{rows * channels}}, ids, number, number}});
     }
   }

@@ -1,5 +1,6 @@
 // Tables of categories: updated by the rows a batch touches, on any number of ranks, and measured by
 // their AUC. Dropout: the same masks for every division of the work.
+#include <QTemporaryDir>
 #include <QtTest>
 #include <algorithm>
 #include <cmath>
@@ -51,7 +52,10 @@ void divisions() {
   row("tensor-parallel", 2, 2);
   row("tensor-parallel", 4, 2);
   row("pipeline", 2, 1, 2, 0, 2);
-  row("parameter-server", 3, 1, 1, 1);
+  for (const int servers : {1, 2, 3})
+    for (const int workers : {1, 2, 3}) row("parameter-server", workers + servers, 1, 1, servers);
+  row("parameter-server", 4, 1, 1, 2, 2);
+  row("central-storage", 3, 1, 1, 1);
   row("pipeline", 4, 2, 2, 0, 2);
 }
 
@@ -69,6 +73,71 @@ RunSettings divided(RunSettings settings) {
   settings.servers = servers;
   settings.microBatches = microBatches;
   return settings;
+}
+
+// Parameter servers by how workers and optimizer go about it.
+void servings() {
+  QTest::addColumn<int>("workers");
+  QTest::addColumn<int>("servers");
+  QTest::addColumn<QString>("dense");
+  QTest::addColumn<int>("staleness");
+  QTest::addColumn<QString>("optimizer");
+  QTest::addColumn<int>("microBatches");
+  QTest::addColumn<double>("clip");
+  const auto row = [](int workers, int servers, const char* dense, int staleness = 0,
+                      const char* optimizer = "adagrad", int microBatches = 1, double clip = 0) {
+    QTest::addRow("%d workers, %d servers, %s, staleness %d, %s, %d micro-batches, clip %g", workers, servers,
+                  dense, staleness, optimizer, microBatches, clip)
+        << workers << servers << QString(dense) << staleness << QString(optimizer) << microBatches << clip;
+  };
+  for (const int workers : {1, 2, 3})
+    for (const int servers : {1, 2, 3}) row(workers, servers, "all-reduce");
+  for (const char* optimizer : {"sgd", "momentum", "adam", "decay"})
+    for (const char* dense : {"servers", "all-reduce"}) row(2, 2, dense, 0, optimizer);
+  for (const char* dense : {"servers", "all-reduce"}) row(2, 2, dense, 0, "adagrad", 2);
+  row(3, 2, "servers", 0, "adagrad", 1, 0.05);
+  for (const int servers : {1, 2}) row(1, servers, "servers", -1);
+  for (const char* optimizer : {"sgd", "adam"}) row(1, 2, "servers", -1, optimizer);
+  row(1, 2, "servers", 1, "adagrad", 1, 0.05);
+}
+
+RunSettings served(RunSettings settings) {
+  QFETCH(int, workers);
+  QFETCH(int, servers);
+  QFETCH(QString, dense);
+  QFETCH(int, staleness);
+  QFETCH(int, microBatches);
+  settings.strategy = "parameter-server";
+  settings.ranks = workers + servers;
+  settings.servers = servers;
+  settings.dense = dense.toStdString();
+  settings.staleness = staleness;
+  settings.microBatches = microBatches;
+  return settings;
+}
+
+RunSettings optimized(RunSettings settings) {
+  QFETCH(QString, optimizer);
+  QFETCH(double, clip);
+  auto& own = settings.optimizer;
+  own.kind = optimizer == "momentum" ? "sgd" : optimizer == "decay" ? "adagrad" : optimizer.toStdString();
+  own.momentum = optimizer == "momentum" ? 0.9 : 0;
+  own.weightDecay = optimizer == "decay" ? 1e-3 : 0;
+  own.clipNorm = clip;
+  if (own.kind == "adam") {
+    own.epsilon = 1e-8;
+    settings.trainer.schedule.peak = 0.01;
+  }
+  return settings;
+}
+
+// Bytes of rows that a rank's plan sends in a step, at most.
+std::int64_t rowBytes(const plan::Plan& plan, int rank) {
+  std::int64_t bytes = 0;
+  for (const plan::Play& play : plan.plays(rank))
+    for (const plan::Step& step : plan.find(play.program, rank)->steps)
+      if (step.op == ir::Op::kSendRows) bytes += step.bytes;
+  return bytes;
 }
 
 models::Layer dropout(const char* name, double rate) {
@@ -129,6 +198,130 @@ class TableTest : public QObject {
     QVERIFY(std::abs(several.epochs.back().evalMetric - auc) <= 1e-9);
   }
 
+  // Tables on servers by rows, with the dense part there or with the workers.
+  void serversAgainstOne_data() { servings(); }
+  void serversAgainstOne() {
+    const RunSettings settings = optimized(tables());
+    const RunOutcome one = trained(settings);
+    QVERIFY2(one.ok(), one.error().c_str());
+    const RunOutcome several = trained(served(settings));
+    QVERIFY2(several.ok(), several.error().c_str());
+    QVERIFY2(worstRelative(several, one) <= 1e-9, std::to_string(worstRelative(several, one)).c_str());
+    QVERIFY(std::abs(several.epochs.back().evalMetric - one.epochs.back().evalMetric) <= 1e-9);
+  }
+
+  // Workers by themselves learn as well as one rank.
+  void serversOfWorkersByThemselves() {
+    RunSettings settings = tables();
+    settings.trainer.maxSteps = 0;
+    settings.trainer.epochs = 12;
+    settings.trainer.schedule.peak = 0.03;  // gradients of a third of the batch each
+    const RunOutcome one = trained(settings);
+    settings.strategy = "parameter-server";
+    settings.ranks = 5;
+    settings.servers = 2;
+    for (const int staleness : {1, -1}) {
+      settings.staleness = staleness;
+      const RunOutcome several = trained(settings);
+      QVERIFY2(one.ok() && several.ok(), several.error().c_str());
+      const double auc = several.epochs.back().evalMetric, alone = one.epochs.back().evalMetric;
+      QVERIFY2(auc >= alone - 0.03, fmt::format("AUC {}, of one rank {}", auc, alone).c_str());
+    }
+  }
+
+  // What travels of a table grows with the batch, not with the table, and is at most what the plan says; no
+  // worker has any of it.
+  void serversExchangeRows() {
+    RunSettings settings = tables();
+    settings.strategy = "parameter-server";
+    settings.ranks = 4;
+    settings.servers = 2;
+    settings.trainer.eventsEvery = 1;
+    settings.trainer.maxSteps = 3;
+    const plan::Plan plan = planOf(settings).value();
+    const std::int64_t table = 3 * 400 * 4 * 8, asked = 48 * 3 / 2;
+    std::int64_t held = 0, least = table;
+    for (const plan::StateSlot& slot : plan.state)
+      for (const auto& member : slot.members) {
+        if (!slot.name.starts_with("params.") || member.rows == 0) continue;
+        QVERIFY(slot.stage > 0);
+        held += slot.type.bytes();
+        least = std::min(least, slot.type.bytes());
+      }
+    QCOMPARE(held, table);
+    QCOMPARE(least, table / 2);
+    const planner::RankMemory memory = planner::memory(plan, 0);
+    QCOMPARE(memory.parameters + memory.optimizer, 0);
+    QVERIFY2(memory.gradients < table, std::to_string(memory.gradients).c_str());
+    QVERIFY(rowBytes(plan, 0) < asked * (4 + 4 * 8) + 64);
+    const RunOutcome out = run(settings, plan);
+    QVERIFY2(out.ok(), out.error().c_str());
+    std::int64_t sent = 0, received = 0, planned = 0;
+    for (int rank = 0; rank < settings.ranks; ++rank) {
+      std::vector<const plan::Step*> steps;
+      for (const plan::Play& play : plan.plays(rank))
+        for (const plan::Step& step : plan.find(play.program, rank)->steps) steps.push_back(&step);
+      std::int64_t mine = 0;
+      for (const plan::Event& event : out.events[static_cast<std::size_t>(rank)]) {
+        const ir::Op op = steps[static_cast<std::size_t>(event.planStep)]->op;
+        if (op == ir::Op::kSendRows) sent += event.bytes, mine += event.bytes;
+        if (op == ir::Op::kRecvRows) received += event.bytes;
+      }
+      planned += 3 * rowBytes(plan, rank);
+      if (rank < 2) QVERIFY(mine > 0 && mine <= 3 * rowBytes(plan, rank));
+    }
+    QCOMPARE(sent, received);
+    QVERIFY2(sent <= planned && sent > planned / 4, fmt::format("{} of {}", sent, planned).c_str());
+  }
+
+  void denseIsRefusedWhere() {
+    const auto refused = [](const RunSettings& settings, const char* text) {
+      const auto plan = planOf(settings);
+      return !plan.ok() && plan.error().text().find(text) != std::string::npos;
+    };
+    RunSettings settings = tables();
+    settings.dense = "all-reduce";
+    settings.ranks = 3;
+    QVERIFY(refused(settings, "has no servers for tables"));
+    settings.strategy = "parameter-server";
+    settings.servers = 1;
+    QVERIFY2(planOf(settings).ok(), planOf(settings).ok() ? "" : planOf(settings).error().text().c_str());
+    settings.dense = "here";
+    QVERIFY(refused(settings, "strategy.dense is one of servers, all-reduce"));
+    settings.dense = "all-reduce";
+    settings.staleness = 1;
+    QVERIFY(refused(settings, "set strategy.staleness to 0"));
+    settings.staleness = 0;
+    settings.optimizer.clipNorm = 1;
+    QVERIFY(refused(settings, "set training.optimizer.clip_norm to 0"));
+    settings.optimizer.clipNorm = 0;
+    settings.model = fashionMlp();
+    QVERIFY(refused(settings, "no table for servers to hold"));
+  }
+
+  // A checkpoint has whole tables, whoever held which rows.
+  void tablesFromServersAreWhole() {
+    const QTemporaryDir folder;
+    RunSettings settings = tables();
+    settings.trainer.maxSteps = 10;
+    const RunOutcome one = trained(settings);
+    settings.trainer.maxSteps = 5;
+    settings.trainer.checkpointFolder = folder.path().toStdString();
+    settings.strategy = "parameter-server";
+    settings.ranks = 5;
+    settings.servers = 3;
+    const RunOutcome first = trained(settings);
+    QVERIFY2(first.ok(), first.error().c_str());
+    settings.trainer.resumeFrom = folder.path().toStdString();
+    settings.trainer.maxSteps = 10;
+    settings.servers = 2;
+    settings.dense = "all-reduce";
+    const RunOutcome second = trained(settings);
+    QVERIFY2(second.ok(), second.error().c_str());
+    QVERIFY(std::abs(second.steps.back().loss - one.steps.back().loss) <= 1e-9);
+    QVERIFY(std::abs(second.epochs.back().evalLoss - one.epochs.back().evalLoss) <= 1e-9);
+  }
+
   void onednnFollowsTheReference() {
     RunSettings settings = tables();
     const RunOutcome reference = trained(settings);
@@ -138,6 +331,15 @@ class TableTest : public QObject {
     const RunOutcome single = trained(settings);
     QVERIFY2(single.ok(), single.error().c_str());
     QVERIFY(worstRelative(single, reference) <= 1e-5);
+    settings.strategy = "parameter-server";
+    settings.ranks = 4;
+    settings.servers = 2;
+    for (const char* dense : {"servers", "all-reduce"}) {
+      settings.dense = dense;
+      const RunOutcome servers = trained(settings);
+      QVERIFY2(servers.ok(), servers.error().c_str());
+      QVERIFY(worstRelative(servers, reference) <= 1e-5);
+    }
   }
 
   // Masks are a function of seed, step, layer and place in the batch.
