@@ -40,6 +40,7 @@ RunSpec alone(const RunSpec& spec, int microBatches) {
   out.mutable_strategy()->set_schedule("1f1b");
   out.mutable_strategy()->set_all_reduce("auto");
   out.mutable_strategy()->set_compression("none");
+  out.mutable_strategy()->set_dense("servers");
   out.mutable_strategy()->set_micro_batches(microBatches);
   return out;
 }
@@ -109,8 +110,9 @@ Result<VerifyCase> verifyCase(const RunSpec& given, const ClusterSpec& cluster, 
 
   auto request = std::make_shared<node::v1::VerifyRequest>();
   *request->mutable_spec() = spec;
-  request->set_steps(steps);
-  request->set_unequal(!unequalByDesign(spec).empty());
+  const bool unequal = !unequalByDesign(spec).empty();
+  request->set_steps(unequal ? std::max(steps, kQualitySteps) : steps);
+  request->set_unequal(unequal);
   request->set_any_order(spec.strategy().staleness() != 0);
   const ClusterSpec one = oneRank();
   const RunSpec probing = probe(spec, mesh.axisSize("data"));
@@ -118,7 +120,7 @@ Result<VerifyCase> verifyCase(const RunSpec& given, const ClusterSpec& cluster, 
   LOCKSTEP_ASSIGN(*request->mutable_several_probe(), planText(probing, cluster));
   LOCKSTEP_ASSIGN(*request->mutable_one(), planText(alone(spec, 1), one));
   LOCKSTEP_ASSIGN(*request->mutable_one_probe(), planText(alone(probing, 1), one));
-  if (!isDouble) {
+  if (!isDouble && !unequal) {
     bool batchNorm = false;
     const std::int64_t batch = spec.training().batch();
     request->set_permute_within(batch / statisticsGroups(spec, batchNorm));

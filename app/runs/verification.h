@@ -30,7 +30,11 @@ struct VerifyCase {
   std::vector<std::string> changes;  // in the small variant: "batch 64 → 8"
 };
 
-// `spec` is complete; all ranks are those of `cluster`. Errors: as makePreview has them; what cannot be
+// Steps that show whether a strategy learns as well as one rank where it is not meant to compute the same.
+inline constexpr std::int64_t kQualitySteps = 100;
+
+// `spec` is complete; all ranks are those of `cluster`. It takes `steps` steps, or where equality is not
+// meant kQualitySteps if that is more. Errors: as makePreview has them; what cannot be
 // divided is refused with the number to change.
 Result<VerifyCase> verifyCase(const spec::v1::RunSpec& spec, const spec::v1::ClusterSpec& cluster,
                               Precision precision, std::int64_t steps);

@@ -103,7 +103,8 @@ Result<Training> trainOnce(const plan::Plan& plan, const Experiment& experiment,
     options.onTensor = [&](const TensorInfo& tensor, std::span<const std::byte> bytes) {
       out.tensors[tensor.name] = {tensor.dtype, {bytes.begin(), bytes.end()}};
     };
-  const OneBatch evaluate(batches, plan.globalBatch, 0);
+  const OneBatch batch(batches, plan.globalBatch, 0);
+  const data::Dataset& evaluate = experiment.equal ? static_cast<const data::Dataset&>(batch) : batches;
   LocalGroups groups(plan.mesh, kPeerLimit);
   std::vector<std::unique_ptr<Collect>> observers;
   for (int rank = 0; rank < plan.mesh.size(); ++rank)

@@ -70,7 +70,7 @@ struct Played {
   Tensors start;                 // parameters before the first step
   Tensors end;                   // parameters and running statistics after the last step
   std::vector<double> losses;    // of the steps
-  double evaluation = 0;         // loss of the first batch after the last step
+  double evaluation = 0;         // loss after the last step: of the first batch, or of all of them
   std::string differing;         // ranks that should hold the same weights at the end and do not
   std::string weightsSha256;     // of `end`
 };
@@ -102,8 +102,8 @@ struct Verified {
 };
 // Of fp64: losses, gradients, weights and evaluation within 1e-9. Of fp32: gradients within 1e-5,
 // losses within the greater of 1e-5 and what reordering does. Both: equal bits at the start, of the ranks
-// that hold the same weights, and of two plays. Where equality is not meant, the loss of the first batch
-// after the last step is within a tenth of one rank's, or below it.
+// that hold the same weights, and of two plays. Where equality is not meant, the loss of all batches
+// after the last step is within a tenth of one rank's, or below it; after few steps that says nothing.
 Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
                                const Experiment& experiment, const std::atomic<bool>& stop);
 
