@@ -68,6 +68,11 @@ void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts) {
     preview.remarks.push_back(fmt::format(
         "gradients travel as {}: {} become {}, {:.2f} times less; coding takes {} a step", encoded.coding,
         kibibytes(encoded.bytes), kibibytes(encoded.payload), encoded.ratio(), milliseconds(encoded.seconds)));
+  if (const auto& tables = preview.tables; tables.tableBytes > 0)
+    preview.remarks.push_back(fmt::format(
+        "tables of {} are on the servers by rows: rank 0 receives at most {} rows a step, and exchanges at "
+        "most {}",
+        mebibytes(tables.tableBytes), tables.rows, mebibytes(tables.exchangedBytes)));
   std::set<std::int64_t> shares;  // of the ranks that compute
   for (const RankPreview& rank : preview.ranks)
     if (rank.samples > 0) shares.insert(rank.samples);
@@ -107,6 +112,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   plan.training = trainOptions(training);
   plan.strategy = request.spec->strategy().kind();
   plan.staleness = request.spec->strategy().staleness();
+  if (!request.spec->strategy().dense().empty()) plan.dense = request.spec->strategy().dense();
   plan.bucketBytes = request.spec->strategy().bucket_bytes();
   if (!request.spec->strategy().all_reduce().empty())
     plan.allReduce = request.spec->strategy().all_reduce();
@@ -127,6 +133,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   out.comm = out.cluster.link.kind;
 
   out.encoded = planner::encodedGradients(out.plan, 0);
+  out.tables = planner::servedTables(out.plan, 0);
   out.simulation = planner::simulate(out.plan, out.cluster, out.cost);
   out.stepSeconds = out.simulation.stepSeconds;
   out.samplesPerSecond =
@@ -176,8 +183,16 @@ std::string predictionJson(const Preview& preview) {
                 {"payload_bytes", preview.encoded.payload},
                 {"ratio", preview.encoded.ratio()},
                 {"seconds", preview.encoded.seconds}}},
+              {"tables",
+               {{"table_bytes", preview.tables.tableBytes},
+                {"rows_at_most", preview.tables.rows},
+                {"exchanged_bytes_at_most", preview.tables.exchangedBytes}}},
+              {"messages", json::array()},
               {"remarks", preview.remarks},
               {"ranks", json::array()}};
+  for (const planner::Traffic& link : planner::messageTraffic(preview.plan))
+    out["messages"].push_back(
+        {{"from", link.from}, {"to", link.to}, {"bytes", link.bytes}, {"at_most", link.atMost}});
   for (const RankPreview& rank : preview.ranks)
     out["ranks"].push_back({{"rank", rank.rank},
                             {"node", rank.node},

@@ -59,6 +59,7 @@ struct Preview {
   double samplesPerSecond = 0;
   bool measured = false;               // cost model from the nodes, else the built-in one
   planner::EncodedGradients encoded;   // of a rank
+  planner::ServedTables tables;        // of the first worker
   std::vector<RankPreview> ranks;
   std::vector<std::string> remarks;    // what a person should know: uneven shares, shared cores
 };

@@ -254,6 +254,8 @@ Status checkAndFill(RunSpec& spec) {
                       fmt::format("staleness is {}, but {} takes each step together; expected 0, or "
                                   "kind parameter-server",
                                   strategy.staleness(), strategy.kind()));
+  if (strategy.dense().empty()) strategy.set_dense("servers");
+  LOCKSTEP_TRY(checkKind("strategy.dense", strategy.dense(), {"servers", "all-reduce"}));
   LOCKSTEP_TRY(checkStatisticsGroups(spec));
   return checkRange("strategy.bucket_bytes", strategy.bucket_bytes(), 0, std::int64_t{1} << 40);
 }

@@ -1017,6 +1017,10 @@ It uses:
             <source>Share of the values that a step leaves out</source>
             <translation>每步舍去的值所占比例</translation>
         </message>
+        <message>
+            <source>With servers: where what is no table is; all-reduce: with the workers</source>
+            <translation>有服务器时：非表参数放在哪里；all-reduce：放在各工作者上</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::FieldModel</name>
@@ -2932,6 +2936,54 @@ It uses:
             <source>give a longer table, or more of it</source>
             <translation>提供更长的表，或使用其中更多部分</translation>
         </message>
+        <message>
+            <source>tables of %1 are on the servers by rows: rank 0 receives at most %2 rows a step, and exchanges at most %3</source>
+            <translation>共 %1 的表按行放在服务器上：秩 0 每步最多接收 %2 行，最多交换 %3</translation>
+        </message>
+        <message>
+            <source>strategy %1 has no servers for tables</source>
+            <translation>策略 %1 没有存放表的服务器</translation>
+        </message>
+        <message>
+            <source>set strategy.dense to servers, or strategy.kind to parameter-server</source>
+            <translation>请将 strategy.dense 设为 servers，或将 strategy.kind 设为 parameter-server</translation>
+        </message>
+        <message>
+            <source>workers that all-reduce the dense part take each step together</source>
+            <translation>对稠密部分做 all-reduce 的工作者每一步都同步进行</translation>
+        </message>
+        <message>
+            <source>an all-reduce waits for all of them</source>
+            <translation>all-reduce 要等待所有工作者</translation>
+        </message>
+        <message>
+            <source>set strategy.staleness to 0, or strategy.dense to servers</source>
+            <translation>请将 strategy.staleness 设为 0，或将 strategy.dense 设为 servers</translation>
+        </message>
+        <message>
+            <source>gradients of which servers and workers have a part each are not clipped</source>
+            <translation>服务器与工作者各有一部分的梯度无法裁剪</translation>
+        </message>
+        <message>
+            <source>nobody knows the length of all of them</source>
+            <translation>没有任何一方知道全部梯度的长度</translation>
+        </message>
+        <message>
+            <source>set training.optimizer.clip_norm to 0, or strategy.dense to servers</source>
+            <translation>请将 training.optimizer.clip_norm 设为 0，或将 strategy.dense 设为 servers</translation>
+        </message>
+        <message>
+            <source>this model has no table for servers to hold</source>
+            <translation>此模型没有可由服务器存放的表</translation>
+        </message>
+        <message>
+            <source>a table is read by embeddings alone, by fewer ids in a batch than it has rows</source>
+            <translation>表只由嵌入读取，且一个批次中的编号少于表的行数</translation>
+        </message>
+        <message>
+            <source>set strategy.dense to servers, or strategy.kind to multi-worker-mirrored</source>
+            <translation>请将 strategy.dense 设为 servers，或将 strategy.kind 设为 multi-worker-mirrored</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -3926,6 +3978,10 @@ It uses:
         <message>
             <source>any number</source>
             <translation>不限</translation>
+        </message>
+        <message>
+            <source>Dense part</source>
+            <translation>稠密部分</translation>
         </message>
     </context>
     <context>

@@ -99,6 +99,10 @@ void addWays(const std::string& example, std::vector<Row>& out) {
   for (const char* way : {"ring", "halving-doubling", "tree", "hierarchical"})
     out.push_back({example, 4, fmt::format("multi-worker-mirrored, {}", way),
                    {fmt::format("strategy.all_reduce={}", way)}});
+  for (const int ranks : {2, 4})
+    out.push_back({example, ranks, fmt::format("parameter-server, {} servers, dense all-reduce", ranks / 2),
+                   {"strategy.kind=parameter-server", fmt::format("strategy.servers={}", ranks / 2),
+                    "strategy.dense=all-reduce"}});
   for (const int bound : {1, -1})
     out.push_back({example, 4, fmt::format("parameter-server, staleness {}", bound),
                    {"strategy.kind=parameter-server", fmt::format("strategy.staleness={}", bound)}});

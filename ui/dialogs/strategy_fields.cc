@@ -34,6 +34,7 @@ StrategyFields::StrategyFields(const app::SpecText& spec, QFormLayout* form, QWi
       {"launchStages", "strategy.stages", "0", 0, &StrategyFields::layered},
       {"launchServers", "strategy.servers", "0", 0, &StrategyFields::served},
       {"launchStaleness", "strategy.staleness", "0", -1, &StrategyFields::asynchronous},
+      {"launchDense", "strategy.dense", "servers", kChoice, &StrategyFields::waitingServed},
       {"launchSchedule", "strategy.schedule", "1f1b", kChoice, &StrategyFields::staged},
       {"launchLocalSteps", "strategy.local_steps", "0", 0, &StrategyFields::local},
       {"launchMicroBatches", "strategy.micro_batches", "1", 1, &StrategyFields::inParts},
@@ -80,6 +81,7 @@ bool StrategyFields::served() const {
 }
 bool StrategyFields::asynchronous() const { return kind() == "parameter-server"; }
 bool StrategyFields::apart() const { return asynchronous() && field("strategy.staleness").number->value() != 0; }
+bool StrategyFields::waitingServed() const { return served() && !apart(); }
 bool StrategyFields::local() const { return kind() == "local-sgd"; }
 bool StrategyFields::staged() const {
   const int stages = field("strategy.stages").number->value();
@@ -109,7 +111,7 @@ void StrategyFields::fit() {
 }
 
 void StrategyFields::retranslate() {
-  const QString names[] = {tr("Strategy"), tr("Ranks a layer"), tr("Stages"), tr("Servers"), tr("Steps ahead"),
+  const QString names[] = {tr("Strategy"), tr("Ranks a layer"), tr("Stages"), tr("Servers"), tr("Steps ahead"), tr("Dense part"),
                            tr("Schedule"), tr("Local steps"), tr("Micro-batches"), tr("Compression"),
                            tr("All-reduce")};
   for (std::size_t i = 0; i < fields_.size(); ++i) {

@@ -50,6 +50,7 @@ class StrategyFields : public QObject {
   bool served() const;                          // there are parameter servers
   bool mayWait() const { return !served(); }    // all ranks compute
   bool apart() const;                           // workers may be ahead of each other
+  bool waitingServed() const;                   // servers take each step with all workers
   bool local() const;                           // ranks update by themselves
   bool layered() const { return !served() && !local(); }
   bool staged() const;                          // layers are divided among stages

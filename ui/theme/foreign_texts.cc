@@ -57,6 +57,7 @@ namespace lockstep::ui {
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Parts of the batch that are added up before an update; 0: 1"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Updates each rank makes by itself in a step; 0: 8 with local-sgd"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Steps a worker may be ahead of the slowest; 0: none, -1: any number"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "With servers: where what is no table is; all-reduce: with the workers"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Ranks that share each layer; 0: all with tensor-parallel, else 1"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Ranks the layers are divided among; 0: all with pipeline, else 1"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "The order of micro-batches on a stage"),
