@@ -385,6 +385,7 @@ class BodyVerifier {
 Status verifyState(const Plan& plan) {
   std::set<std::string> slots, members;
   std::map<int, std::int64_t> reached;  // by stage
+  std::map<std::string, std::map<std::int64_t, const StateSlot::Member*>> rowsOf;  // of a tensor, by first row
   for (const StateSlot& slot : plan.state) {
     if (!slots.insert(slot.name).second) {
       return broken(fmt::format("state {} is given twice", slot.name));
@@ -418,7 +419,7 @@ Status verifyState(const Plan& plan) {
       if (!members.insert(fmt::format("{}/{}/{}", kind, member.name, member.firstRow)).second) {
         return broken(fmt::format("member {} of state {} is given twice", member.name, kind));
       }
-      if (member.rows < 0 || member.firstRow < 0 ||
+      if (member.rows < 0 || member.firstRow < 0 || (member.rows == 0 && member.firstRow > 0) ||
           (member.rows > 0 && (!member.axis.empty() || member.shape.empty() ||
                                member.firstRow > member.shape[0] - member.rows))) {
         return broken(fmt::format("member {} of state {} has rows that the tensor does not have",
@@ -437,7 +438,18 @@ Status verifyState(const Plan& plan) {
                                   member.name, slot.name));
       }
       element = member.element + plan.memberCount(member);
+      if (member.rows > 0) rowsOf[fmt::format("{}/{}", kind, member.name)].emplace(member.firstRow, &member);
     }
+  }
+  for (const auto& [tensor, rows] : rowsOf) {
+    const Shape& shape = rows.begin()->second->shape;
+    std::int64_t next = 0;
+    for (const auto& [first, member] : rows) {
+      if (first != next || member->shape != shape)
+        return broken(fmt::format("rows of {} from {} do not follow those before them", tensor, first));
+      next += member->rows;
+    }
+    if (next != shape[0]) return broken(fmt::format("rows of {} end at {} of {}", tensor, next, shape[0]));
   }
   return {};
 }

@@ -11,13 +11,14 @@ namespace {
 
 using Kind = AxisPlacement::Kind;
 
-// "r" replicated, "s0" split along dimension 0 ("s0x3": at thrice the cuts), "p" partial sum, "m" partial max.
+// "r" replicated, "s0" split along dimension 0 ("s0x3": at thrice the cuts), "e0x3" split in two equal parts of 3,
+// "p" partial sum, "m" partial max.
 AxisPlacement placementOf(const std::string& word) {
   if (word == "p") return {Kind::kPartialSum, 0, {}};
   if (word == "m") return {Kind::kPartialMax, 0, {}};
   if (word == "r") return {};
   const std::int64_t k = word.size() > 2 ? word[3] - '0' : 1;
-  return {Kind::kSplit, word[1] - '0', {0, k, 4 * k}};
+  return {Kind::kSplit, word[1] - '0', {0, k, word[0] == 'e' ? 2 * k : 4 * k}};
 }
 
 QString wordOf(const AxisPlacement& placement) {
@@ -27,6 +28,7 @@ QString wordOf(const AxisPlacement& placement) {
     case Kind::kPartialMax: return "m";
     case Kind::kSplit: {
       const std::int64_t k = placement.cuts.size() == 3 ? placement.cuts[1] : 0;
+      if (placement.cuts == std::vector<std::int64_t>{0, k, 2 * k}) return QString("e%1x%2").arg(placement.dim).arg(k);
       if (placement.cuts != std::vector<std::int64_t>{0, k, 4 * k}) return "wrong cuts";
       return QString("s%1").arg(placement.dim) + (k == 1 ? QString() : QString("x%1").arg(k));
     }
@@ -186,6 +188,17 @@ class PlacementTest : public QObject {
     rows("embedding-grad", graphOf({"i32[4]", "f32[4x4]"}, "embedding-grad", " {shape=[4 4]}",
                                    {"f32[4x4]"}),
          {{"s0 s0", "p"}, {"r s1", "s1"}, {"r p", "p"}, {"s0 r", "input 1 s0"}});
+    rows("embedding of own rows", graphOf({"f32[6x4]", "i32[4]"}, "embedding", " {local=1}", {"f32[4x4]"}),
+         {{"e0x3 s0", "s0"}, {"r r", "r"}, {"r s0", "input 1"}, {"s1 r", "input 0"}});
+    rows("embedding-grad of own rows",
+         graphOf({"i32[4]", "f32[4x4]"}, "embedding-grad", " {local=1, shape=[6 4]}", {"f32[6x4]"}),
+         {{"s0 s0", "e0x3"}, {"r r", "r"}, {"s0 r", "input 0"}});
+    rows("distinct", graphOf({"i32[4]"}, "distinct", " {cuts=[0 5 9], shape=[6]}", {"i32[6]", "i32[2]", "i32[4]"}),
+         {{"s0", "e0x3 r s0"}, {"r", "r r r"}});
+    rows("push", graphOf({"f32[6x4]", "i32[2]"}, "push", " {count=2, part=1, rows=6}", {"f32[6x4]", "i32[2]"}),
+         {{"e0x3 r", "r r"}, {"r r", "r r"}});
+    rows("pull", graphOf({"i32[6]", "i32[1]", "f32[6x4]", "i32[2]"}, "pull", "", {"f32[6x4]"}),
+         {{"e0x3 r r r", "e0x3"}, {"r r r r", "r"}, {"e0x3 r s1 r", "input 2"}});
     rows("layer-norm", graphOf({"f32[4x4]", "f32[4]", "f32[4]"}, "layer-norm", " {eps=1e-05}",
                                {"f32[4x4]", "f32[4]", "f32[4]"}),
          {{"s0 r r", "s0 s0 s0"}, {"s1 r r", "input 0"}, {"p r r", "input 0"}});

@@ -85,6 +85,10 @@ class PlanVerifyTest : public QObject {
   }
   void stateAndCuts() {
     EXPECT("overlaps another", plan.state[0].members[1].element = 5);
+    EXPECT("has rows that the tensor does not have", plan.state[0].members[0].firstRow = 1);
+    EXPECT("end at 2 of 3", plan.state[0].members[0].rows = 2);
+    EXPECT("has rows that the tensor does not have",
+           plan.state[0].members[0].rows = plan.state[0].members[0].shape[0] + 1);
     EXPECT("given twice", plan.state.push_back(plan.state[0]));
     EXPECT("do not ascend", plan.batchCuts = {0, 7, 4, 10});
     EXPECT("do not end at the batch", plan.batchCuts = {0, 4, 7, 9});
