@@ -18,6 +18,7 @@
 #include "agent/metrics.h"
 #include "agent/prepare.h"
 #include "agent/run_folder.h"
+#include "agent/staging.h"
 #include "agent/worker_group.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
@@ -47,7 +48,8 @@ class AgentService::Impl final : public node::v1::Agent::Service {
  public:
   Impl(EventLoop& loop, Workdir workdir, std::string version, double prepareSeconds)
       : loop_(loop), workdir_(std::move(workdir)), version_(std::move(version)),
-        prepareSeconds_(prepareSeconds), data_(workdir_.path + "/data-files") {}
+        prepareSeconds_(prepareSeconds), data_(workdir_.path + "/data-files"),
+        staging_(workdir_, data_) {}
 
   grpc::Status Handshake(grpc::ServerContext*, const node::v1::HandshakeRequest* request,
                          node::v1::HandshakeReply* reply) override {
@@ -59,7 +61,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     }
     reply->set_protocol(kProtocol);
     reply->set_version(version_);
-    for (const char* feature : {"measure", "bench", "verify", "gloo", "shm", "serve-ended-runs"})
+    for (const char* feature : {"measure", "bench", "verify", "gloo", "shm", "serve-ended-runs", "stage-files"})
       reply->add_features(feature);
     *reply->mutable_inventory() = inventory(workdir_.path);
     return grpc::Status::OK;
@@ -90,6 +92,24 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   grpc::Status Prepare(grpc::ServerContext*, const node::v1::PrepareRequest* request,
                        node::v1::PrepareReply* reply) override {
     return toGrpc(prepare(*request, *reply));
+  }
+
+  grpc::Status FindFile(grpc::ServerContext*, const node::v1::FindFileRequest* request,
+                        node::v1::FindFileReply* reply) override {
+    auto found = staging_.find(*request);
+    if (!found.ok()) return toGrpc(found.status());
+    *reply = std::move(*found);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status StageFile(grpc::ServerContext* context,
+                         grpc::ServerReader<node::v1::StageFileRequest>* reader,
+                         node::v1::StageFileReply* reply) override {
+    auto staged = staging_.receive([&](node::v1::StageFileRequest& piece) { return reader->Read(&piece); },
+                                   [&] { return context->IsCancelled(); });
+    if (!staged.ok()) return toGrpc(staged.status());
+    *reply = std::move(*staged);
+    return grpc::Status::OK;
   }
 
   grpc::Status ListRuns(grpc::ServerContext*, const node::v1::ListRunsRequest*,
@@ -330,6 +350,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   const std::string version_;
   const double prepareSeconds_;
   DataCache data_;
+  Staging staging_;
   std::mutex prepareMutex_, measuring_, startedMutex_;
   std::set<int> started_;  // startedMutex_
   struct Preparing {

@@ -74,7 +74,7 @@ Result<data::FileFacts> inspectFile(const specs::DataFile& file, const data::Tab
   });
   if (!found.ok()) {
     if (found.error().next.empty() || found.error().code == Code::kNotFound)
-      found.error().next = "put the file there, or correct its path in the run or in the node's `data`";
+      found.error().next = "put the file there, or correct its path in the run or in the node's `data`, or set data.copy_to_nodes";
     return found;
   }
   hashes[file.name] = found->sha256;
@@ -84,7 +84,7 @@ Result<data::FileFacts> inspectFile(const specs::DataFile& file, const data::Tab
   if (!expected.empty() && expected != found->sha256) {
     Error error = makeError(Code::kFailedPrecondition, "the data file {} is another one", file.path);
     error.why = fmt::format("its SHA-256 is {}, the run expects {}", found->sha256, expected);
-    error.next = "copy the right file to this node";
+    error.next = "copy the right file to this node, or set data.copy_to_nodes";
     return error;
   }
   return found;

@@ -15,6 +15,7 @@
 #include "app/cluster/node_access.h"
 #include "app/core/rpc.h"
 #include "app/runs/measure.h"
+#include "app/runs/staging.h"
 #include "app/runs/tls.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
@@ -46,6 +47,7 @@ struct Party {
   std::vector<int> ranks;
   NodeAccess* access = nullptr;
   NodeInventory inventory;
+  std::map<std::string, std::string> paths;  // "train.images" → where the file is there
   std::string socket, folder;    // once prepared
   std::map<std::string, std::string> data;  // once prepared: "train.images" → SHA-256 of what is there
 };
@@ -64,6 +66,11 @@ class Awaiting {
   void came(const std::string& node) {
     const std::lock_guard lock(mutex_);
     std::erase(progress_.awaited, node);
+  }
+  void moved(std::int64_t bytes, std::int64_t total) {
+    const std::lock_guard lock(mutex_);
+    progress_.bytesDone = std::max(progress_.bytesDone, bytes);
+    progress_.bytesTotal = total;
   }
 
  private:
@@ -139,7 +146,8 @@ class Work {
 
     // Where the run is stands in the history before it can begin, so that whoever comes after this
     // process finds it.
-    Status started = prepareAll(run, preview, stop);
+    Status started = copyData(stop);
+    if (started.ok()) started = prepareAll(run, preview, stop);
     if (started.ok()) {
       documents.nodes = nodesJson();
       started = history->setDocuments(run, documents);
@@ -260,13 +268,33 @@ class Work {
     out.set_resume_from(request_.resumeFrom);
     out.set_sample_hertz(4);
     out.set_events_every(request_.eventsEvery);
-    for (const auto& node : request_.cluster->nodes()) {
-      if (node.name() != party.name) continue;
-      for (const specs::DataFile& file : specs::dataFiles(request_.spec->data()))
-        if (const auto own = node.data().find(file.path); own != node.data().end())
-          (*out.mutable_data_paths())[file.name] = own->second;
-    }
+    for (const auto& [name, path] : party.paths) (*out.mutable_data_paths())[name] = path;
     return out;
+  }
+
+  // Where each node has the run's files, as the cluster says.
+  void findData() {
+    for (Party& party : parties_)
+      for (const specs::DataFile& file : specs::dataFiles(request_.spec->data())) {
+        party.paths[file.name] = file.path;
+        for (const auto& node : request_.cluster->nodes())
+          if (const auto own = node.data().find(file.path); node.name() == party.name && own != node.data().end())
+            party.paths[file.name] = own->second;
+      }
+  }
+
+  Status copyData(std::stop_token stop) {
+    findData();
+    if (!request_.spec->data().copy_to_nodes()) return {};
+    Awaiting awaiting(Stage::kCopying, names(), progress);
+    std::vector<StagingNode> nodes;
+    for (const Party& party : parties_) nodes.push_back({party.access, party.paths});
+    LOCKSTEP_ASSIGN(copied_, stageData(request_.spec->data(), nodes,
+                                       {[&](const std::string& node) { awaiting.came(node); },
+                                        [&](std::int64_t done, std::int64_t total) { awaiting.moved(done, total); }},
+                                       std::move(stop)));
+    for (std::size_t i = 0; i < parties_.size(); ++i) parties_[i].paths = std::move(nodes[i].paths);
+    return {};
   }
 
   Status prepare(Party& party, node::v1::PrepareRequest request, std::string& peerAddress,
@@ -297,8 +325,18 @@ class Work {
     return {};
   }
 
-  // Every node trains on the same files: the one that has another is named.
-  Status sameData(const std::vector<node::v1::PrepareRequest>& requests) const {
+  // Every node trains on the same files, those that were copied: the one that has another is named.
+  Status sameData() const {
+    for (const Party& party : parties_)
+      for (const auto& [name, hash] : copied_) {
+        const auto at = party.data.find(name);
+        if (at == party.data.end() || at->second == hash) continue;
+        Error error = makeError(Code::kFailedPrecondition, "the data file {} is another one", party.paths.at(name));
+        error.node = party.name;
+        error.why = fmt::format("its SHA-256 is {}, the run expects {}", at->second, hash);
+        error.next = "see whether something writes to it, and launch again";
+        return error;
+      }
     for (const auto& [name, first] : parties_.front().data) {
       const auto holders = [&](const std::string& hash) {
         return std::count_if(parties_.begin(), parties_.end(), [&](const Party& party) {
@@ -314,16 +352,13 @@ class Work {
       for (std::size_t i = 0; i < parties_.size(); ++i) {
         const auto at = parties_[i].data.find(name);
         if (at != parties_[i].data.end() && at->second == usual->data.at(name)) continue;
-        const auto own = requests[i].data_paths().find(name);
-        std::string path = own == requests[i].data_paths().end() ? "" : own->second;
-        for (const specs::DataFile& file : specs::dataFiles(request_.spec->data()))
-          if (path.empty() && file.name == name) path = file.path;
+        const auto path = parties_[i].paths.find(name);
         Error error = makeError(Code::kFailedPrecondition, "its file for data.{} is not that of {}", name,
                                 usual->name);
         error.node = parties_[i].name;
         error.why = fmt::format("{} has SHA-256 {} here, {} there",
-                                path, at == parties_[i].data.end() ? "none" : at->second, usual->data.at(name));
-        error.next = "copy the same file to every node";
+                                path == parties_[i].paths.end() ? "" : path->second, at == parties_[i].data.end() ? "none" : at->second, usual->data.at(name));
+        error.next = "copy the same file to every node, or set data.copy_to_nodes";
         return error;
       }
     }
@@ -361,7 +396,7 @@ class Work {
       }
     }
     for (Status& status : prepared) LOCKSTEP_TRY(std::move(status));
-    LOCKSTEP_TRY(sameData(requests));
+    LOCKSTEP_TRY(sameData());
     if (stop.stop_requested()) return makeError(Code::kCancelled, "the launch was cancelled");
     return {};
   }
@@ -445,17 +480,20 @@ class Work {
   Home home_;
   std::vector<NodeAccess*> access_;
   std::vector<Party> parties_;
+  std::map<std::string, std::string> copied_;  // "train.images" → SHA-256, where data is copied
 };
 
 }  // namespace
 
 std::string LaunchProgress::text() const {
-  constexpr std::array<std::string_view, 5> kStages = {"connecting", "measuring", "preparing",
+  constexpr std::array<std::string_view, 6> kStages = {"connecting", "measuring", "copying data", "preparing",
                                                        "starting", "ending what may have begun"};
   const std::string_view doing = kStages[static_cast<std::size_t>(stage)];
   const std::string nodes = fmt::format("{}", fmt::join(awaited, ", "));
-  return seconds == 0 ? fmt::format("{}: {}", doing, nodes)
-                      : fmt::format("{}: waiting for {} since {} s", doing, nodes, seconds);
+  if (seconds == 0) return fmt::format("{}: {}", doing, nodes);
+  const std::string copied =
+      bytesTotal > 0 ? fmt::format(", {} of {} MB", bytesDone / 1000000, bytesTotal / 1000000) : "";
+  return fmt::format("{}: waiting for {} since {} s{}", doing, nodes, seconds, copied);
 }
 
 struct Launch::State {

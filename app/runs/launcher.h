@@ -1,5 +1,6 @@
 // Launch: from a request to a running run, in the background: connects what is not connected,
-// measures (cached in the history's folder), plans, prepares every node, commits at the first.
+// measures (cached in the history's folder), plans, copies the data to nodes that lack it where the
+// run asks for that, prepares every node, commits at the first.
 // Nothing half-started stays: on failure or cancel what was prepared expires or is removed.
 #pragma once
 
@@ -19,10 +20,11 @@ namespace lockstep::app {
 // What a launch is about, and for which nodes it waits; told when a stage begins and every few
 // seconds while it lasts.
 struct LaunchProgress {
-  enum class Stage : std::uint8_t { kConnecting, kMeasuring, kPreparing, kStarting, kEnding };
+  enum class Stage : std::uint8_t { kConnecting, kMeasuring, kCopying, kPreparing, kStarting, kEnding };
   Stage stage = Stage::kConnecting;  // kEnding: what may have begun is ended again
   std::vector<std::string> awaited;  // nodes
   int seconds = 0;                   // since when
+  std::int64_t bytesDone = 0, bytesTotal = 0;  // kCopying: of the data files; no total: none to copy
   std::string text() const;          // "preparing: waiting for n2, n3 since 5 s"
 };
 

@@ -358,6 +358,7 @@ const std::vector<FieldFacts>& facts() {
       {"DataSpec.train", {}, "Files to train on"},
       {"DataSpec.evaluate", {}, "Files to evaluate on after each epoch"},
       {"DataSpec.augment", {}, "How training images are varied from epoch to epoch"},
+      {"DataSpec.copy_to_nodes", {}, "A launch copies the files from this machine to nodes that lack them"},
       {"AugmentSpec.crop", {}, "Images are moved by up to so many pixels each way"},
       {"AugmentSpec.flip", {}, "One image in two is mirrored left to right"},
       {"DataFiles.images", {}, "Path, absolute or relative to this file"},

@@ -1021,6 +1021,10 @@ It uses:
             <source>With servers: where what is no table is; all-reduce: with the workers</source>
             <translation>有服务器时：非表参数放在哪里；all-reduce：放在各工作者上</translation>
         </message>
+        <message>
+            <source>A launch copies the files from this machine to nodes that lack them</source>
+            <translation>启动时把文件从本机复制到缺少它们的节点</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::FieldModel</name>
@@ -1439,6 +1443,14 @@ It uses:
         <message>
             <source>as many as its steps need</source>
             <translation>按步数所需</translation>
+        </message>
+        <message>
+            <source>Copying data</source>
+            <translation>正在复制数据</translation>
+        </message>
+        <message>
+            <source>%1: waiting for %2 since %3 s, %4 of %5 MB</source>
+            <translation>%1：等待 %2 已 %3 秒，%4 / %5 MB</translation>
         </message>
     </context>
     <context>
@@ -2361,14 +2373,6 @@ It uses:
             <translation>腾出磁盘空间</translation>
         </message>
         <message>
-            <source>put the file there, or correct its path in the run or in the node&apos;s `data`</source>
-            <translation>把文件放到那里，或在运行或节点的 `data` 中改正路径</translation>
-        </message>
-        <message>
-            <source>copy the right file to this node</source>
-            <translation>把正确的文件复制到此节点</translation>
-        </message>
-        <message>
             <source>fetch the file again</source>
             <translation>重新获取该文件</translation>
         </message>
@@ -2713,10 +2717,6 @@ It uses:
             <translation>%1 在此处的 SHA-256 为 %2，在那里为 %3</translation>
         </message>
         <message>
-            <source>copy the same file to every node</source>
-            <translation>把同一文件复制到每个节点</translation>
-        </message>
-        <message>
             <source>name a run, or a folder of checkpoints on this node</source>
             <translation>写明一个运行，或此节点上的检查点文件夹</translation>
         </message>
@@ -2983,6 +2983,66 @@ It uses:
         <message>
             <source>set strategy.dense to servers, or strategy.kind to multi-worker-mirrored</source>
             <translation>请将 strategy.dense 设为 servers，或将 strategy.kind 设为 multi-worker-mirrored</translation>
+        </message>
+        <message>
+            <source>cannot read the data file %1 on this machine</source>
+            <translation>无法读取本机上的数据文件 %1</translation>
+        </message>
+        <message>
+            <source>the data file %1 has changed since the launch began</source>
+            <translation>启动开始后数据文件 %1 已被改动</translation>
+        </message>
+        <message>
+            <source>cannot look for the data file %1</source>
+            <translation>无法查找数据文件 %1</translation>
+        </message>
+        <message>
+            <source>cannot copy the data file %1 to the node</source>
+            <translation>无法把数据文件 %1 复制到节点</translation>
+        </message>
+        <message>
+            <source>the data file %1 did not arrive whole</source>
+            <translation>数据文件 %1 未完整到达</translation>
+        </message>
+        <message>
+            <source>the data file %1 arrived as another one</source>
+            <translation>到达的数据文件 %1 不是所要的文件</translation>
+        </message>
+        <message>
+            <source>no space for the data file %1 in %2</source>
+            <translation>%2 中没有空间放置数据文件 %1</translation>
+        </message>
+        <message>
+            <source>%1 bytes were announced, %2 came</source>
+            <translation>声明为 %1 字节，到达 %2 字节</translation>
+        </message>
+        <message>
+            <source>it is no file</source>
+            <translation>它不是文件</translation>
+        </message>
+        <message>
+            <source>put the file there, or correct its path in the run or in the node&apos;s `data`, or set data.copy_to_nodes</source>
+            <translation>把文件放到那里，或在运行或节点的 `data` 中改正路径，或设置 data.copy_to_nodes</translation>
+        </message>
+        <message>
+            <source>copy the right file to this node, or set data.copy_to_nodes</source>
+            <translation>把正确的文件复制到此节点，或设置 data.copy_to_nodes</translation>
+        </message>
+        <message>
+            <source>copy the same file to every node, or set data.copy_to_nodes</source>
+            <translation>把同一文件复制到每个节点，或设置 data.copy_to_nodes</translation>
+        </message>
+        <message>
+            <source>see whether something writes to it, and launch again</source>
+            <translation>查看是否有程序在写入该文件，然后重新启动</translation>
+        </message>
+        <message>
+            <source>correct the file on this machine, or its hash in the run</source>
+            <translation>改正本机上的文件，或运行中的哈希</translation>
+        </message>
+        <message>
+            <source>correct its path in the run, or leave data.copy_to_nodes out and put it on the nodes</source>
+            <translation>改正运行中的路径，或去掉 data.copy_to_nodes 并把文件放到节点上</translation>
         </message>
     </context>
     <context>

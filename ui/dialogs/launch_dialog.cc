@@ -503,6 +503,7 @@ QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
     switch (progress.stage) {
       case app::LaunchProgress::Stage::kConnecting: return tr("Connecting");
       case app::LaunchProgress::Stage::kMeasuring: return tr("Measuring the nodes");
+      case app::LaunchProgress::Stage::kCopying: return tr("Copying data");
       case app::LaunchProgress::Stage::kPreparing: return tr("Preparing");
       case app::LaunchProgress::Stage::kStarting: return tr("Starting");
       case app::LaunchProgress::Stage::kEnding: return tr("Ending what may have begun");
@@ -512,6 +513,12 @@ QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
   QStringList nodes;
   for (const auto& node : progress.awaited) nodes << QString::fromStdString(node);
   if (progress.seconds == 0) return tr("%1: %2").arg(stage, nodes.join(", "));
+  if (progress.bytesTotal > 0)
+    return tr("%1: waiting for %2 since %3 s, %4 of %5 MB")
+        .arg(stage, nodes.join(", "))
+        .arg(progress.seconds)
+        .arg(progress.bytesDone / 1000000)
+        .arg(progress.bytesTotal / 1000000);
   return tr("%1: waiting for %2 since %3 s").arg(stage, nodes.join(", ")).arg(progress.seconds);
 }
 

@@ -1,0 +1,245 @@
+// Data files brought to a node: found, taken, refused, given up.
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <QScopeGuard>
+#include <QtTest>
+#include <filesystem>
+#include <thread>
+
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
+#include "tests/agent/agent_node.h"
+
+using namespace lockstep;
+using namespace lockstep::agent_test;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+run::v1::ErrorInfo errorOf(const grpc::Status& status) {
+  run::v1::ErrorInfo info;
+  info.ParseFromString(status.error_details());
+  return info;
+}
+
+std::vector<fs::path> filesOf(const Node& node) {
+  std::vector<fs::path> out;
+  std::error_code failed;
+  for (const auto& entry : fs::recursive_directory_iterator(node.workdir() + "/data", failed))
+    if (entry.is_regular_file()) out.push_back(entry.path());
+  return out;
+}
+
+// Of `bytes` bytes, another one for every seed.
+std::string content(std::size_t bytes, std::uint32_t seed) {
+  std::string out(bytes, '\0');
+  for (char& c : out) c = static_cast<char>((seed = seed * 1664525u + 1013904223u) >> 24);
+  return out;
+}
+
+// A file on its way to a node.
+class Sending {
+ public:
+  Sending(Node& node, const std::string& sha256, std::int64_t bytes, const std::string& name)
+      : context_(deadline(60)), writer_(node.agent().StageFile(context_.get(), &reply_)) {
+    piece_.set_sha256(sha256);
+    piece_.set_bytes(bytes);
+    piece_.set_name(name);
+    writer_->Write(piece_);
+  }
+  void write(std::string_view text) {
+    for (std::size_t at = 0; at < text.size(); at += std::size_t{1} << 18) {
+      piece_.Clear();
+      piece_.set_data(std::string(text.substr(at, std::size_t{1} << 18)));
+      if (!writer_->Write(piece_)) return;
+    }
+  }
+  void cancel() { context_->TryCancel(); }
+  grpc::Status end() {
+    writer_->WritesDone();
+    return writer_->Finish();
+  }
+  const std::string& path() const { return reply_.path(); }
+
+ private:
+  std::unique_ptr<grpc::ClientContext> context_;
+  node::v1::StageFileReply reply_;
+  node::v1::StageFileRequest piece_;
+  std::unique_ptr<grpc::ClientWriter<node::v1::StageFileRequest>> writer_;
+};
+
+struct Sent {
+  grpc::Status status;
+  std::string path;
+};
+Sent send(Node& node, const std::string& text, const std::string& name = "images.gz") {
+  Sending sending(node, sha256Hex(text), static_cast<std::int64_t>(text.size()), name);
+  sending.write(text);
+  const grpc::Status status = sending.end();
+  return {status, sending.path()};
+}
+
+std::string find(Node& node, const std::string& text, const std::string& path = {}) {
+  node::v1::FindFileRequest request;
+  request.set_sha256(sha256Hex(text));
+  request.set_bytes(static_cast<std::int64_t>(text.size()));
+  request.set_path(path);
+  node::v1::FindFileReply reply;
+  const grpc::Status status = node.agent().FindFile(deadline().get(), request, &reply);
+  return status.ok() ? reply.path() : "failed: " + status.error_message();
+}
+
+}  // namespace
+
+class AgentStagingTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void whatWasSentIsFound() {
+    Node node("n1");
+    node.start();
+    const std::string text = content(3000000, 1);
+    QCOMPARE(find(node, text), std::string());
+    const Sent sent = send(node, text);
+    QVERIFY2(sent.status.ok(), sent.status.error_message().c_str());
+    QCOMPARE(sent.path, node.workdir() + "/data/" + sha256Hex(text) + "/images.gz");
+    QCOMPARE(readFile(sent.path).value(), text);
+    QCOMPARE(find(node, text), sent.path);
+    QCOMPARE(find(node, text, "/no/such/file"), sent.path);
+    // Under whatever name it is sent again, it is there.
+    struct stat before {}, after {};
+    QCOMPARE(stat(sent.path.c_str(), &before), 0);
+    QCOMPARE(send(node, text, "other.gz").path, sent.path);
+    QCOMPARE(stat(sent.path.c_str(), &after), 0);
+    QCOMPARE(after.st_ino, before.st_ino);
+    QCOMPARE(filesOf(node).size(), std::size_t{1});
+    // Where the run expects it, it need not be sent.
+    const std::string own = node.workdir() + "/own", other = content(3000000, 2);
+    QVERIFY(writeFileAtomically(own, other).ok());
+    QCOMPARE(find(node, other, own), own);
+    QCOMPARE(find(node, text, own), sent.path);
+    QVERIFY(writeFileAtomically(own, text).ok());
+    QCOMPARE(find(node, other, own), std::string());
+    QCOMPARE(send(node, "").status.ok(), true);
+  }
+
+  void whatIsAnotherFileIsRefused() {
+    Node node("n1");
+    node.start();
+    const std::string text = content(1000000, 1), another = content(1000000, 2);
+    const auto refusal = [&](const std::string& sha256, std::int64_t bytes, const std::string& name) {
+      Sending sending(node, sha256, bytes, name);
+      sending.write(text);
+      return errorOf(sending.end());
+    };
+    const run::v1::ErrorInfo changed = refusal(sha256Hex(another), 1000000, "images.gz");
+    QCOMPARE(changed.what(), std::string("the data file images.gz arrived as another one"));
+    QVERIFY(QString::fromStdString(changed.why()).contains(QString::fromStdString(sha256Hex(text))));
+    QVERIFY(!changed.next().empty());
+    for (const std::int64_t bytes : {999999, 1000001, 0})
+      QCOMPARE(refusal(sha256Hex(text), bytes, "images.gz").what(),
+               std::string("the data file images.gz did not arrive whole"));
+    for (const char* name : {"../images.gz", "a/b", "", ".hidden"})
+      QVERIFY(refusal(sha256Hex(text), 1000000, name).what().find("is no name") != std::string::npos);
+    for (const char* hash : {"", "../../x", "00"})
+      QVERIFY(refusal(hash, 1000000, "x").what().find("is no SHA-256") != std::string::npos);
+    QVERIFY(filesOf(node).empty());
+    QCOMPARE(find(node, text), std::string());
+  }
+
+  // A client that leaves, an agent that is killed: nothing half-written stays, and whoever waits to
+  // send the same has its turn.
+  void aFileGivenUpMidwayLeavesNothing() {
+    Node node("n1");
+    node.start();
+    const std::string text = content(4000000, 1);
+    Sending first(node, sha256Hex(text), 4000000, "images.gz");
+    first.write(text.substr(0, 1000000));
+    QVERIFY(eventually([&] { return filesOf(node).size() == 1; }));
+    QCOMPARE(find(node, text), std::string());
+    Sent second;
+    {
+      std::jthread waiting([&] { second = send(node, text); });
+      first.cancel();
+      QCOMPARE(first.end().error_code(), grpc::StatusCode::CANCELLED);
+    }
+    QVERIFY2(second.status.ok(), second.status.error_message().c_str());
+    QVERIFY(eventually([&] { return filesOf(node).size() == 1; }));
+    QCOMPARE(filesOf(node).front().string(), second.path);
+
+    const std::string another = content(4000000, 2);
+    Sending cut(node, sha256Hex(another), 4000000, "images.gz");
+    cut.write(another.substr(0, 1000000));
+    QVERIFY(eventually([&] { return filesOf(node).size() == 2; }));
+    node.killAgent();
+    QVERIFY(!cut.end().ok());
+    QCOMPARE(filesOf(node).size(), std::size_t{2});
+    node.start();
+    QCOMPARE(filesOf(node).size(), std::size_t{1});
+    QCOMPARE(find(node, text), second.path);
+  }
+
+  void severalThatSendTheSameLeaveOneFile() {
+    Node node("n1");
+    node.start();
+    const std::string text = content(8000000, 1);
+    std::vector<Sent> sent(6);
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t i = 0; i < sent.size(); ++i)
+        threads.emplace_back([&, i] { sent[i] = send(node, text, i % 2 == 0 ? "a" : "b"); });
+    }
+    for (const Sent& one : sent) {
+      QVERIFY2(one.status.ok(), one.status.error_message().c_str());
+      QCOMPARE(one.path, sent[0].path);
+    }
+    QCOMPARE(filesOf(node).size(), std::size_t{1});
+    QCOMPARE(readFile(sent[0].path).value(), text);
+  }
+
+  // A copy that was written to is replaced; who has it open reads on in the old one.
+  void aSpoiltCopyIsReplacedWhole() {
+    Node node("n1");
+    node.start();
+    const std::string text = content(1000000, 1), spoilt = content(1000000, 2);
+    const std::string path = send(node, text).path;
+    QCOMPARE(chmod(path.c_str(), 0600), 0);
+    const int writer = open(path.c_str(), O_WRONLY | O_TRUNC);
+    QCOMPARE(write(writer, spoilt.data(), spoilt.size()), ssize_t{1000000});
+    close(writer);
+    const int reader = open(path.c_str(), O_RDONLY);
+    const auto closing = qScopeGuard([reader] { close(reader); });
+    QCOMPARE(find(node, text), std::string());
+    QCOMPARE(send(node, text).path, path);
+    QCOMPARE(readFile(path).value(), text);
+    std::string old(1000000, '\0');
+    QCOMPARE(read(reader, old.data(), old.size()), ssize_t{1000000});
+    QVERIFY(old == spoilt);
+  }
+
+  void aFullDiskIsToldFirst() {
+    if (geteuid() != 0) QSKIP("mounting a small tmpfs needs root");
+    Node node("n1");
+    node.start();
+    const std::string folder = node.workdir() + "/data";
+    QVERIFY(fs::create_directories(folder));
+    if (mount("lockstep-test", folder.c_str(), "tmpfs", 0, "size=40m") != 0)
+      QSKIP("a tmpfs cannot be mounted here");
+    const auto away = qScopeGuard([&] { umount2(folder.c_str(), MNT_DETACH); });
+    const std::string text = content(20 << 20, 1);
+    const run::v1::ErrorInfo error = errorOf(send(node, text).status);
+    QCOMPARE(error.code(), std::string("resource-exhausted"));
+    QCOMPARE(error.what(), "no space for the data file images.gz in " + folder);
+    QCOMPARE(error.why(), std::string("40 MiB are free, 52 MiB are needed"));
+    QVERIFY(!error.next().empty());
+    QVERIFY(filesOf(node).empty());
+    QVERIFY(send(node, content(1 << 20, 1)).status.ok());
+  }
+};
+
+QTEST_GUILESS_MAIN(AgentStagingTest)
+#include "agent_staging_test.moc"
