@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -244,6 +245,7 @@ class Recorder final : public runtime::TrainerObserver {
   }
   void onReady(std::int64_t) override {}
   void onStep(const runtime::StepRecord& record) override {
+    if (steps.empty() && onFirst) onFirst();
     if (steps.size() < steps.capacity()) steps.push_back(record);
     telemetry_.onStep(record);
   }
@@ -252,6 +254,7 @@ class Recorder final : public runtime::TrainerObserver {
   void onCheckpoint(std::int64_t, const std::string&) override {}
   void finish() { telemetry_.finish(); }
   std::vector<runtime::StepRecord> steps;
+  std::function<void()> onFirst;
 
  private:
   Telemetry telemetry_;
@@ -274,8 +277,9 @@ class Deadline {
 };
 
 // Trains on made-up data with the real trainer, its loader and its telemetry until rank 0's clock says
-// that it is enough, `mostSteps` steps at most where it is above 0. The records of the steps, the first of
-// them left out.
+// that it is enough, `mostSteps` steps at most where it is above 0. The clock runs from the first step's end:
+// what comes before, a server's making of large tables too, is no step. The records of the steps, the first
+// of them left out.
 Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, const node::v1::WorkerStart& start,
                                                   WorkerLink& link, backends::Backend& backend,
                                                   const runtime::Groups& groups, double seconds,
@@ -293,11 +297,12 @@ Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, const 
   std::atomic<bool> stop{false};
   Recorder recorder(rank, link.channel());
   std::optional<Deadline> deadline;
-  if (rank == 0) deadline.emplace(seconds, stop);
+  if (rank == 0) recorder.onFirst = [&] { deadline.emplace(seconds, stop); };
   LOCKSTEP_TRY(runtime::train(plan, rank, options, data, tiny, backend, groups, stop, recorder).status());
   recorder.finish();
   auto& steps = recorder.steps;
-  const std::size_t warmUp = steps.size() > 40 ? steps.size() / 8 : steps.size() / 3;
+  const std::size_t few = std::min<std::size_t>(steps.size(), 2) / 2;  // the first, where there is another
+  const std::size_t warmUp = std::max(few, steps.size() > 40 ? steps.size() / 8 : steps.size() / 3);
   steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(warmUp));
   return std::move(steps);
 }
