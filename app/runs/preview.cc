@@ -118,6 +118,8 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     plan.allReduce = request.spec->strategy().all_reduce();
   if (!request.spec->strategy().compression().empty())
     plan.compression = request.spec->strategy().compression();
+  if (!request.spec->strategy().recompute().empty())
+    plan.recompute = request.spec->strategy().recompute();
   plan.topKAfter = request.spec->strategy().top_k_after();
   if (request.spec->strategy().top_k_ratio() > 0)
     plan.topKRatio = request.spec->strategy().top_k_ratio();

@@ -10,6 +10,7 @@
 #include "engine/passes/compress.h"
 #include "engine/passes/distribute.h"
 #include "engine/passes/programs.h"
+#include "engine/passes/recompute.h"
 #include "engine/passes/serve_tables.h"
 #include "engine/passes/stages.h"
 #include "engine/planner/lower.h"
@@ -319,6 +320,12 @@ Status checkStages(const PlanRequest& request, int stages, int ranks) {
     return numberToChange(fmt::format("unknown schedule {}", request.schedule), "",
                           fmt::format("strategy.schedule is one of {}", fmt::join(schedules, ", ")));
   }
+  if (request.schedule == "zb-h1" && request.recompute != "none") {
+    return numberToChange(
+        "schedule zb-h1 gains nothing from activations that are made again",
+        "what is made again waits, as what is kept does, for the gradients of weights",
+        "set strategy.recompute to none, or strategy.schedule to 1f1b");
+  }
   return {};
 }
 
@@ -478,7 +485,9 @@ class Maker {
     }
     LOCKSTEP_ASSIGN(model, passes::divideLoss(model, modelRanks_));
     LOCKSTEP_ASSIGN(evaluation, passes::divideLoss(evaluation, modelRanks_));
-    LOCKSTEP_ASSIGN(const ir::Graph train, divided(passes::trainGraph(model)));
+    LOCKSTEP_ASSIGN(const passes::Recompute what, passes::recomputeFromName(request_.recompute));
+    LOCKSTEP_ASSIGN(ir::Graph train, checked("differentiate", passes::trainGraph(model)));
+    LOCKSTEP_ASSIGN(train, divided(checked("recompute", passes::recompute(train, what))));
     LOCKSTEP_ASSIGN(const passes::StepProgram step,
                     passes::stepProgram(train, request_.training, grouping));
     LOCKSTEP_ASSIGN(ir::Graph evaluate, divided(passes::evaluateGraph(evaluation)));

@@ -224,6 +224,8 @@ Status checkAndFill(RunSpec& spec) {
   if (strategy.all_reduce().empty()) strategy.set_all_reduce("auto");
   LOCKSTEP_TRY(checkKind("strategy.all_reduce", strategy.all_reduce(),
                          {"auto", "direct", "ring", "halving-doubling", "tree", "hierarchical"}));
+  if (strategy.recompute().empty()) strategy.set_recompute("none");
+  LOCKSTEP_TRY(checkKind("strategy.recompute", strategy.recompute(), {"none", "selective", "full"}));
   if (strategy.compression().empty()) strategy.set_compression("none");
   LOCKSTEP_TRY(checkKind("strategy.compression", strategy.compression(),
                          {"none", "fp16", "bf16", "int8", "top-k"}));

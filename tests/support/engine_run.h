@@ -298,6 +298,7 @@ struct RunSettings {
   int microBatches = 1;
   std::string allReduce = "auto";
   int hosts = 1;                         // the ranks are on, in order
+  std::string recompute = "none";
   std::string compression = "none";
   double topKRatio = 0.01;
   std::int64_t topKAfter = 0;
@@ -325,6 +326,7 @@ inline Result<plan::Plan> planOf(const RunSettings& settings) {
   request.strategy = settings.strategy;
   request.bucketBytes = settings.bucketBytes;
   request.schedule = settings.schedule;
+  request.recompute = settings.recompute;
   request.compression = settings.compression;
   request.topKRatio = settings.topKRatio;
   request.topKAfter = settings.topKAfter;

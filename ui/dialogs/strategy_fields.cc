@@ -39,6 +39,7 @@ StrategyFields::StrategyFields(const app::SpecText& spec, QFormLayout* form, QWi
       {"launchLocalSteps", "strategy.local_steps", "0", 0, &StrategyFields::local},
       {"launchMicroBatches", "strategy.micro_batches", "1", 1, &StrategyFields::inParts},
       {"launchCompression", "strategy.compression", "none", kChoice, &StrategyFields::layered},
+      {"launchRecompute", "strategy.recompute", "none", kChoice, &StrategyFields::always},
       {"launchAllReduce", "strategy.all_reduce", "auto", kChoice, &StrategyFields::mayWait},
   };
   for (const Row& row : rows) {
@@ -113,7 +114,7 @@ void StrategyFields::fit() {
 void StrategyFields::retranslate() {
   const QString names[] = {tr("Strategy"), tr("Ranks a layer"), tr("Stages"), tr("Servers"), tr("Steps ahead"), tr("Dense part"),
                            tr("Schedule"), tr("Local steps"), tr("Micro-batches"), tr("Compression"),
-                           tr("All-reduce")};
+                           tr("Recompute"), tr("All-reduce")};
   for (std::size_t i = 0; i < fields_.size(); ++i) {
     Field& one = fields_[i];
     one.label->setText(names[i]);
