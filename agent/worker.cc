@@ -16,6 +16,7 @@
 #include "engine/base/log.h"
 #include "engine/runtime/checkpoint.h"
 #include "engine/runtime/trainer.h"
+#include "engine/specs/specs.h"
 
 namespace lockstep::agent {
 namespace {
@@ -185,10 +186,10 @@ runtime::Schedule scheduleOf(const spec::v1::TrainingSpec& training) {
              : spec.kind() == "cosine" ? Kind::kCosine
              : spec.kind() == "linear" ? Kind::kLinear
                                        : Kind::kConstant;
-  out.peak = training.optimizer().learning_rate();
+  out.peak = training.optimizer().learning_rate() * specs::rateScale(training);
   out.warmup = spec.warmup_steps();
   out.steps = spec.steps();
-  out.last = spec.final_rate();
+  out.last = spec.final_rate() * specs::rateScale(training);
   out.every = std::max<std::int64_t>(1, spec.every());
   out.factor = spec.factor();
   return out;

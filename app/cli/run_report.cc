@@ -349,9 +349,7 @@ Result<RunUpdate> storedUpdate(const History& history, const std::string& run) {
   RunUpdate out;
   out.run = run;
   for (const SeriesInfo& info : store->series()) {
-    if (info.name != "loss" && info.name != "samples_per_second" && info.name != "accuracy" &&
-        info.name != "auc")
-      continue;
+    if (info.name != "loss" && info.name != "samples_per_second" && !isMetric(info.name)) continue;
     LOCKSTEP_ASSIGN(auto points, store->readAll(info.name));
     out.series.push_back({info.name, std::move(points)});
   }

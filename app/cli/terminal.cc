@@ -181,6 +181,7 @@ std::string millisecondsText(double seconds) {
 }
 std::string metricText(std::string_view metric, double value) {
   if (metric == "accuracy") return fmt::format("accuracy {:.2f} %", 100 * value);
+  if (metric == "perplexity") return fmt::format("perplexity {:.3f}", value);
   if (metric == "auc") return fmt::format("AUC {:.4f}", value);
   return {};
 }

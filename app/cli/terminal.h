@@ -51,7 +51,7 @@ std::string bytesText(double bytes);           // "1.5 GiB"
 std::string rateText(double bytesPerSecond);   // "1.5 MiB/s"
 std::string durationText(double seconds);      // "1:02:03", "2:03", "4.2 s"
 std::string millisecondsText(double seconds);  // "1.234"
-std::string metricText(std::string_view metric, double value);  // "accuracy 90.12 %", "AUC 0.7812"; "" without one
+std::string metricText(std::string_view metric, double value);  // "accuracy 90.12 %", "AUC 0.7812", "perplexity 4.213"; "" without one
 std::string localTime(std::int64_t wallNs);    // "2024-05-01 12:00:00"
 
 }  // namespace lockstep::app::cli

@@ -107,6 +107,9 @@ Axis axisOf(std::string_view series) {
 }  // namespace
 
 std::string_view runPhaseName(RunPhase phase) { return kPhaseNames[static_cast<std::size_t>(phase)]; }
+bool isMetric(std::string_view series) {
+  return std::find(kMetrics.begin(), kMetrics.end(), series) != kMetrics.end();
+}
 bool isFinal(RunPhase phase) { return phase >= RunPhase::kSucceeded; }
 
 struct History::State {

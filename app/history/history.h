@@ -10,10 +10,12 @@
 // corrupt), kFailedPrecondition (written by a newer Lockstep), kNotFound.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -26,10 +28,14 @@ enum class RunPhase : std::uint8_t {  // lockstep.run.v1.RunState, same numbers
 std::string_view runPhaseName(RunPhase phase);  // "succeeded"
 bool isFinal(RunPhase phase);
 
+// What says how good a model is; of perplexity less is better.
+inline constexpr std::array<std::string_view, 3> kMetrics{"accuracy", "auc", "perplexity"};
+bool isMetric(std::string_view series);
+
 struct RunFigures {  // NaN and 0 where not known
   std::int64_t steps = 0, epochs = 0;
   double trainLoss = 0, evalLoss = 0, evalMetric = 0;
-  std::string metric;           // which: "accuracy", "auc"; "": none
+  std::string metric;           // which, one of kMetrics; "": none
   double samplesPerSecond = 0;
   std::string weightsSha256;
 };

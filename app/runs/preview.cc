@@ -36,7 +36,8 @@ std::string kibibytes(std::int64_t bytes) {
 }
 std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); }
 
-void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts) {
+// `chosen`: the spec says how large the ranks' shares are.
+void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts, bool chosen) {
   std::map<std::string, int> ranksOf;
   for (const auto& device : preview.cluster.devices) ranksOf[device.host] += device.threads;
   for (const auto& host : preview.cluster.hosts)
@@ -76,7 +77,7 @@ void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts) {
   std::set<std::int64_t> shares;  // of the ranks that compute
   for (const RankPreview& rank : preview.ranks)
     if (rank.samples > 0) shares.insert(rank.samples);
-  if (shares.size() > 1)
+  if (shares.size() > 1 && !chosen)
     preview.remarks.push_back(fmt::format(
         "the batch of {} does not divide by {} ranks: shares are {} and {} samples",
         preview.plan.globalBatch, preview.plan.mesh.axisSize("data"), *shares.rbegin(), *shares.begin()));
@@ -123,6 +124,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   plan.topKAfter = request.spec->strategy().top_k_after();
   if (request.spec->strategy().top_k_ratio() > 0)
     plan.topKRatio = request.spec->strategy().top_k_ratio();
+  plan.shares.assign(request.spec->strategy().shares().begin(), request.spec->strategy().shares().end());
   for (const auto& pin : request.spec->strategy().pins())
     plan.pins.emplace_back(pin.layer(), pin.stage());
   if (!request.spec->strategy().schedule().empty())
@@ -168,7 +170,12 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     row.optimizer = spent.optimizer;
     out.ranks.push_back(std::move(row));
   }
-  addRemarks(out, hosts);
+  addRemarks(out, hosts, !plan.shares.empty());
+  if (const double scale = specs::rateScale(training); scale != 1)
+    out.remarks.push_back(fmt::format(
+        "the learning rate is {:.6g}: {:.6g} for a batch of {}, in proportion to this one of {}",
+        training.optimizer().learning_rate() * scale, training.optimizer().learning_rate(),
+        training.optimizer().for_batch(), training.batch()));
   return out;
 }
 

@@ -3,7 +3,7 @@
 // phase comes with the last one, when every record up to the end has been told.
 //
 // Series over steps (x = step, from 1): "loss" (mean over the global batch), the run's metric in
-// training ("accuracy", "auc"),
+// training (one of kMetrics),
 // "samples_per_second", and per rank "rank/<r>/step" (seconds), "rank/<r>/data", "…/forward",
 // "…/backward", "…/waiting", "…/transfer", "…/optimizer".
 // Series over time (x = wall clock, seconds): "node/<n>/cpu" (0…1), "…/memory" (bytes), "…/net_in",

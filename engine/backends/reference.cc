@@ -196,7 +196,7 @@ std::unique_ptr<Kernel> bindDividedXent(const KernelSpec& spec) {
         y[0] = static_cast<T>(sum);
       });
     }
-    case Op::kXentLossGrad: {
+    default: {  // kXentLossGrad
       const T *s = in<T>(spec, 0), *w = in<T>(spec, 1), *dloss = in<T>(spec, 2);
       T* dt = out<T>(spec, 1);
       return makeKernel([=] {
@@ -205,27 +205,6 @@ std::unique_ptr<Kernel> bindDividedXent(const KernelSpec& spec) {
           y[r] = scaled / s[r];
           dt[r] = -scaled;
         }
-      });
-    }
-    case Op::kFirstMaximum: {
-      const T *x = in<T>(spec, 0), *m = in<T>(spec, 1);
-      const std::int64_t k = shapeOf(0)[1];
-      return makeKernel([=] {
-        for (std::int64_t r = 0; r < rows; ++r) {
-          const T* at = std::find(x + r * k, x + (r + 1) * k, m[r]);
-          y[r] = at == x + (r + 1) * k ? static_cast<T>(-1e9)
-                                       : -static_cast<T>(first + (at - (x + r * k)));
-        }
-      });
-    }
-    default: {  // kCountFirst
-      const T *k = in<T>(spec, 0), *w = in<T>(spec, 2);
-      const std::int32_t* labels = label(1);
-      return makeKernel([=] {
-        double sum = 0;
-        for (std::int64_t r = 0; r < rows; ++r)
-          if (-k[r] == static_cast<T>(labels[r])) sum += static_cast<double>(w[r]);
-        y[0] = static_cast<T>(sum);
       });
     }
   }
@@ -508,9 +487,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
     case Op::kXentTerms:
     case Op::kXentTermsGrad:
     case Op::kXentLoss:
-    case Op::kXentLossGrad:
-    case Op::kFirstMaximum:
-    case Op::kCountFirst: return bindDividedXent<T>(spec);
+    case Op::kXentLossGrad: return bindDividedXent<T>(spec);
     case Op::kMseLoss: {
       const Shape shape = spec.inputs[0].type.shape;
       const std::int64_t rows = shape[0], k = shape[1];

@@ -48,7 +48,7 @@ struct ModelGraph {
   ValueId loss = -1;                 // f[1]: Σ w·loss
   ValueId weight = -1;               // f[1]: Σ w
   // What says how good the model is, from sums over samples: "accuracy" from Σ w·[correct] f[1], "auc"
-  // from a kScoreHistogram; "" where there is none.
+  // from a kScoreHistogram, "perplexity" of tokens from the loss; "" where there is none.
   std::string metric;
   ValueId metricSums = -1;
 };

@@ -124,8 +124,6 @@ enum class Op : std::uint8_t {
                       // ds·exp(x − m) + dt·[k = label]
   kXentLoss,          // (s f[B], t f[B], w[B]) -> f[1]: Σ w·(log s − t)
   kXentLossGrad,      // (s, w, dloss f[1]) -> ds: dloss·w/s, dt: −dloss·w
-  kFirstMaximum,      // (x[B×K], m f[B]) {as kXentTerms} -> f[B]: −k of the first x that is m, −10⁹ for none
-  kCountFirst,        // (k f[B], label i32[B], w) -> f[1]: Σ w·[−k = label]
   kMseLoss,           // (y[B×K], target[B×K], w[B]) -> f[1]: Σ w·½‖y−t‖²
   kMseLossGrad,       // (y, target, w, dloss f[1]) -> dy: dloss·w·(y − t)
   kBinaryXent,        // (logits[B×K], target[B×K] in [0, 1], w[B]) -> f[1]: Σ w·(log(1 + e^z) − t·z)

@@ -179,18 +179,6 @@ Inferred inferXentLossGrad(Types inputs, const Attrs&) {
   LOCKSTEP_TRY(wantType(inputs, 2, one(inputs[0])));
   return std::vector<TensorType>(2, inputs[0]);
 }
-Inferred inferFirstMaximum(Types inputs, const Attrs& attrs) {
-  LOCKSTEP_TRY(wantClasses(inputs, 0, attrs));
-  LOCKSTEP_TRY(wantType(inputs, 1, rows(inputs[0])));
-  return std::vector<TensorType>{rows(inputs[0])};
-}
-Inferred inferCountFirst(Types inputs, const Attrs&) {
-  LOCKSTEP_TRY(wantFloat(inputs, 0));
-  LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension, the batch"));
-  LOCKSTEP_TRY(wantType(inputs, 1, {DType::kI32, inputs[0].shape}));
-  LOCKSTEP_TRY(wantType(inputs, 2, inputs[0]));
-  return std::vector<TensorType>{one(inputs[0])};
-}
 
 Grads gradXentTerms(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
   if (dy[0] < 0 || dy[1] < 0)
@@ -305,12 +293,6 @@ std::vector<OpInfo> lossOps() {
        .outputs = 2, .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1, -1},
        .infer = inferXentLossGrad, .gradient = nullptr, .place = placeXentLossGrad,
        .cost = costElementwise},
-      {.op = Op::kFirstMaximum, .name = "first-maximum", .minInputs = 2, .maxInputs = 2, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = classes, .inPlace = {-1},
-       .infer = inferFirstMaximum, .gradient = nullptr, .place = placeRowMax, .cost = costElementwise},
-      {.op = Op::kCountFirst, .name = "count-first", .minInputs = 3, .maxInputs = 3, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1},
-       .infer = inferCountFirst, .gradient = nullptr, .place = placeLossSum, .cost = costTriple},
       {.op = Op::kMseLoss, .name = "mse-loss", .minInputs = 3, .maxInputs = 3, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1},
        .infer = inferMseLoss, .gradient = gradMseLoss, .place = placeLossSum, .cost = costTriple},

@@ -391,6 +391,11 @@ Status Builder::addCrossEntropy(ValueId weight) {
                                {{"shape", Shape{out_.batch * tokens_}}}, Phase::kData));
   }
   LOCKSTEP_ASSIGN(out_.loss, add(Op::kSoftmaxXent, "loss", {last_, label, weight}));
+  if (tokens_ > 0) {
+    out_.metric = "perplexity";
+    out_.metricSums = out_.loss;
+    return {};
+  }
   out_.metric = "accuracy";
   LOCKSTEP_ASSIGN(out_.metricSums, add(Op::kCountCorrect, "correct", {last_, label, weight}));
   return {};

@@ -1,6 +1,8 @@
 #include "engine/passes/distribute.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -330,8 +332,7 @@ Status placeWithin(const ir::Graph& placed, const ir::Node& node, const cluster:
   if (ir::intAttr(attrs, "local") != 0) return {};  // ids are of the part
   const bool random = node.op == ir::Op::kRandom;
   const bool rows = node.op == ir::Op::kEmbedding || node.op == ir::Op::kEmbeddingGrad;
-  const bool classes = node.op == ir::Op::kXentTerms || node.op == ir::Op::kXentTermsGrad ||
-                       node.op == ir::Op::kFirstMaximum;
+  const bool classes = node.op == ir::Op::kXentTerms || node.op == ir::Op::kXentTermsGrad;
   if (!random && !rows && !classes) return {};
   const std::size_t of = node.op == ir::Op::kXentTermsGrad ? 2 : 0;
   const bool made = random || node.op == ir::Op::kEmbeddingGrad;
@@ -368,6 +369,17 @@ std::vector<std::int64_t> evenCuts(std::int64_t extent, int shares) {
   std::vector<std::int64_t> cuts{0};
   const std::int64_t base = extent / shares, larger = extent % shares;
   for (int i = 0; i < shares; ++i) cuts.push_back(cuts.back() + base + (i < larger ? 1 : 0));
+  return cuts;
+}
+
+std::vector<std::int64_t> cutsBy(std::int64_t extent, const std::vector<double>& shares) {
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  std::vector<std::int64_t> cuts{0};
+  double before = 0;
+  for (const double share : shares) {
+    before += share;
+    cuts.push_back(std::llround(static_cast<double>(extent) * before / all));
+  }
   return cuts;
 }
 

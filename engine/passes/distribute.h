@@ -17,6 +17,9 @@ namespace lockstep::passes {
 // 0, 22, 43, 64.
 std::vector<std::int64_t> evenCuts(std::int64_t extent, int shares);
 
+// In proportion to `shares`, which are above 0, each cut rounded to the nearest sample.
+std::vector<std::int64_t> cutsBy(std::int64_t extent, const std::vector<double>& shares);
+
 // The strategy's part: where the values without operands (inputs, states, constants) live on the
 // axis, by node name, of a state its name; replicated where not named. Of a node with operands: where
 // its first result shall live.

@@ -19,21 +19,14 @@ class LossDivider {
     const ir::Graph& graph = model_.graph;
     for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
       const ir::Node& node = graph.nodes()[i];
-      const bool measures = node.op == Op::kSoftmaxXent || node.op == Op::kCountCorrect;
-      if (!measures || !isDivided(node.inputs[0])) {
+      if (node.op != Op::kSoftmaxXent || !isDivided(node.inputs[0])) {
         LOCKSTEP_TRY(rewrite_.copy(static_cast<ir::NodeId>(i)).status());
         continue;
       }
-      const bool loss = node.op == Op::kSoftmaxXent;
-      LOCKSTEP_ASSIGN(const ValueId largest, largestOf(node));
-      std::vector<ValueId> terms = rewrite_.inputs(node);  // logits, label, w
-      const ValueId label = terms[1], weight = terms[2];
-      terms = loss ? std::vector{terms[0], label, largest} : std::vector{terms[0], largest};
-      LOCKSTEP_ASSIGN(const ValueId parts,
-                      add(node, loss ? Op::kXentTerms : Op::kFirstMaximum, ".terms", terms));
-      LOCKSTEP_ASSIGN(const ValueId sum,
-                      loss ? add(node, Op::kXentLoss, "", {parts, parts + 1, weight})
-                           : add(node, Op::kCountFirst, "", {parts, label, weight}));
+      const std::vector<ValueId> read = rewrite_.inputs(node);  // logits, label, w
+      LOCKSTEP_ASSIGN(const ValueId largest, add(node, Op::kRowMax, ".max", {read[0]}));
+      LOCKSTEP_ASSIGN(const ValueId terms, add(node, Op::kXentTerms, ".terms", {read[0], read[1], largest}));
+      LOCKSTEP_ASSIGN(const ValueId sum, add(node, Op::kXentLoss, "", {terms, terms + 1, read[2]}));
       rewrite_.replace(node.outputs[0], sum);
     }
     ir::ModelGraph out = model_;
@@ -57,12 +50,6 @@ class LossDivider {
                     parameter.isDivided(ranks_) && parameter.splitDim == columns;
            });
   }
-  Result<ValueId> largestOf(const ir::Node& node) {
-    if (largest_ >= 0 && of_ == node.inputs[0]) return largest_;
-    of_ = node.inputs[0];
-    LOCKSTEP_ASSIGN(largest_, add(node, Op::kRowMax, ".max", {rewrite_(of_)}));
-    return largest_;
-  }
   Result<ValueId> add(const ir::Node& node, Op op, std::string_view suffix, std::vector<ValueId> inputs) {
     LOCKSTEP_ASSIGN(const ir::NodeId added,
                     rewrite_.to().add(op, fmt::format("{}{}", node.name, suffix), std::move(inputs), {},
@@ -74,7 +61,6 @@ class LossDivider {
   const ir::ModelGraph& model_;
   const int ranks_;
   Rewrite rewrite_;
-  ValueId of_ = -1, largest_ = -1;  // logits, and the largest of each row of them
 };
 
 }  // namespace

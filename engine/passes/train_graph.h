@@ -35,8 +35,8 @@ struct Differentiated {
 Result<Differentiated> autodiff(const ir::Graph& forward, ir::ValueId loss,
                                 const std::vector<std::string>& states);
 
-// Cross-entropy, and the count of what is right, of logits whose classes `ranks` ranks share, in terms
-// that they exchange a number a row of: a softmax is nowhere whole (Shoeybi et al.: "Megatron-LM", 2019).
+// Cross-entropy of logits whose classes `ranks` ranks share, in terms that they exchange a number a row of:
+// a softmax is nowhere whole (Shoeybi et al.: "Megatron-LM", 2019).
 Result<ir::ModelGraph> divideLoss(const ir::ModelGraph& model, int ranks);
 
 // matmul/conv2d + bias-add + relu with single uses → one node with bias operand and act attribute.

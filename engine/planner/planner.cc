@@ -75,6 +75,34 @@ Status checkBatch(const ir::ModelGraph& model, int ranks, std::string_view what)
       fmt::format("raise the {} to at least {} or use fewer ranks", what, ranks));
 }
 
+Status checkShares(const PlanRequest& request, int ranks, bool pipeline) {
+  if (request.shares.empty()) return {};
+  if (request.shares.size() != static_cast<std::size_t>(ranks)) {
+    return numberToChange(
+        fmt::format("strategy.shares has {} numbers, and the batch is divided over {} ranks",
+                    request.shares.size(), ranks),
+        "", fmt::format("give {} shares, or none for even ones", ranks));
+  }
+  if (pipeline) {
+    return numberToChange("a pipeline's batch cannot be divided by shares",
+                          "the ranks of a pipeline's stage have equal shares", "leave strategy.shares out");
+  }
+  for (const auto& [what, field, samples] :
+       {std::tuple{"step", "training.batch", request.step.batch},
+        std::tuple{"evaluation step", "training.evaluate_batch", request.evaluate.batch}}) {
+    const std::vector<std::int64_t> cuts = passes::cutsBy(samples, request.shares);
+    for (std::size_t rank = 0; rank + 1 < cuts.size(); ++rank) {
+      if (cuts[rank + 1] > cuts[rank]) continue;
+      return numberToChange(
+          fmt::format("share {} of {} leaves rank {} no sample of {}", request.shares[rank],
+                      fmt::join(request.shares, ", "), rank, samples),
+          fmt::format("every rank needs a sample of each {}", what),
+          fmt::format("raise its share in strategy.shares, or {}", field));
+    }
+  }
+  return {};
+}
+
 Status checkModels(const ir::ModelGraph& step, const ir::ModelGraph& evaluate) {
   const auto same = [](const ir::Parameter& a, const ir::Parameter& b) {
     return a.name == b.name && a.shape == b.shape;
@@ -407,6 +435,7 @@ class Maker {
     LOCKSTEP_ASSIGN(const Strategy strategy, strategyOf(request_, cluster_));
     LOCKSTEP_TRY(checkBatch(request_.step, ranks_, "batch"));
     LOCKSTEP_TRY(checkBatch(request_.evaluate, ranks_, "evaluation batch"));
+    LOCKSTEP_TRY(checkShares(request_, ranks_, isPipeline()));
     LOCKSTEP_TRY(checkModels(request_.step, request_.evaluate));
     LOCKSTEP_TRY(checkTensor(request_.step.parameters, modelRanks_));
     LOCKSTEP_TRY(checkServers(strategy, cluster_.mesh));
@@ -422,8 +451,8 @@ class Maker {
     plan_.globalBatch = request_.step.batch * request_.microBatches;
     plan_.microBatches = request_.microBatches;
     plan_.staleness = request_.staleness;
-    plan_.batchCuts = passes::evenCuts(request_.step.batch, ranks_);
-    plan_.evaluateCuts = passes::evenCuts(request_.evaluate.batch, ranks_);
+    plan_.batchCuts = cuts(request_.step.batch);
+    plan_.evaluateCuts = cuts(request_.evaluate.batch);
     LOCKSTEP_TRY(checkStatistics(request_.step, request_.microBatches, isPipeline() ? stages_ : 1,
                                  plan_.batchCuts));
 
@@ -519,7 +548,7 @@ class Maker {
   Status serve(ir::ModelGraph& model, ir::ModelGraph& evaluation, const Strategy& strategy,
                passes::Grouping& grouping) {
     const bool apart = request_.staleness != 0;
-    const std::int64_t share = plan_.batchCuts[1];
+    const std::int64_t share = largestShare(plan_.batchCuts);
     std::vector<std::string> tables;
     if (servers_ > 0 && !(apart && request_.training.optimizer.clipNorm > 0))
       tables = passes::tablesOf(model, share, servers_);
@@ -528,13 +557,22 @@ class Maker {
     if (tables.empty()) return {};
     LOCKSTEP_ASSIGN(model, passes::serveTables(model, tables, servers_, ranks_, apart ? 1 : ranks_, share));
     LOCKSTEP_ASSIGN(evaluation, passes::serveTables(evaluation, tables, servers_, ranks_, ranks_,
-                                                    plan_.evaluateCuts[1]));
+                                                    largestShare(plan_.evaluateCuts)));
     for (const ir::Parameter& parameter : model.parameters) {
       if (parameter.partOf.whole.empty()) continue;
       grouping.served.insert(parameter.name);
       parts_.emplace(parameter.name, parameter.partOf);
     }
     return {};
+  }
+
+  static std::int64_t largestShare(const std::vector<std::int64_t>& cuts) {
+    std::int64_t largest = 0;
+    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) largest = std::max(largest, cuts[i + 1] - cuts[i]);
+    return largest;
+  }
+  std::vector<std::int64_t> cuts(std::int64_t samples) const {
+    return request_.shares.empty() ? passes::evenCuts(samples, ranks_) : passes::cutsBy(samples, request_.shares);
   }
 
   void addSlot(plan::StateSlot slot) {

@@ -40,6 +40,7 @@ bool stopAsked(const backends::Operand& metrics) {
 double metricValue(std::string_view metric, std::span<const double> sums, double weight) {
   if (metric == "accuracy" && sums.size() == 1) return sums[0] / weight;
   if (metric == "auc") return auc(sums);
+  if (metric == "perplexity" && sums.size() == 1) return std::exp(sums[0] / weight);
   return std::numeric_limits<double>::quiet_NaN();
 }
 

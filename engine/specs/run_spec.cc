@@ -15,6 +15,7 @@ using spec::v1::RunSpec;
 using spec::v1::ScheduleSpec;
 using spec::v1::TrainingSpec;
 
+constexpr double kMaxShare = 1e6;
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 24;
 constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40;
 constexpr double kAnyNumber = std::numeric_limits<double>::max();
@@ -92,6 +93,7 @@ Status fillOptimizer(OptimizerSpec& optimizer) {
   LOCKSTEP_TRY(checkNumber(path + "learning_rate", optimizer.learning_rate(), 0, kAnyNumber));
   LOCKSTEP_TRY(checkNumber(path + "weight_decay", optimizer.weight_decay(), 0, kAnyNumber));
   LOCKSTEP_TRY(checkNumber(path + "clip_norm", optimizer.clip_norm(), 0, kAnyNumber));
+  LOCKSTEP_TRY(checkRange(path + "for_batch", optimizer.for_batch(), 0, kMaxBatch));
   if (optimizer.kind() == "sgd") {
     LOCKSTEP_TRY(checkNumber(path + "momentum", optimizer.momentum(), 0, 1));
     LOCKSTEP_TRY(refuse(path + "beta1", optimizer.beta1(), "sgd"));
@@ -233,6 +235,10 @@ Status checkAndFill(RunSpec& spec) {
   if (strategy.compression() == "top-k" && strategy.top_k_after() == 0) strategy.set_top_k_after(200);
   LOCKSTEP_TRY(checkRange("strategy.top_k_after", strategy.top_k_after(), 0, kMaxSteps));
   LOCKSTEP_TRY(checkNumber("strategy.top_k_ratio", strategy.top_k_ratio(), 0, 1));
+  for (int i = 0; i < strategy.shares_size(); ++i)
+    if (!(strategy.shares(i) > 0 && strategy.shares(i) <= kMaxShare))
+      return wrongField(fmt::format("strategy.shares[{}]", i),
+                        fmt::format("a share of {}; expected more than 0 and at most {}", strategy.shares(i), kMaxShare));
   LOCKSTEP_TRY(checkRange("strategy.micro_batches", strategy.micro_batches(), 0, 4096));
   if (strategy.micro_batches() == 0) strategy.set_micro_batches(1);
   const bool local = strategy.kind() == "local-sgd";
@@ -260,6 +266,11 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(checkKind("strategy.dense", strategy.dense(), {"servers", "all-reduce"}));
   LOCKSTEP_TRY(checkStatisticsGroups(spec));
   return checkRange("strategy.bucket_bytes", strategy.bucket_bytes(), 0, std::int64_t{1} << 40);
+}
+
+double rateScale(const spec::v1::TrainingSpec& training) {
+  const std::int64_t batch = training.optimizer().for_batch();
+  return batch > 0 ? static_cast<double>(training.batch()) / static_cast<double>(batch) : 1;
 }
 
 }  // namespace lockstep::specs

@@ -46,6 +46,10 @@ struct DataFile {
 };
 std::vector<DataFile> dataFiles(const spec::v1::DataSpec& data);
 
+// What learning rates are multiplied by: linear in the global batch where the optimizer says which one they are
+// for (Goyal et al.: "Accurate, Large Minibatch SGD", 2017).
+double rateScale(const spec::v1::TrainingSpec& training);
+
 // The whole run: model (as toModel), data, ranges, kinds and combinations of training and strategy;
 // fills every default in place. Whether files exist is not asked.
 Status checkAndFill(spec::v1::RunSpec& spec);

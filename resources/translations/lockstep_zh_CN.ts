@@ -1067,6 +1067,10 @@ It uses:
             <source>Metric</source>
             <translation>指标</translation>
         </message>
+        <message>
+            <source>Perplexity</source>
+            <translation>困惑度</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::HistoryPage</name>
@@ -1237,6 +1241,14 @@ It uses:
         <message>
             <source>Evaluation AUC by epoch</source>
             <translation>各轮评估 AUC</translation>
+        </message>
+        <message>
+            <source>Perplexity</source>
+            <translation>困惑度</translation>
+        </message>
+        <message>
+            <source>Evaluation perplexity by epoch</source>
+            <translation>各轮评估困惑度</translation>
         </message>
     </context>
     <context>

@@ -293,6 +293,7 @@ struct RunSettings {
   int staleness = 0;
   std::string dense = "servers";
   std::vector<std::pair<std::string, int>> pins;
+  std::vector<double> shares;
   std::string schedule = "1f1b";         // of stages
   std::int64_t batch = 96, evaluateBatch = 200;
   int microBatches = 1;
@@ -332,6 +333,7 @@ inline Result<plan::Plan> planOf(const RunSettings& settings) {
   request.topKAfter = settings.topKAfter;
   request.allReduce = settings.allReduce;
   request.pins = settings.pins;
+  request.shares = settings.shares;
   request.staleness = settings.staleness;
   request.dense = settings.dense;
   cluster::Cluster cluster =

@@ -6,6 +6,7 @@
 #include <QScopeGuard>
 #include <QSignalSpy>
 #include <QtTest>
+#include <functional>
 
 #include "ui/dialogs/host_list.h"
 #include "ui/models/alert_model.h"
@@ -304,6 +305,26 @@ class ModelsTest : public QObject {
       const QRegularExpression expression(pieces.join("[^;]{0,120}?"));
       QVERIFY2(sources.contains(expression), pattern);
     }
+  }
+
+  void fieldsAreExplainedInChinese() {
+    Theme::instance().apply(Theme::Mode::kLight);
+    const auto restore = qScopeGuard([] { Language::instance().set("en"); });
+    Language::instance().set("zh_CN");
+    QStringList left;
+    int explained = 0;
+    const std::function<void(app::SpecKind, const std::string&, int)> walk = [&](app::SpecKind kind, const std::string& path, int depth) {
+      if (depth > 6) return;
+      for (const app::FieldInfo& field : app::SpecText::fields(kind, path)) {
+        ++explained;
+        if (!field.help.empty() && QCoreApplication::translate("lockstep::ui::FieldHelp", field.help.c_str()) == field.help.c_str())
+          left << QString::fromStdString(field.help);
+        walk(kind, path.empty() ? field.name : path + "." + field.name, depth + 1);
+      }
+    };
+    for (const auto kind : {app::SpecKind::kRun, app::SpecKind::kCluster}) walk(kind, "", 0);
+    QVERIFY(explained > 100);
+    QVERIFY2(left.isEmpty(), qPrintable(left.join('\n')));
   }
 
   void messagesInChinese() {

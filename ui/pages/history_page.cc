@@ -313,10 +313,12 @@ void HistoryPage::retranslate() {
   curve_->addItem(tr("Loss"), "loss");
   curve_->addItem(tr("Accuracy"), "accuracy");
   curve_->addItem(tr("AUC"), "auc");
+  curve_->addItem(tr("Perplexity"), "perplexity");
   curve_->addItem(tr("Throughput"), "samples_per_second");
   curve_->addItem(tr("Evaluation loss by epoch"), "epoch/eval_loss");
   curve_->addItem(tr("Evaluation accuracy by epoch"), "epoch/eval_accuracy");
   curve_->addItem(tr("Evaluation AUC by epoch"), "epoch/eval_auc");
+  curve_->addItem(tr("Evaluation perplexity by epoch"), "epoch/eval_perplexity");
   curve_->setCurrentIndex(std::max(0, index));
   curve_->setAccessibleName(tr("Curve"));
   plot_->setTexts(tr("Curves"), tr("step"), {}, tr("Tick runs in the table to lay their curves over each other."));

@@ -312,7 +312,7 @@ void RunPage::placeSeries(const QString& qname) {
   if (name == "loss") {
     add(loss_, tr("training"), 0);
     line->setSmoothing(smooth_->value() / 100.0);
-  } else if (name == "accuracy" || name == "auc") {
+  } else if (app::isMetric(name)) {
     add(metric_, tr("training"), 0);
     line->setSmoothing(smooth_->value() / 100.0);
   } else if (name == "samples_per_second") {

@@ -203,7 +203,7 @@ void RunDocument::follow() {
 std::shared_ptr<Series> RunDocument::series(const std::string& name) {
   auto& slot = series_[name];
   if (!slot) {
-    const bool smooth = name == "loss" || name == "accuracy" || name == "auc" || name == "samples_per_second";
+    const bool smooth = name == "loss" || app::isMetric(name) || name == "samples_per_second";
     slot = std::make_shared<Series>(QString::fromStdString(name), static_cast<int>(series_.size()) - 1, smooth);
     slot->dots = name.starts_with("epoch/");
     if (smooth) slot->setSmoothing(0.9);

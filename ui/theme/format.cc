@@ -56,6 +56,7 @@ QString formatNumber(double value, int digits) {
 QString metricName(const std::string& metric) {
   if (metric == "accuracy") return QCoreApplication::translate("lockstep::ui::Format", "Accuracy");
   if (metric == "auc") return QCoreApplication::translate("lockstep::ui::Format", "AUC");
+  if (metric == "perplexity") return QCoreApplication::translate("lockstep::ui::Format", "Perplexity");
   return QCoreApplication::translate("lockstep::ui::Format", "Metric");
 }
 QString formatMetric(const std::string& metric, double value, int digits) {

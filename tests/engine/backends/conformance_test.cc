@@ -419,12 +419,10 @@ std::vector<Case> allCases() {
     cases.push_back({name, Op::kRowMax, {}, {{s}}});
     cases.push_back({name, Op::kXentLoss, {}, {positive, numbers, positive}});
     cases.push_back({name, Op::kXentLossGrad, {}, {positive, positive, {{1}, Fill::kPositive}}});
-    cases.push_back({name, Op::kCountFirst, {}, {numbers, labels, positive}});
     for (const std::int64_t first : {0, 1}) {
       const ir::Attrs from{{"first", first}};
       cases.push_back({name, Op::kXentTerms, from, {{s}, labels, numbers}});
       cases.push_back({name, Op::kXentTermsGrad, from, {numbers, numbers, {s}, labels, numbers}});
-      cases.push_back({name, Op::kFirstMaximum, from, {{s}, numbers}});
     }
     cases.push_back({name, Op::kBinaryXent, {}, {{s}, {s, Fill::kFewValues}, weights}});
     cases.push_back({name, Op::kBinaryXentGrad, {}, {{s}, {s, Fill::kFewValues}, weights, one}});

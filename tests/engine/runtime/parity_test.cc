@@ -105,6 +105,47 @@ class ParityTest : public QObject {
             10 * tolerance * one.epochs.back().evalLoss);
   }
 
+  // Whatever the shares of the ranks.
+  void unevenSharesAgainstOne_data() {
+    QTest::addColumn<QString>("strategy");
+    for (const char* strategy : {"multi-worker-mirrored", "zero-1", "zero-3", "parameter-server", "local-sgd"})
+      QTest::addRow("%s", strategy) << strategy;
+  }
+  void unevenSharesAgainstOne() {
+    QFETCH(QString, strategy);
+    RunSettings settings;
+    settings.optimizer.kind = "sgd";
+    settings.trainer.maxSteps = 20;   // the tenth is the last of an epoch
+    settings.trainer.epochs = 2;
+    const RunOutcome one = trained(settings);
+    QVERIFY2(one.ok(), one.error().c_str());
+    settings.strategy = strategy.toStdString();
+    settings.shares = {1, 4, 2.5};
+    settings.servers = strategy == "parameter-server" ? 1 : 0;
+    settings.ranks = 3 + settings.servers;
+    const auto plan = planOf(settings);
+    QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
+    QCOMPARE(plan->batchCuts, (std::vector<std::int64_t>{0, 13, 64, 96}));
+    const RunOutcome several = trained(settings);
+    QVERIFY2(several.ok(), several.error().c_str());
+    QCOMPARE(several.steps.size(), std::size_t{20});
+    QVERIFY(worstRelative(several, one) <= 1e-9);
+    QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <= 1e-9);
+  }
+  void sharesThatMakeNoneAreRefused() {
+    RunSettings settings;
+    settings.ranks = 3;
+    settings.shares = {1, 2};
+    QVERIFY(planOf(settings).error().text().find("give 3 shares") != std::string::npos);
+    settings.shares = {1, 1e4, 1e4};
+    QVERIFY(planOf(settings).error().text().find("leaves rank 0 no sample") != std::string::npos);
+    settings.shares = {1, 2};
+    settings.ranks = 4;
+    settings.stages = 2;
+    settings.strategy = "pipeline";
+    QVERIFY(planOf(settings).error().text().find("leave strategy.shares out") != std::string::npos);
+  }
+
   // Whatever the all-reduces are made of.
   void everyAllReduceAgainstOne_data() {
     QTest::addColumn<QString>("algorithm");

@@ -405,6 +405,7 @@ class TableTest : public QObject {
     QVERIFY(std::abs(auc - ordered / pairs) < 0.002);
     QVERIFY(std::isnan(runtime::metricValue("auc", std::vector<double>(8, 0.0), 0)));
     QCOMPARE(runtime::metricValue("accuracy", std::vector<double>{3}, 4), 0.75);
+    QCOMPARE(runtime::metricValue("perplexity", std::vector<double>{4 * std::log(7.0)}, 4), 7.0);
   }
 };
 

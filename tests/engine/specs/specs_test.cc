@@ -85,6 +85,15 @@ class SpecsTest : public QObject {
     QCOMPARE(travelled.training().seed(), 0u);
   }
 
+  void ratesGrowWithTheBatch() {
+    RunSpec spec = cnn();
+    QCOMPARE(rateScale(spec.training()), 1.0);
+    spec.mutable_training()->mutable_optimizer()->set_for_batch(16);
+    QCOMPARE(messageOf(checkAndFill(spec)), "no error");
+    QCOMPARE(rateScale(spec.training()), 4.0);
+    QCOMPARE(spec.training().optimizer().learning_rate(), 1e-3);
+  }
+
   void stepsAloneSayHowLong() {
     RunSpec spec = cnn();
     spec.mutable_training()->set_max_steps(5000);
@@ -155,6 +164,9 @@ class SpecsTest : public QObject {
     row(17,
         "strategy.staleness | staleness is 1, but mirrored takes each step together; expected 0, or "
         "kind parameter-server");
+    row(18, "strategy.shares[1] | a share of 0; expected more than 0 and at most 1000000");
+    row(19, "training.optimizer.for_batch | for_batch is -1; expected 0 to 16777216");
+    row(20, "strategy.recompute | recompute is \"ful\"; expected none, selective or full; did you mean full?");
   }
   void wrongRuns() {
     QFETCH(int, change);
@@ -216,6 +228,15 @@ class SpecsTest : public QObject {
         break;
       case 17:
         s.mutable_strategy()->set_kind("mirrored"), s.mutable_strategy()->set_staleness(1);
+        break;
+      case 18:
+        s.mutable_strategy()->add_shares(2), s.mutable_strategy()->add_shares(0);
+        break;
+      case 19:
+        training.mutable_optimizer()->set_for_batch(-1);
+        break;
+      case 20:
+        s.mutable_strategy()->set_recompute("ful");
         break;
       default:
         QFAIL("no such change");
