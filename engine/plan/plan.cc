@@ -79,6 +79,19 @@ std::int64_t Plan::stateBytesOf(int rank) const {
   return bytes;
 }
 
+std::int64_t Plan::arenaBytesOf(int rank) const {
+  std::int64_t bytes = 0;
+  for (const Program& program : programs) {
+    if (program.name == "init" ||
+        std::find(kConversation.begin(), kConversation.end(), program.name) != kConversation.end()) {
+      continue;
+    }
+    const Body* body = find(program.name, rank);
+    if (body != nullptr) bytes = std::max(bytes, body->arenaBytes);
+  }
+  return bytes;
+}
+
 const Body* Plan::reader(std::string_view input, int rank) const {
   for (const Play& play : plays(rank)) {
     const Body* body = find(play.program, rank);

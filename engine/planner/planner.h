@@ -71,8 +71,8 @@ void calibrate(CostModel& cost, const plan::Plan& plan, const cluster::Cluster& 
                double stepSeconds);
 
 // In bytes. Parameters include running statistics, gradients the sums of micro-batches. Activations
-// are what the arenas of step, update and evaluation hold besides gradients, inputs included;
-// workspace is the kernels' own and known only where they are bound.
+// are what the arena that the programs share holds besides gradients, inputs included, and what waits for a
+// later program; workspace is the kernels' own and known only where they are bound.
 struct RankMemory {
   std::int64_t parameters = 0, optimizer = 0, gradients = 0, activations = 0, workspace = 0;
   std::int64_t total() const {

@@ -137,21 +137,27 @@ RankMemory memory(const plan::Plan& plan, int rank) {
      : slot.name.starts_with("carry.") ? result.gradients  // on their way to servers
                                        : result.optimizer) += slot.type.bytes() * slot.copies;
   }
-  for (const plan::Program& program : plan.programs) {
-    if (program.name == "init") continue;
-    const plan::Body* found = plan.find(program.name, rank);
-    if (found == nullptr) continue;
-    const plan::Body& body = *found;
-    result.activations += body.arenaBytes;
+  const auto gradients = [](const plan::Body& body) {
+    std::int64_t bytes = 0;
     for (const plan::Buffer& buffer : body.buffers) {
-      if (buffer.base >= 0 || buffer.kind != plan::BufferKind::kTemp ||
-          !buffer.name.starts_with("grads.")) {
-        continue;
-      }
-      result.gradients += buffer.type.bytes();
-      result.activations -= buffer.type.bytes();
+      const bool one = buffer.base < 0 && buffer.kind == plan::BufferKind::kTemp && buffer.name.starts_with("grads.");
+      if (one) bytes += buffer.type.bytes();
     }
+    return bytes;
+  };
+  std::int64_t inArena = 0;
+  for (const plan::Program& program : plan.programs) {
+    const plan::Body* body = plan.find(program.name, rank);
+    if (body == nullptr || program.name == "init") continue;
+    if (std::find(plan::kConversation.begin(), plan::kConversation.end(), program.name) == plan::kConversation.end()) {
+      inArena = std::max(inArena, gradients(*body));
+      continue;
+    }
+    result.gradients += plan.mesh.workers() * gradients(*body);
+    result.activations += plan.mesh.workers() * (body->arenaBytes - gradients(*body));
   }
+  result.gradients += inArena;
+  result.activations += plan.arenaBytesOf(rank) - inArena;
   return result;
 }
 

@@ -68,8 +68,8 @@ struct Executor::Impl {
   const plan::Body* body = nullptr;
   int rank = 0;
   Groups groups;
-  std::shared_ptr<std::byte[]> arena;
-  bool ownsArena = true;
+  AlignedMemory ownArena;
+  std::byte* arena = nullptr;
   StateArena* state = nullptr;
   int copy = 0;
   std::deque<Sender::Message> messages;
@@ -88,7 +88,7 @@ struct Executor::Impl {
       return address(buffer.base) + buffer.offset + coordinate * buffer.stride;
     }
     if (buffer.kind == plan::BufferKind::kState) return state->data() + buffer.offset + ofCopy(buffer);
-    return arena.get() + buffer.offset;
+    return arena + buffer.offset;
   }
   std::int64_t ofCopy(const plan::Buffer& state) const {
     if (copy == 0) return 0;
@@ -298,7 +298,7 @@ Executor::~Executor() = default;
 Result<std::unique_ptr<Executor>> Executor::bind(const plan::Plan& plan, std::string_view program,
                                                  int rank, backends::Backend& backend,
                                                  const Groups& groups, StateArena& state,
-                                                 int copy, const Executor* sibling) {
+                                                 int copy, std::byte* arena) {
   const plan::Program* found = plan.find(program);
   if (found == nullptr) return invalidArgument("the plan has no program \"{}\"", program);
   if (rank < 0 || rank >= static_cast<int>(found->bodyOfRank.size()))
@@ -309,11 +309,8 @@ Result<std::unique_ptr<Executor>> Executor::bind(const plan::Plan& plan, std::st
   impl->plan = &plan;
   impl->rank = rank;
   impl->groups = groups;
-  impl->ownsArena = sibling == nullptr;
-  LOCKSTEP_CHECK(impl->ownsArena || sibling->impl_->body == impl->body);
-  impl->arena = impl->ownsArena
-                    ? std::shared_ptr<std::byte[]>(allocateAligned(impl->body->arenaBytes))
-                    : sibling->impl_->arena;
+  if (arena == nullptr) impl->ownArena = allocateAligned(impl->body->arenaBytes);
+  impl->arena = arena != nullptr ? arena : impl->ownArena.get();
   impl->state = &state;
   impl->copy = copy;
   impl->steps.reserve(impl->body->steps.size());
@@ -399,7 +396,7 @@ Status Executor::play(std::int64_t step, std::vector<plan::Event>* events) {
 
 const Breakdown& Executor::last() const { return impl_->last; }
 std::int64_t Executor::boundBytes() const {
-  return (impl_->ownsArena ? impl_->body->arenaBytes : 0) + impl_->workspaceBytes;
+  return (impl_->ownArena ? impl_->body->arenaBytes : 0) + impl_->workspaceBytes;
 }
 std::size_t Executor::steps() const { return impl_->steps.size(); }
 const plan::Body& Executor::body() const { return *impl_->body; }

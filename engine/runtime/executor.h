@@ -45,14 +45,14 @@ struct Breakdown {
 class Executor {
  public:
   // All references, and the groups' communicators, are borrowed for the executor's life. `copy` says
-  // which it works on of the states that have several, or whom a conversation is with; executors of
-  // one program that differ in it and are not played at once may share an arena, that of `sibling`. Errors:
-  // what the backend says of a step, with the step's name; kFailedPrecondition where a collective
+  // which it works on of the states that have several, or whom a conversation is with. `arena` is memory
+  // of the body's arenaBytes, aligned to 64 bytes; executors that are not played at once may have the same,
+  // results are then good until another play. Null: memory of its own. Errors: what the backend says of a step, with the step's name; kFailedPrecondition where a collective
   // meets no group or one of another size.
   static Result<std::unique_ptr<Executor>> bind(const plan::Plan& plan, std::string_view program,
                                                 int rank, backends::Backend& backend,
                                                 const Groups& groups, StateArena& state,
-                                                int copy = 0, const Executor* sibling = nullptr);
+                                                int copy = 0, std::byte* arena = nullptr);
   ~Executor();
 
   // Where the trainer writes before a play, and reads after one. `data` is null for a name the
@@ -64,7 +64,7 @@ class Executor {
   // one event a plan step more; its capacity is enough for them.
   Status play(std::int64_t step, std::vector<plan::Event>* events);
   const Breakdown& last() const;      // of the last play
-  std::int64_t boundBytes() const;    // arena, unless it is a sibling's, plus kernels' workspaces
+  std::int64_t boundBytes() const;    // its own arena and kernels' workspaces
   std::size_t steps() const;
   const plan::Body& body() const;
 

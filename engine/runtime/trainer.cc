@@ -26,11 +26,11 @@ class Feed {
                                             int rank, std::span<const std::int64_t> cuts,
                                             const data::Dataset& dataset,
                                             backends::Backend& backend, const Groups& groups,
-                                            StateArena& state, int copy = 0,
-                                            const Executor* sibling = nullptr) {
+                                            StateArena& state, std::byte* arena,
+                                            int copy = 0) {
     auto feed = std::unique_ptr<Feed>(new Feed);
     LOCKSTEP_ASSIGN(feed->executor_, Executor::bind(plan, program, rank, backend, groups, state,
-                                                    copy, sibling));
+                                                    copy, arena));
     const auto coordinate = static_cast<std::size_t>(
         std::max(plan.mesh.coordinate(rank, kDataAxis), 0));
     if (coordinate + 1 >= cuts.size())
@@ -128,7 +128,8 @@ class Training {
            backends::Backend& backend, const Groups& groups, const std::atomic<bool>& stop,
            TrainerObserver& observer)
       : plan_(plan), rank_(rank), options_(options), trainData_(trainData), evalData_(evalData),
-        backend_(backend), groups_(groups), stop_(stop), observer_(observer), state_(plan, rank) {}
+        backend_(backend), groups_(groups), stop_(stop), observer_(observer), state_(plan, rank),
+        arena_(allocateAligned(plan.arenaBytesOf(rank))) {}
 
   Result<TrainerSummary> run();
 
@@ -165,6 +166,7 @@ class Training {
   TrainerObserver& observer_;
 
   StateArena state_;
+  AlignedMemory arena_;           // of all programs but init: one at a time is played
   std::map<std::pair<std::string, int>, std::unique_ptr<Feed>> feeds_;  // by program and copy
   std::unique_ptr<Feed> evalFeed_;
   std::unique_ptr<Server> server_;  // where this is one whose workers do not wait for each other
@@ -187,7 +189,7 @@ class Training {
 
 Status Training::bind() {
   LOCKSTEP_ASSIGN(evalFeed_, Feed::bind(plan_, "evaluate", rank_, plan_.evaluateCuts, evalData_,
-                                        backend_, groups_, state_));
+                                        backend_, groups_, state_, arena_.get()));
   if (plan_.staleness != 0 && plan_.mesh.isServer(rank_)) {
     LOCKSTEP_ASSIGN(server_, Server::bind(plan_, rank_, backend_, groups_, state_));
     return {};
@@ -214,10 +216,8 @@ Status Training::bindPlays(const std::vector<plan::Play>& plays, std::vector<Bou
   for (const plan::Play& play : plays) {
     std::unique_ptr<Feed>& feed = feeds_[{play.program, play.copy}];
     if (!feed) {
-      const auto first = feeds_.lower_bound({play.program, 0});
-      const Executor* sibling = first->second ? &first->second->executor() : nullptr;
       LOCKSTEP_ASSIGN(feed, Feed::bind(plan_, play.program, rank_, plan_.batchCuts, trainData_,
-                                       backend_, groups_, state_, play.copy, sibling));
+                                       backend_, groups_, state_, arena_.get(), play.copy));
     }
     bound.push_back({feed.get(), play.micro});
   }
@@ -413,7 +413,7 @@ Status Training::finishEpoch() {
 Result<TrainerSummary> Training::run() {
   LOCKSTEP_TRY(bind());
   LOCKSTEP_TRY(startOrResume());
-  std::int64_t bytes = state_.bytes() + evalFeed_->executor().boundBytes();
+  std::int64_t bytes = state_.bytes() + plan_.arenaBytesOf(rank_) + evalFeed_->executor().boundBytes();
   for (const auto& [play, feed] : feeds_) bytes += feed->executor().boundBytes();
   if (server_) bytes += server_->boundBytes();
   if (options_.beforeFirst) LOCKSTEP_TRY(options_.beforeFirst(replicaHash(plan_, rank_, state_)));
