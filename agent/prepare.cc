@@ -21,7 +21,8 @@ namespace lockstep::agent {
 namespace {
 
 constexpr std::int64_t kSpareBytes = std::int64_t{32} << 20;
-constexpr std::int64_t kProcessBytes = std::int64_t{64} << 20;  // a worker's libraries and buffers
+constexpr std::int64_t kThreadsBytes = std::int64_t{6} << 20;
+constexpr std::int64_t kLibraryBytes = std::int64_t{32} << 20;  // a worker's code, and that of its libraries
 
 // What shapeText wrote.
 Shape readShape(std::istringstream& line) {
@@ -139,7 +140,7 @@ Status checkMemory(const node::v1::PrepareRequest& request, const plan::Plan& pl
                    std::int64_t dataBytes) {
   std::int64_t needed = 0;
   for (const int rank : request.ranks())
-    needed += planner::memory(plan, rank).total() + dataBytes + kProcessBytes;
+    needed += workerMemory(plan, rank, dataBytes) + kLibraryBytes;
   const std::int64_t available = memoryAvailable();
   if (available < 0 || needed <= available) return {};
   Error error = makeError(Code::kResourceExhausted, "not enough memory for the run's ranks");
@@ -150,6 +151,10 @@ Status checkMemory(const node::v1::PrepareRequest& request, const plan::Plan& pl
 }
 
 }  // namespace
+
+std::int64_t workerMemory(const plan::Plan& plan, int rank, std::int64_t dataBytes) {
+  return planner::memory(plan, rank).total() + dataBytes + kThreadsBytes;
+}
 
 // A line: hash, dimensions, highest element, its place; then what it is remembered by.
 void DataCache::load() {

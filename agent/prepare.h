@@ -9,6 +9,7 @@
 #include "agent/paths.h"
 #include "engine/base/status.h"
 #include "engine/data/dataset.h"
+#include "engine/plan/plan.h"
 #include "lockstep/node/v1/node.pb.h"
 
 namespace lockstep::agent {
@@ -34,6 +35,10 @@ std::map<std::string, std::string> dataPaths(
 
 // The table in which a run that trains on one has its data; `train`, or those to evaluate on.
 data::TableFile tableOf(const spec::v1::RunSpec& spec, bool train, const std::string& path);
+
+// What a worker has for itself, in bytes: its share of the plan, all of the data, and what its threads and
+// libraries keep; kernels' workspaces, which are known where they are bound, are within that.
+std::int64_t workerMemory(const plan::Plan& plan, int rank, std::int64_t dataBytes);
 
 // That run and node can be names of folders.
 Status checkNames(const node::v1::PrepareRequest& request);

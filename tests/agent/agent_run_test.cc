@@ -11,6 +11,7 @@
 #include <set>
 #include <sstream>
 
+#include "agent/prepare.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
@@ -132,6 +133,52 @@ class AgentRunTest : public QObject {
     Follower again(run.prepared.socket(), 2);
     QVERIFY(again.waitFinished());
     QCOMPARE(again.records().size(), records.size() - 2);
+  }
+
+  // A worker's own memory, which is not that of files, once it trains.
+  void memoryIsAsPredicted_data() {
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<QString>("strategy");
+    QTest::addColumn<int>("hidden");
+    QTest::addColumn<int>("batch");
+    QTest::newRow("1 rank") << 1 << "multi-worker-mirrored" << 128 << 96;
+    QTest::newRow("2 ranks, large") << 2 << "multi-worker-mirrored" << 4096 << 2048;
+    QTest::newRow("2 ranks, zero-3") << 2 << "zero-3" << 4096 << 96;
+  }
+  void memoryIsAsPredicted() {
+    QFETCH(int, ranks);
+    QFETCH(QString, strategy);
+    QFETCH(int, hidden);
+    QFETCH(int, batch);
+    Node node("n1");
+    node.start();
+    Run run(node, {.run = newRunId(), .ranks = ranks, .maxSteps = kEndless, .batch = batch, .backend = "onednn",
+                   .hidden = hidden, .strategy = strategy.toStdString()});
+    QVERIFY(run.commit().ok());
+    QVERIFY(run.underWay());
+    const auto plan = plan::parse(run.request.plan());
+    QVERIFY(plan.ok());
+    constexpr std::int64_t kImages = 70'000, kPixels = 784;
+    const auto predicted = static_cast<double>(agent::workerMemory(*plan, 0, kImages * (kPixels + 1)));
+    const auto own = [](int pid) {
+      const auto status = readFile(fmt::format("/proc/{}/status", pid), 65536);
+      const std::size_t at = status.ok() ? status->find("RssAnon:") : std::string::npos;
+      return at == std::string::npos ? 0.0 : 1024 * std::strtod(status->c_str() + at + 8, nullptr);
+    };
+    int workers = 0;
+    for (const int pid : processesOfRun(run.request.run())) {
+      if (pid == supervisorOf(run.request.run())) continue;
+      ++workers;
+      qInfo("%.1f MiB for %.1f", own(pid) / (1 << 20), predicted / (1 << 20));
+      QVERIFY(std::abs(own(pid) - predicted) <= std::max(0.05 * predicted, 8.0 * (1 << 20)));
+    }
+    QCOMPARE(workers, ranks);
+    node::v1::KillRequest kill;
+    kill.set_run(run.request.run());
+    kill.set_generation(1);
+    node::v1::KillReply killed;
+    QVERIFY(run.supervisor->Kill(deadline().get(), kill, &killed).ok());
+    QVERIFY(run.noneLeft());
   }
 
   void aKilledWorkerEndsTheRun() {
