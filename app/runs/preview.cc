@@ -104,8 +104,8 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   const auto& training = request.spec->training();
   const DType compute = training.precision() == "fp64" ? DType::kF64 : DType::kF32;
   planner::PlanRequest plan;
-  plan.microBatches = std::max({1, request.spec->strategy().micro_batches(),
-                                request.spec->strategy().local_steps()});
+  LOCKSTEP_ASSIGN(plan.microBatches, specs::microBatches(request.spec->strategy(), out.cluster.mesh.axisSize("data")));
+  plan.inOrder = request.spec->strategy().deterministic_parts() > 0;
   LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch() / plan.microBatches, compute,
                                            models::Use::kTraining));
   LOCKSTEP_ASSIGN(plan.evaluate, models::build(model, training.evaluate_batch(), compute,
@@ -171,6 +171,16 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     out.ranks.push_back(std::move(row));
   }
   addRemarks(out, hosts, !plan.shares.empty());
+  if (plan.inOrder) {
+    std::int64_t sums = 0;
+    for (const auto& slot : out.plan.state)
+      if (slot.name.starts_with("sums.")) sums += slot.type.bytes();
+    const int ranks = out.plan.mesh.axisSize("data");
+    out.remarks.push_back(fmt::format(
+        "gradients of {} parts are added up in one order: a rank receives {} a step for it, where sums alone would take {}",
+        request.spec->strategy().deterministic_parts(), kibibytes((ranks - 1) * sums * plan.microBatches),
+        kibibytes(2 * (ranks - 1) * sums / ranks)));
+  }
   if (const double scale = specs::rateScale(training); scale != 1)
     out.remarks.push_back(fmt::format(
         "the learning rate is {:.6g}: {:.6g} for a batch of {}, in proportion to this one of {}",

@@ -244,6 +244,16 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
         for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * share;
       });
     }
+    case Op::kAddRanks: {
+      const T *sum = in<T>(spec, 0), *x = in<T>(spec, 1);
+      T* y = out<T>(spec);
+      const std::int64_t n = spec.outputs[0].type.count(), all = spec.inputs[1].type.count();
+      return makeKernel([=] {
+        if (y != sum) std::copy_n(sum, n, y);
+        for (const T* part = x; part < x + all; part += n)
+          for (std::int64_t i = 0; i < n; ++i) y[i] += part[i];
+      });
+    }
     case Op::kRelu: return unary<T>(spec, elementwise::relu);
     case Op::kReluGrad: return binary<T>(spec, elementwise::reluGrad);
     case Op::kGelu: return unary<T>(spec, elementwise::gelu);

@@ -45,6 +45,8 @@ enum class Op : std::uint8_t {
              // the ranks' values differ (local SGD)
   kWeigh,    // (x, own f[1], total f[1]): x·own/total, 0 where total is 0. Where own is each rank's part of
              // total, the sum over ranks is the weighted mean of their x
+  kAddRanks, // (sum f[N], x f[R·N]): sum + x₀ + x₁ + …, parts of N added one after another. Before partition x is
+             // f[N], of which each rank has its part of a sum
   kRelu,     // (f): max(x, 0)
   kReluGrad, // (dy, y) -> dx: dy where y > 0, else 0
   kGelu,     // (f), tanh form as in GPT-2

@@ -114,6 +114,19 @@ Placing placeWeigh(const Node& node, Places inputs, Types inputTypes, Types outp
   return placeElementwise(node, inputs.first(1), inputTypes, outputs);
 }
 
+Inferred inferAddRanks(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension"));
+  const std::int64_t count = inputs[0].count(), all = inputs[1].count();
+  LOCKSTEP_TRY(wantType(inputs, 1, TensorType{inputs[0].dtype, {std::max(count, all / count * count)}}));
+  return std::vector<TensorType>{inputs[0]};
+}
+Placing placeAddRanks(const Node&, Places inputs, Types, Types) {
+  if (!isReplicated(inputs[0])) return mustReplicate(0);
+  if (!isReplicated(inputs[1]) && !isSum(inputs[1])) return mustReplicate(1);
+  return placedAt({AxisPlacement{}});
+}
+
 OpCost costTranscendental(const Node&, Types inputs, Types outputs) {
   return {20.0 * static_cast<double>(inputs[0].count()), movedBytes(inputs, outputs)};
 }
@@ -146,6 +159,9 @@ std::vector<OpInfo> elementwiseOps() {
       {.op = Op::kWeigh, .name = "weigh", .minInputs = 3, .maxInputs = 3, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferWeigh,
        .gradient = nullptr, .place = placeWeigh, .cost = costElementwise},
+      {.op = Op::kAddRanks, .name = "add-ranks", .minInputs = 2, .maxInputs = 2, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferAddRanks,
+       .gradient = nullptr, .place = placeAddRanks, .cost = costElementwise},
       {.op = Op::kRelu, .name = "relu", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferSame,
        .gradient = gradRelu, .place = placeElementwise, .cost = costElementwise},

@@ -817,7 +817,8 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
     build.stage = build.graph.node(build.graph.value(packs[k]).producer).stage;
     program.sums.push_back({name, count, build.stage});
     LOCKSTEP_ASSIGN(const ValueId before, build.state(name, count));
-    LOCKSTEP_ASSIGN(const ValueId after, build.add(Op::kAdd, name + ".add", {before, packs[k]}, {}));
+    LOCKSTEP_ASSIGN(const ValueId after, build.add(grouping.inOrder ? Op::kAddRanks : Op::kAdd, name + ".add",
+                                                    {before, packs[k]}, {}));
     LOCKSTEP_TRY(build.store(name, after));
   }
   program.graph = rewrite.take();

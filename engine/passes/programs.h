@@ -43,6 +43,8 @@ struct Grouping {
   bool metricsInGroup = true;
   // The gradients of several micro-batches are added up before an update.
   bool accumulate = false;
+  // And added up in one order, whatever ranks have them: op add-ranks.
+  bool inOrder = false;
   // Each rank updates parameters by itself, from its own samples; program "average" then makes them one
   // (McMahan et al.: "Federated averaging", 2017; Yu et al., 2019, of momentum).
   bool local = false;

@@ -9,6 +9,7 @@
 #include "engine/base/hash.h"
 #include "engine/passes/compress.h"
 #include "engine/passes/distribute.h"
+#include "engine/passes/order_sums.h"
 #include "engine/passes/programs.h"
 #include "engine/passes/recompute.h"
 #include "engine/passes/serve_tables.h"
@@ -266,6 +267,23 @@ Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& requ
   return std::optional(passes::Compression{*coding, request.topKRatio});
 }
 
+Status checkOrder(const PlanRequest& request, const Strategy& strategy, bool pipeline, int ranks) {
+  if (!request.inOrder) return {};
+  if (strategy.servers || strategy.local || strategy.splitOptimizer || pipeline || request.compression != "none") {
+    return numberToChange(
+        fmt::format("strategy {} with compression {} cannot add up gradients in one order", request.strategy,
+                    request.compression),
+        "every rank adds up all parts of the batch, one after another",
+        "set strategy.deterministic_parts to 0, or strategy.kind to multi-worker-mirrored without stages "
+        "and compression");
+  }
+  if (request.shares.empty() && request.step.batch % ranks == 0) return {};
+  return numberToChange(
+      fmt::format("a micro-batch of {} cannot be divided into equal parts over {} ranks", request.step.batch, ranks),
+      "gradients are added up in one order of equal parts",
+      "use a number of ranks that divides strategy.deterministic_parts, and leave strategy.shares out");
+}
+
 Status checkStaleness(const PlanRequest& request, const cluster::Mesh& mesh) {
   if (request.staleness == 0) return {};
   if (mesh.servers() == 0) {
@@ -443,6 +461,7 @@ class Maker {
     LOCKSTEP_TRY(checkStaleness(request_, cluster_.mesh));
     LOCKSTEP_TRY(checkStages(request_, isPipeline() ? stages_ : 1, ranks_));
     LOCKSTEP_ASSIGN(compression_, compressionOf(request_, strategy, ranks_));
+    LOCKSTEP_TRY(checkOrder(request_, strategy, isPipeline(), ranks_));
     const DType dtype = request_.step.compute;
     plan_.name = request_.step.graph.name();
     plan_.strategy = request_.strategy;
@@ -477,7 +496,7 @@ class Maker {
       std::vector<plan::Play> plays;
       for (int micro = 0; micro < request_.microBatches; ++micro) plays.push_back({"step", micro, 0});
       if (strategy.local) plays.push_back({"average", 0, 0});
-      else if (request_.microBatches > 1) plays.push_back({"update", 0, 0});
+      else if (request_.microBatches > 1 || request_.inOrder) plays.push_back({"update", 0, 0});
       plan_.schedule.assign(static_cast<std::size_t>(stages_), std::move(plays));
     }
 
@@ -494,7 +513,8 @@ class Maker {
       grouping.metricsInGroup = false;
     }
     if (compression_) grouping.metricsInGroup = false;  // they stay exact
-    grouping.accumulate = !strategy.local && (request_.microBatches > 1 || isPipeline());
+    grouping.inOrder = request_.inOrder;
+    grouping.accumulate = !strategy.local && (request_.microBatches > 1 || isPipeline() || request_.inOrder);
     if (modelRanks_ > 1) {
       grouping.agree.emplace_back(kModelAxis);
       grouping.dividedAlong = kModelAxis;
@@ -662,7 +682,7 @@ class Maker {
       const bool ofServer = servers_ > 0 && slot.stage > 0;
       if (slot.name.starts_with(passes::kResidual) || (slot.axis.empty() && (!isSum || ofServer))) continue;
       if (slot.axis.empty()) {
-        sources[slot.name] = sources[slot.name + ".zero"] = {Kind::kPartialSum, 0, {}};
+        if (!request_.inOrder) sources[slot.name] = sources[slot.name + ".zero"] = {Kind::kPartialSum, 0, {}};
         continue;
       }
       const ir::AxisPlacement parts{Kind::kSplit, 0,
@@ -756,6 +776,8 @@ class Maker {
 
   Result<ir::Graph> ofRank(const ir::Graph& placed, int rank) const {
     LOCKSTEP_ASSIGN(ir::Graph local, checked("localise", passes::localise(placed, cluster_.mesh, rank)));
+    if (request_.inOrder && ranks_ > 1)
+      return checked("order-sums", passes::orderSums(local, kDataAxis, ranks_));
     if (!compression_) return local;
     return checked("compress", passes::compress(local, kDataAxis, ranks_, *compression_));
   }

@@ -35,6 +35,9 @@ struct PlanRequest {
   ir::ModelGraph step;               // of the global batch, or of one of its micro-batches
   int microBatches = 1;              // so many of them are added up before an update; of local-sgd, the
                                      // updates each rank makes by itself before the ranks average
+  // Gradients are added up micro-batch by micro-batch and rank by rank: the same bits for all numbers of
+  // ranks and micro-batches of one product, where devices compute with equal threads.
+  bool inOrder = false;
   ir::ModelGraph evaluate;           // of the global evaluation batch; same parameters
   passes::TrainOptions training;
   std::string strategy;              // a name of strategies()

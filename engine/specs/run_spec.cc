@@ -248,11 +248,16 @@ Status checkAndFill(RunSpec& spec) {
     return wrongField("strategy.local_steps",
                       fmt::format("local_steps is {}, but {} has none; expected it left out",
                                   strategy.local_steps(), strategy.kind()));
+  LOCKSTEP_TRY(checkRange("strategy.deterministic_parts", strategy.deterministic_parts(), 0, 4096));
+  if (strategy.deterministic_parts() > 0 && (strategy.micro_batches() > 1 || strategy.local_steps() > 0))
+    return wrongField("strategy.deterministic_parts",
+                      "they are the micro-batches of one rank; expected micro_batches and local_steps left out");
   if (local && strategy.micro_batches() > 1)
     return wrongField("strategy.micro_batches",
                       "local-sgd divides the batch by local_steps; expected 1");
   for (const auto& [field, parts] : {std::pair{"micro_batches", strategy.micro_batches()},
-                                     std::pair{"local_steps", strategy.local_steps()}})
+                                     std::pair{"local_steps", strategy.local_steps()},
+                                     std::pair{"deterministic_parts", strategy.deterministic_parts()}})
     if (const std::int64_t batch = spec.training().batch(); parts > 0 && batch % parts != 0)
       return wrongField(fmt::format("strategy.{}", field),
                         fmt::format("{} is {}; expected a divisor of the batch, {}", field, parts, batch));
@@ -266,6 +271,15 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(checkKind("strategy.dense", strategy.dense(), {"servers", "all-reduce"}));
   LOCKSTEP_TRY(checkStatisticsGroups(spec));
   return checkRange("strategy.bucket_bytes", strategy.bucket_bytes(), 0, std::int64_t{1} << 40);
+}
+
+Result<int> microBatches(const spec::v1::StrategySpec& strategy, int dataRanks) {
+  const int parts = strategy.deterministic_parts();
+  if (parts == 0) return std::max({1, strategy.micro_batches(), strategy.local_steps()});
+  if (parts % dataRanks == 0) return parts / dataRanks;
+  return wrongField("strategy.deterministic_parts",
+                    fmt::format("deterministic_parts is {}, and the batch is divided over {} ranks; expected a "
+                                "multiple of {}", parts, dataRanks, dataRanks));
 }
 
 double rateScale(const spec::v1::TrainingSpec& training) {

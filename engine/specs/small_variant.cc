@@ -93,7 +93,8 @@ class Shrink {
 
 std::int64_t smallBatch(const RunSpec& spec, int dataRanks) {
   const std::int64_t batch = spec.training().batch();
-  std::int64_t unit = std::max({1, spec.strategy().micro_batches(), spec.strategy().local_steps()});
+  std::int64_t unit = std::max({1, spec.strategy().micro_batches(), spec.strategy().local_steps(),
+                                spec.strategy().deterministic_parts()});
   if (batch % (unit * dataRanks) == 0) unit *= dataRanks;
   for (const LayerSpec& layer : spec.model().layers())
     if (layer.has_batch_norm())

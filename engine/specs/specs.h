@@ -46,6 +46,10 @@ struct DataFile {
 };
 std::vector<DataFile> dataFiles(const spec::v1::DataSpec& data);
 
+// The micro-batches of a step, or of local-sgd its local steps, where the batch is divided over so many ranks. Errors:
+// kInvalidArgument where these do not divide the deterministic parts.
+Result<int> microBatches(const spec::v1::StrategySpec& strategy, int dataRanks);
+
 // What learning rates are multiplied by: linear in the global batch where the optimizer says which one they are
 // for (Goyal et al.: "Accurate, Large Minibatch SGD", 2017).
 double rateScale(const spec::v1::TrainingSpec& training);

@@ -1025,6 +1025,10 @@ It uses:
             <source>A launch copies the files from this machine to nodes that lack them</source>
             <translation>启动时把文件从本机复制到缺少它们的节点</translation>
         </message>
+        <message>
+            <source>Equal parts of the batch, added up in one order on any number of ranks; 0: not so</source>
+            <translation>批量的等份，在任意进程数下按同一顺序相加；0：不这样</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::FieldModel</name>

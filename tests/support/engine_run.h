@@ -297,6 +297,7 @@ struct RunSettings {
   std::string schedule = "1f1b";         // of stages
   std::int64_t batch = 96, evaluateBatch = 200;
   int microBatches = 1;
+  bool inOrder = false;
   std::string allReduce = "auto";
   int hosts = 1;                         // the ranks are on, in order
   std::string recompute = "none";
@@ -318,6 +319,7 @@ struct RunSettings {
 inline Result<plan::Plan> planOf(const RunSettings& settings) {
   planner::PlanRequest request;
   request.microBatches = settings.microBatches;
+  request.inOrder = settings.inOrder;
   LOCKSTEP_ASSIGN(request.step, models::build(settings.model, settings.batch / settings.microBatches,
                                               settings.compute, models::Use::kTraining));
   LOCKSTEP_ASSIGN(request.evaluate, models::build(settings.model, settings.evaluateBatch, settings.compute,

@@ -62,6 +62,7 @@ namespace lockstep::ui {
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Ranks that share each layer; 0: all with tensor-parallel, else 1"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Ranks the layers are divided among; 0: all with pipeline, else 1"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "The order of micro-batches on a stage"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Equal parts of the batch, added up in one order on any number of ranks; 0: not so"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Parts of the batch, one for each rank it is divided over; none: even"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "A plain text; every byte is a token"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Above 0: the input is text, tokens below it"),

@@ -255,6 +255,8 @@ std::vector<Case> allCases() {
     for (Op op : {Op::kAdd, Op::kReluGrad, Op::kGeluGrad, Op::kTanhGrad})
       cases.push_back({fmt::format("{}", n), op, {}, {{s}, {s}}});
     cases.push_back({fmt::format("{}", n), Op::kOwn, {}, {{s}}});
+    for (const std::int64_t ranks : {1, 3})
+      cases.push_back({fmt::format("{} of {} ranks", n, ranks), Op::kAddRanks, {}, {{s}, {{ranks * n}}}});
     cases.push_back({fmt::format("{}", n), Op::kWeigh, {},
                      {{s}, {{1}, Fill::kPositive}, {{1}, Fill::kPositive}}});
     for (double momentum : {0.0, 0.9})

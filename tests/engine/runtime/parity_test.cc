@@ -105,6 +105,61 @@ class ParityTest : public QObject {
             10 * tolerance * one.epochs.back().evalLoss);
   }
 
+  // Whatever the number of ranks, in fp32 where the order of sums shows.
+  void oneOrderOnAnyNumberOfRanks_data() {
+    QTest::addColumn<bool>("text");
+    QTest::addColumn<QString>("backend");
+    QTest::newRow("mlp onednn") << false << "onednn";
+    QTest::newRow("gpt onednn") << true << "onednn";
+    QTest::newRow("gpt reference") << true << "reference";
+  }
+  void oneOrderOnAnyNumberOfRanks() {
+    QFETCH(bool, text);
+    QFETCH(QString, backend);
+    RunSettings settings;
+    settings.model = text ? smallGpt(12) : fashionMlp();
+    settings.backend = backend.toStdString();
+    settings.compute = DType::kF32;
+    settings.batch = 48;
+    settings.evaluateBatch = 48;
+    settings.samples = 200;   // the last batch of an epoch is not full
+    settings.bucketBytes = 8192;
+    settings.optimizer.clipNorm = 0.3;
+    settings.trainer.epochs = 3;
+    const auto with = [&](int ranks, int microBatches, bool inOrder) {
+      settings.ranks = ranks;
+      settings.microBatches = microBatches;
+      settings.inOrder = inOrder;
+      return trained(settings);
+    };
+    const RunOutcome one = with(1, 12, true);
+    QVERIFY2(one.ok(), one.error().c_str());
+    bool otherwise = false;
+    for (const int ranks : {2, 3, 4, 6, 12}) {
+      const RunOutcome several = with(ranks, 12 / ranks, true);
+      QVERIFY2(several.ok(), several.error().c_str());
+      QCOMPARE(several.steps.size(), one.steps.size());
+      for (std::size_t i = 0; i < one.steps.size(); ++i) QCOMPARE(several.steps[i].loss, one.steps[i].loss);
+      QCOMPARE(several.ranks[0]->weightsSha256, one.ranks[0]->weightsSha256);
+      const RunOutcome asItGoes = with(ranks, 12 / ranks, false);
+      otherwise = otherwise || asItGoes.ranks[0]->weightsSha256 != one.ranks[0]->weightsSha256;
+    }
+    QVERIFY(otherwise);   // or the test shows nothing
+  }
+  void whatHasNoOrderIsRefused() {
+    RunSettings settings;
+    settings.inOrder = true;
+    settings.ranks = 2;
+    QVERIFY(planOf(settings).ok());
+    settings.batch = 95;
+    QVERIFY(planOf(settings).error().text().find("divides strategy.deterministic_parts") != std::string::npos);
+    settings.batch = 96;
+    for (const char* strategy : {"zero-1", "local-sgd"}) {
+      settings.strategy = strategy;
+      QVERIFY(planOf(settings).error().text().find("strategy.deterministic_parts to 0") != std::string::npos);
+    }
+  }
+
   // Whatever the shares of the ranks.
   void unevenSharesAgainstOne_data() {
     QTest::addColumn<QString>("strategy");

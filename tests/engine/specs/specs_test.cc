@@ -85,6 +85,21 @@ class SpecsTest : public QObject {
     QCOMPARE(travelled.training().seed(), 0u);
   }
 
+  void deterministicPartsAreSharedByRanks() {
+    RunSpec spec = cnn();
+    spec.mutable_strategy()->set_deterministic_parts(8);
+    QCOMPARE(messageOf(checkAndFill(spec)), "no error");
+    QCOMPARE(*microBatches(spec.strategy(), 1), 8);
+    QCOMPARE(*microBatches(spec.strategy(), 4), 2);
+    QVERIFY(microBatches(spec.strategy(), 3).error().text().find("expected a multiple of 3") != std::string::npos);
+    spec.mutable_strategy()->set_deterministic_parts(7);
+    QCOMPARE(messageOf(checkAndFill(spec)),
+             "strategy.deterministic_parts | deterministic_parts is 7; expected a divisor of the batch, 64");
+    spec.mutable_strategy()->set_deterministic_parts(8);
+    spec.mutable_strategy()->set_micro_batches(2);
+    QVERIFY(messageOf(checkAndFill(spec)).startsWith("strategy.deterministic_parts | they are the micro-batches"));
+  }
+
   void ratesGrowWithTheBatch() {
     RunSpec spec = cnn();
     QCOMPARE(rateScale(spec.training()), 1.0);
