@@ -148,6 +148,22 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   shoot(launch, prefix + "-launch-time");
   launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(2);
   shoot(launch, prefix + "-launch-plan");
+  // What a strategy wants to know besides.
+  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(0);
+  const auto choose = [&](const char* box, const char* value) {
+    auto* choices = launch->findChild<QComboBox*>(box);
+    choices->setCurrentIndex(choices->findData(value));
+    (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
+  };
+  launch->findChild<QSpinBox*>("launchMicroBatches")->setValue(4);
+  for (const char* kind : {"pipeline", "parameter-server", "local-sgd", "tensor-parallel"}) {
+    choose("launchStrategy", kind);
+    QTest::qWait(300);
+    (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
+    shoot(launch, prefix + "-launch-" + kind);
+  }
+  launch->findChild<QSpinBox*>("launchMicroBatches")->setValue(1);
+  choose("launchStrategy", "multi-worker-mirrored");
   launch->chooseTarget(0);   // the open cluster
   launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(0);
   (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
