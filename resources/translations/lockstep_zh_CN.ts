@@ -1029,6 +1029,10 @@ It uses:
             <source>Equal parts of the batch, added up in one order on any number of ranks; 0: not so</source>
             <translation>批量的等份，在任意进程数下按同一顺序相加；0：不这样</translation>
         </message>
+        <message>
+            <source>Activations made again in the backward pass, for less memory and more time</source>
+            <translation>反向传播时重新计算的激活：省内存，多花时间</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::FieldModel</name>
@@ -3060,6 +3064,10 @@ It uses:
             <source>correct its path in the run, or leave data.copy_to_nodes out and put it on the nodes</source>
             <translation>改正运行中的路径，或去掉 data.copy_to_nodes 并把文件放到节点上</translation>
         </message>
+        <message>
+            <source>the learning rate is %1: %2 for a batch of %3, in proportion to this one of %4</source>
+            <translation>学习率为 %1：批量 %3 时为 %2，按比例用于此批量 %4</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -4058,6 +4066,10 @@ It uses:
         <message>
             <source>Dense part</source>
             <translation>稠密部分</translation>
+        </message>
+        <message>
+            <source>Recompute</source>
+            <translation>重计算</translation>
         </message>
     </context>
     <context>
