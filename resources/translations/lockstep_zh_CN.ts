@@ -1033,6 +1033,66 @@ It uses:
             <source>Activations made again in the backward pass, for less memory and more time</source>
             <translation>反向传播时重新计算的激活：省内存，多花时间</translation>
         </message>
+        <message>
+            <source>Parts of the batch, one for each rank it is divided over; none: even</source>
+            <translation>批量的份额，每个分担批量的进程一个；不写：平均</translation>
+        </message>
+        <message>
+            <source>A plain text; every byte is a token</source>
+            <translation>纯文本；每个字节是一个词元</translation>
+        </message>
+        <message>
+            <source>Above 0: the input is text, tokens below it</source>
+            <translation>大于 0：输入是文本，词元小于该值</translation>
+        </message>
+        <message>
+            <source>Attention heads; they share the channels evenly</source>
+            <translation>注意力头数；平均分享通道</translation>
+        </message>
+        <message>
+            <source>Units between; 0: four times the channels</source>
+            <translation>中间单元数；0：通道数的四倍</translation>
+        </message>
+        <message>
+            <source>A token sees those after it too</source>
+            <translation>词元也能看到其后的词元</translation>
+        </message>
+        <message>
+            <source>The embedding whose table serves as the weight</source>
+            <translation>其表用作权重的嵌入层</translation>
+        </message>
+        <message>
+            <source>Spare parameters of one dimension from weight_decay</source>
+            <translation>一维参数不受 weight_decay 影响</translation>
+        </message>
+        <message>
+            <source>Global batch the rate is for, in proportion to others; 0: as written</source>
+            <translation>学习率所对应的全局批量，其他批量按比例；0：照写</translation>
+        </message>
+        <message>
+            <source>Length of the mean gradient at most; 0: any</source>
+            <translation>平均梯度的最大长度；0：不限</translation>
+        </message>
+        <message>
+            <source>Steps in which the rate grows to learning_rate</source>
+            <translation>学习率升到 learning_rate 的步数</translation>
+        </message>
+        <message>
+            <source>Steps until final_rate; 0: max_steps</source>
+            <translation>降到 final_rate 的步数；0：max_steps</translation>
+        </message>
+        <message>
+            <source>Rate at the end of cosine and linear</source>
+            <translation>cosine 和 linear 结束时的学习率</translation>
+        </message>
+        <message>
+            <source>Steps after which the rate falls by factor</source>
+            <translation>每隔多少步学习率乘以 factor</translation>
+        </message>
+        <message>
+            <source>What the rate is multiplied by; 0: 0.1</source>
+            <translation>学习率所乘的系数；0：0.1</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::FieldModel</name>
@@ -3067,6 +3127,10 @@ It uses:
         <message>
             <source>the learning rate is %1: %2 for a batch of %3, in proportion to this one of %4</source>
             <translation>学习率为 %1：批量 %3 时为 %2，按比例用于此批量 %4</translation>
+        </message>
+        <message>
+            <source>gradients of %1 parts are added up in one order: a rank receives %2 a step for it, where sums alone would take %3</source>
+            <translation>%1 份梯度按同一顺序相加：每进程每步为此接收 %2，若只求和则为 %3</translation>
         </message>
     </context>
     <context>
