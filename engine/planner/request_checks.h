@@ -1,0 +1,42 @@
+// What is wrong with a request, before a plan is made of it: every error says which number to change.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/cluster/mesh.h"
+#include "engine/ir/model_graph.h"
+#include "engine/passes/compress.h"
+#include "engine/planner/planner.h"
+#include "engine/planner/strategies.h"
+
+namespace lockstep::planner {
+
+inline constexpr std::string_view kDataAxis = "data", kModelAxis = "model";
+
+Result<Strategy> strategyOf(const PlanRequest& request, const cluster::Cluster& cluster);
+Status checkBatch(const ir::ModelGraph& model, int ranks, std::string_view what);
+Status checkShares(const PlanRequest& request, int ranks, bool pipeline);
+Status checkModels(const ir::ModelGraph& step, const ir::ModelGraph& evaluate);
+// Statistics of a group of samples are made where all of them are, or of all ranks' samples together.
+Status checkStatistics(const ir::ModelGraph& model, int microBatches, int stages,
+                       const std::vector<std::int64_t>& cuts);
+Status checkTensor(const std::vector<ir::Parameter>& parameters, int ranks);
+// A server has whole groups, and its workers all layers.
+Status checkServers(const Strategy& strategy, const cluster::Mesh& mesh);
+// What ranks update by themselves is averaged by whole groups.
+Status checkLocal(const Strategy& strategy, const cluster::Mesh& mesh);
+// Gradients that every rank adds up itself can be coded.
+Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& request,
+                                                         const Strategy& strategy, int ranks);
+Status checkOrder(const PlanRequest& request, const Strategy& strategy, bool pipeline, int ranks);
+Status checkStaleness(const PlanRequest& request, const cluster::Mesh& mesh);
+// Tables on servers, and the dense part with the workers, which all-reduce its gradients.
+Status checkDense(const PlanRequest& request, const Strategy& strategy, bool tables);
+Status checkStages(const PlanRequest& request, int stages, int ranks);
+// A layer without a pin is where the one before it is.
+Result<std::vector<int>> pinnedStages(const PlanRequest& request, int stages);
+
+}  // namespace lockstep::planner
