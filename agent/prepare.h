@@ -37,7 +37,7 @@ std::map<std::string, std::string> dataPaths(
 data::TableFile tableOf(const spec::v1::RunSpec& spec, bool train, const std::string& path);
 
 // What a worker has for itself, in bytes: its share of the plan, all of the data, and what its threads and
-// libraries keep; kernels' workspaces, which are known where they are bound, are within that.
+// libraries keep. Workspaces of large layers' kernels come on top, known only where they are bound.
 std::int64_t workerMemory(const plan::Plan& plan, int rank, std::int64_t dataBytes);
 
 // That run and node can be names of folders.
