@@ -15,6 +15,7 @@
 #include <QProgressBar>
 #include <QRegularExpression>
 #include <QScrollArea>
+#include <QScrollBar>
 #include <QSpinBox>
 #include <QTabWidget>
 #include <QTableView>
@@ -62,6 +63,32 @@ std::int64_t wireBytes(const plan::Plan& plan) {
   return bytes;
 }
 
+// As wide as the settings and a scroll bar.
+class SettingsArea : public QScrollArea {
+ public:
+  SettingsArea(QWidget* settings, QWidget* parent) : QScrollArea(parent) {
+    setWidget(settings);
+    setWidgetResizable(true);
+    setFrameShape(QFrame::NoFrame);
+    setFocusPolicy(Qt::NoFocus);
+    setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Expanding);
+  }
+  QSize sizeHint() const override {
+    return widget()->layout()->sizeHint() + QSize(verticalScrollBar()->sizeHint().width(), 0);
+  }
+  QSize minimumSizeHint() const override { return {sizeHint().width(), 0}; }
+
+ protected:
+  bool eventFilter(QObject* object, QEvent* event) override {
+    if (object == widget() && event->type() == QEvent::LayoutRequest) {
+      widget()->setMinimumHeight(widget()->layout()->sizeHint().height());
+      updateGeometry();
+    }
+    return QScrollArea::eventFilter(object, event);
+  }
+};
+
 }  // namespace
 
 struct LaunchDialog::Inputs {
@@ -79,7 +106,7 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
       specFile_(std::move(specFile)),
       targets_(std::move(targets)),
       workspace_(workspace) {
-  QSize size(1200, 700);
+  QSize size(1240, 760);
   if (parent) size = size.boundedTo(parent->window()->size() - QSize(40, 60)).expandedTo({900, 540});
   resize(size);
   message_ = new MessagePanel(this);
@@ -129,20 +156,21 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
     addRow(field);
   }
   form->addRow(QString(), measure_);
-  auto* left = new QVBoxLayout;
+  // A low window scrolls the settings: none of them is squeezed.
+  auto* settings = new QWidget;
+  auto* left = new QVBoxLayout(settings);
+  left->setContentsMargins(0, 0, kSpaceM, 0);
   left->setSpacing(kSpaceS);
   left->addLayout(form);
   ranksLabel_ = makeLabel("launchRanksLabel", this, "section");
-  ranksArea_ = new QScrollArea(this);
-  ranksArea_->setObjectName("launchRanksArea");
-  ranksArea_->setWidgetResizable(true);
-  ranksArea_->setFocusPolicy(Qt::NoFocus);
-  ranksArea_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  ranksArea_ = new QVBoxLayout;
   left->addSpacing(kSpaceS);
   left->addWidget(ranksLabel_);
-  left->addWidget(ranksArea_, 1);
-  left->addStretch(0);
-  columns->addLayout(left);
+  left->addLayout(ranksArea_);
+  left->addStretch(1);
+  auto* settingsArea = new SettingsArea(settings, this);
+  settingsArea->setObjectName("launchSettings");
+  columns->addWidget(settingsArea);
 
   auto* right = new QVBoxLayout;
   right->setSpacing(kSpaceM);
@@ -298,7 +326,7 @@ void LaunchDialog::fillRanks() {
   auto* holder = new QWidget;
   holder->setObjectName("launchRanksHolder");
   auto* form = new QFormLayout(holder);
-  form->setContentsMargins(0, 0, kSpaceS, 0);
+  form->setContentsMargins({});
   form->setHorizontalSpacing(kSpaceM);
   form->setVerticalSpacing(kSpaceXs);
   form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
@@ -334,8 +362,9 @@ void LaunchDialog::fillRanks() {
       nodeRanks_ << NodeRanks{name, spin, written};
     }
   }
-  ranksArea_->setWidget(holder);
-  ranksArea_->setVisible(!nodeRanks_.isEmpty());
+  delete ranksHolder_;
+  ranksHolder_ = holder;
+  ranksArea_->addWidget(holder);
   ranksLabel_->setVisible(!nodeRanks_.isEmpty());
 }
 
@@ -607,7 +636,7 @@ void LaunchDialog::retranslate() {
   measure_->setText(tr("Measure the nodes first"));
   measure_->setAccessibleName(measure_->text());
   ranksLabel_->setText(tr("Ranks on each node"));
-  ranksArea_->setAccessibleName(ranksLabel_->text());
+  if (ranksHolder_ != nullptr) ranksHolder_->setAccessibleName(ranksLabel_->text());
   for (const NodeRanks& one : nodeRanks_) one.spin->setAccessibleName(tr("Ranks on %1").arg(one.node));
   stepTime_->setName(tr("Step time"));
   throughput_->setName(tr("Throughput"));

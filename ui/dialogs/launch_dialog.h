@@ -18,10 +18,10 @@ class QFormLayout;
 class QLineEdit;
 class QPlainTextEdit;
 class QProgressBar;
-class QScrollArea;
 class QSpinBox;
 class QTabWidget;
 class QTableView;
+class QVBoxLayout;
 
 namespace lockstep::ui {
 
@@ -90,7 +90,8 @@ class LaunchDialog : public Dialog {
   QCheckBox* measure_ = nullptr;
   QFormLayout* form_ = nullptr;
   QLabel* ranksLabel_ = nullptr;
-  QScrollArea* ranksArea_ = nullptr;
+  QVBoxLayout* ranksArea_ = nullptr;
+  QWidget* ranksHolder_ = nullptr;
   struct NodeRanks { QString node; QSpinBox* spin; int written; };
   QVector<NodeRanks> nodeRanks_;
   QVector<QLabel*> labels_;
