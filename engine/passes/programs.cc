@@ -1,14 +1,11 @@
 #include "engine/passes/programs.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <limits>
 #include <map>
 
-#include "engine/base/hash.h"
-#include "engine/base/random.h"
 #include "engine/ir/ops.h"
+#include "engine/passes/optimizer_updates.h"
 #include "engine/passes/rewrite.h"
 
 namespace lockstep::passes {
@@ -18,48 +15,6 @@ using ir::Attrs;
 using ir::Op;
 using ir::Phase;
 using ir::ValueId;
-
-struct Builder {
-  ir::Graph& graph;
-  DType dtype;
-  Phase phase;
-  int stage = 0;
-
-  Result<ValueId> add(Op op, std::string name, std::vector<ValueId> inputs, Attrs attrs) {
-    LOCKSTEP_ASSIGN(const ir::NodeId node, graph.add(op, std::move(name), std::move(inputs),
-                                                     std::move(attrs), phase));
-    graph.setStage(node, stage);
-    return graph.node(node).outputs.empty() ? ValueId{-1} : graph.output(node);
-  }
-  Attrs typed(const Shape& shape) const {
-    return {{"dtype", std::string(dtypeName(dtype))}, {"shape", shape}};
-  }
-  Result<ValueId> input(const std::string& name) {
-    Attrs attrs = typed({1});
-    attrs["name"] = name;
-    return add(Op::kInput, name, {}, std::move(attrs));
-  }
-  Result<ValueId> state(const std::string& name, std::int64_t count) {
-    Attrs attrs = typed({count});
-    attrs["state"] = name;
-    return add(Op::kState, name, {}, std::move(attrs));
-  }
-  Result<ValueId> fill(std::string name, const Shape& shape, double value) {
-    Attrs attrs = typed(shape);
-    attrs["value"] = value;
-    return add(Op::kFill, std::move(name), {}, std::move(attrs));
-  }
-  Result<ValueId> slice(std::string name, ValueId of, std::int64_t offset, const Shape& shape) {
-    return add(Op::kSlice1, std::move(name), {of}, {{"offset", offset}, {"shape", shape}});
-  }
-  Status store(const std::string& state, ValueId value) {
-    return add(Op::kStore, state + ".store", {value}, {{"state", state}}).status();
-  }
-};
-
-std::string indexed(std::string_view prefix, std::size_t index) {
-  return fmt::format("{}.{}", prefix, index);
-}
 
 // A graph's sinks by name: stored states and results.
 using Sinks = std::map<std::string, ValueId, std::less<>>;
@@ -77,7 +32,7 @@ DType dtypeOf(const ir::Graph& graph, const Sinks& sinks) {
   return graph.value(sinks.begin()->second).type.dtype;
 }
 
-Status addResults(Builder& build, const ir::ModelGraph& model) {
+Status addResults(GraphBuilder& build, const ir::ModelGraph& model) {
   const auto result = [&](const std::string& name, ValueId value) {
     return build.add(Op::kResult, name + ".result", {value}, {{"name", name}}).status();
   };
@@ -88,7 +43,7 @@ Status addResults(Builder& build, const ir::ModelGraph& model) {
 }
 
 // How many ranks were asked to stop. The input is copied, since an input may not lie in a group.
-Result<ValueId> stopWish(Builder& build, const std::vector<std::string>& agree) {
+Result<ValueId> stopWish(GraphBuilder& build, const std::vector<std::string>& agree) {
   LOCKSTEP_ASSIGN(const ValueId stop, build.input("stop"));
   LOCKSTEP_ASSIGN(ValueId asked,
                   build.add(Op::kScale, "metrics.stop", {stop}, {{"factor", 1.0}}));
@@ -115,7 +70,7 @@ std::vector<ValueId> sumMembers(const Sinks& sinks, const std::string& metric,
   if (!metric.empty()) members.push_back(values(sinks.at(metric)));
   return members;
 }
-Status addMetrics(Builder& build, const std::string& metric, ValueId sums,
+Status addMetrics(GraphBuilder& build, const std::string& metric, ValueId sums,
                   const std::string& node = "metrics") {
   const std::string name = metric.empty() ? "metrics" : "metrics." + metric;
   return build.add(Op::kResult, node + ".result", {sums}, {{"name", name}}).status();
@@ -139,7 +94,7 @@ template <typename Copied>
 Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
                                             const StepProgram& program, Rewrite& rewrite,
                                             Copied copied, bool ofCopies = false) {
-  Builder build{rewrite.to(), dtype, Phase::kForward};
+  GraphBuilder build{rewrite.to(), dtype, Phase::kForward};
   struct Place {
     ValueId group;
     const Group::Member* member;
@@ -196,7 +151,7 @@ Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
 
 // A group's values laid out, zeros between them.
 template <typename Value>
-Result<ValueId> packGroup(Builder& build, const std::string& name, const Group& group,
+Result<ValueId> packGroup(GraphBuilder& build, const std::string& name, const Group& group,
                           Value valueOf) {
   std::vector<ValueId> members;
   for (const Group::Member& member : group.members) {
@@ -212,7 +167,7 @@ Result<ValueId> packGroup(Builder& build, const std::string& name, const Group& 
 
 // The running statistics of after the step. What ranks have to add up for it is one group, so that it
 // costs one collective at most.
-Status emitStatistics(Builder& build, const ir::Graph& train, const StepProgram& program,
+Status emitStatistics(GraphBuilder& build, const ir::Graph& train, const StepProgram& program,
                       const Rewrite& values) {
   if (program.statistics.empty()) return {};
   build.phase = Phase::kOptimizer;
@@ -249,132 +204,6 @@ Status emitStatistics(Builder& build, const ir::Graph& train, const StepProgram&
   return build.store("stats.0", pack);
 }
 
-Status storeUpdated(Builder& build, Op op, const Optimizer& optimizer, std::size_t k,
-                    std::vector<ValueId> inputs, Attrs attrs) {
-  LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
-  LOCKSTEP_ASSIGN(const ir::NodeId update,
-                  build.graph.add(op, indexed(optimizer.kind, k), std::move(inputs),
-                                  std::move(attrs), Phase::kOptimizer));
-  build.graph.setStage(update, build.stage);
-  LOCKSTEP_TRY(build.store(indexed("params", k), build.graph.output(update)));
-  for (std::size_t i = 0; i < prefixes.size(); ++i) {
-    LOCKSTEP_TRY(build.store(indexed(prefixes[i], k),
-                             build.graph.output(update, static_cast<int>(i) + 1)));
-  }
-  return {};
-}
-
-Status emitUpdate(Builder& build, const Optimizer& optimizer, std::size_t k, std::int64_t count,
-                  ValueId parameters, ValueId gradients, ValueId norm, ValueId rate,
-                  ValueId updates) {
-  LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
-  std::vector<ValueId> inputs{parameters, gradients};
-  for (const std::string& prefix : prefixes) {
-    LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(prefix, k), count));
-    inputs.push_back(state);
-  }
-  inputs.push_back(norm);
-  inputs.push_back(rate);
-  Attrs attrs{{"weight_decay", optimizer.weightDecay}};
-  Op op = Op::kSgd;
-  if (optimizer.kind == "adagrad") {
-    op = Op::kAdagrad;
-    attrs["eps"] = optimizer.epsilon;
-  } else if (optimizer.kind == "adam") {
-    op = Op::kAdam;
-    inputs.push_back(updates);
-    attrs["beta1"] = optimizer.beta1;
-    attrs["beta2"] = optimizer.beta2;
-    attrs["eps"] = optimizer.epsilon;
-  } else {
-    attrs["momentum"] = optimizer.momentum;
-  }
-  return storeUpdated(build, op, optimizer, k, std::move(inputs), std::move(attrs));
-}
-
-// A gradient that is a few rows of a table: dy's row i is that of the table's row ids[i].
-struct TableRows {
-  ValueId ids = -1, rows = -1;
-  Attrs part;  // which elements of the table the group is: first, axis, stride
-};
-// The rows of all ranks are brought together, then those of one id added up.
-Status emitRowUpdate(Builder& build, const Optimizer& optimizer, std::size_t k,
-                     std::int64_t count, ValueId parameters, const TableRows& gradient,
-                     ValueId norm, ValueId rate) {
-  const std::string name = indexed("rows", k);
-  const std::int64_t elements = build.graph.value(gradient.rows).type.count();
-  LOCKSTEP_ASSIGN(const ValueId flat, build.add(Op::kReshape, name + ".flat", {gradient.rows},
-                                                {{"shape", Shape{elements}}}));
-  LOCKSTEP_ASSIGN(const ValueId sums,
-                  build.add(Op::kCombineRows, name, {flat, gradient.ids}, {}));
-  const ValueId ids = sums + 1;  // outputs of one node are numbered in a row
-  LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
-  LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(prefixes[0], k), count));
-  Attrs attrs = gradient.part;
-  const bool sgd = optimizer.kind == "sgd";
-  if (!sgd) attrs["eps"] = optimizer.epsilon;
-  return storeUpdated(build, sgd ? Op::kSgdRows : Op::kAdagradRows, optimizer, k,
-                      {parameters, state, sums, ids, norm, rate}, std::move(attrs));
-}
-
-// What the sum of gradients is divided by so that their mean is at most `limit` long. A parameter
-// that several ranks hold counts once.
-Result<ValueId> clipped(Builder& build, const std::vector<Group>& groups,
-                        const std::vector<ValueId>& gradients, const Grouping& grouping,
-                        ValueId norm, double limit) {
-  ValueId total = -1;
-  build.stage = grouping.everywhere;
-  for (const bool divided : {true, false}) {
-    for (std::size_t k = 0; k < groups.size(); ++k) {
-      if (groups[k].kind.divided != divided) continue;
-      build.stage = groups[k].kind.stage;
-      LOCKSTEP_ASSIGN(const ValueId squares, build.add(Op::kSumSquares, indexed("squares", k),
-                                                       {gradients[k]}, {}));
-      build.stage = grouping.everywhere;
-      if (total < 0) {
-        total = squares;
-        continue;
-      }
-      LOCKSTEP_ASSIGN(total, build.add(Op::kAdd, indexed("squares.sum", k), {total, squares}, {}));
-    }
-    if (!divided || total < 0) continue;
-    LOCKSTEP_ASSIGN(total, build.add(Op::kAllReduce, "squares.divided", {total},
-                                     {{"axis", grouping.dividedAlong}, {"op", std::string("sum")}}));
-  }
-  return build.add(Op::kClipNorm, "clip", {norm, total}, {{"limit", limit}});
-}
-
-// The gradients of groups that are updated by rows.
-using Tables = std::map<std::size_t, TableRows>;
-
-// From whole sums of gradients to the states of after an update; `norm` is how much they weigh, where it
-// is not known by another value on a group's stage.
-Status emitOptimizer(Builder& build, const std::vector<Group>& groups,
-                     const std::vector<ValueId>& parameters, const std::vector<ValueId>& gradients,
-                     const Tables& tables, ValueId norm, const Optimizer& optimizer,
-                     const Grouping& grouping, const std::map<int, ValueId>& norms = {}) {
-  LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
-  LOCKSTEP_ASSIGN(const ValueId updates, build.input("t"));
-  ValueId divisor = norm;
-  if (optimizer.clipNorm > 0) {
-    LOCKSTEP_ASSIGN(divisor, clipped(build, groups, gradients, grouping, norm, optimizer.clipNorm));
-  }
-  for (std::size_t k = 0; k < groups.size(); ++k) {
-    Optimizer mine = optimizer;
-    if (groups[k].kind.spared) mine.weightDecay = 0;
-    build.stage = groups[k].kind.stage;
-    const auto known = norms.find(build.stage);
-    const ValueId by = known == norms.end() ? divisor : known->second;
-    if (groups[k].kind.table > 0) {
-      LOCKSTEP_TRY(emitRowUpdate(build, mine, k, groups[k].count, parameters[k], tables.at(k), by, rate));
-      continue;
-    }
-    LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], gradients[k], by, rate,
-                            updates));
-  }
-  return {};
-}
-
 // The pack that the metrics travel in: the first of gradients, or one of their own.
 std::size_t metricsPackOf(const std::vector<Group>& groups, const Grouping& grouping) {
   if (!grouping.metricsInGroup) return groups.size();
@@ -385,7 +214,7 @@ std::size_t metricsPackOf(const std::vector<Group>& groups, const Grouping& grou
 
 // From whole packs of gradients (and of the metrics) to the states of after the step; `tables` has the
 // gradients of groups that have no pack. `told` is the metrics for servers that hold tables alone, -1 else.
-Status emitUpdates(Builder& build, const StepProgram& program,
+Status emitUpdates(GraphBuilder& build, const StepProgram& program,
                    const std::vector<ValueId>& parameters, const std::vector<ValueId>& packs,
                    ValueId told, const Tables& tables, const Optimizer& optimizer,
                    const Grouping& grouping) {
@@ -424,7 +253,7 @@ Status emitUpdates(Builder& build, const StepProgram& program,
 }
 
 // Each worker's gradients as their mean, to the servers, which update by them.
-Status emitPushes(Builder& build, const StepProgram& program,
+Status emitPushes(GraphBuilder& build, const StepProgram& program,
                   const std::vector<ValueId>& parameters, const std::vector<ValueId>& packs,
                   const Tables& tables, const Optimizer& optimizer, const Grouping& grouping) {
   const std::vector<Group>& groups = program.groups;
@@ -486,7 +315,7 @@ Status emitPushes(Builder& build, const StepProgram& program,
   return {};
 }
 
-Status storeZeros(Builder& build, const StepProgram& step) {
+Status storeZeros(GraphBuilder& build, const StepProgram& step) {
   for (const StepProgram::Sum& sum : step.sums) {
     build.stage = sum.stage;
     LOCKSTEP_ASSIGN(const ValueId zeros, build.fill(sum.state + ".zero", {sum.count}, 0.0));
@@ -499,7 +328,7 @@ Status storeZeros(Builder& build, const StepProgram& step) {
 Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const StepProgram& step,
                                 const Optimizer& optimizer, const Grouping& grouping) {
   ir::Graph graph(model);
-  Builder build{graph, dtype, Phase::kOptimizer};
+  GraphBuilder build{graph, dtype, Phase::kOptimizer};
   std::vector<ValueId> parameters, packs;
   for (std::size_t k = 0; k < step.groups.size(); ++k) {
     build.stage = step.groups[k].kind.stage;
@@ -539,7 +368,7 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
 Result<ir::Graph> averageProgram(const std::string& model, DType dtype, const StepProgram& step,
                                  const Optimizer& optimizer, const Grouping& grouping) {
   ir::Graph graph(model);
-  Builder build{graph, dtype, Phase::kOptimizer};
+  GraphBuilder build{graph, dtype, Phase::kOptimizer};
   LOCKSTEP_ASSIGN(std::vector<std::string> kinds, optimizerStates(optimizer));
   kinds.insert(kinds.begin(), "params");
   const StepProgram::Sum& sum = step.sums[0];
@@ -562,59 +391,7 @@ Result<ir::Graph> averageProgram(const std::string& model, DType dtype, const St
   return graph;
 }
 
-Result<ValueId> initialValue(Builder& build, const ir::Parameter& parameter, std::uint64_t seed) {
-  const std::string& kind = parameter.initializer;
-  const auto fanIn = static_cast<double>(std::max<std::int64_t>(parameter.fanIn, 1));
-  const auto fanSum =
-      static_cast<double>(std::max<std::int64_t>(parameter.fanIn + parameter.fanOut, 1));
-  if (kind == "zeros" || kind == "ones") {
-    return build.fill(parameter.name, parameter.shape, kind == "ones" ? 1.0 : 0.0);
-  }
-  constexpr std::string_view kNormal = "normal:";
-  const bool normal = kind.ends_with("-normal") || kind.starts_with(kNormal);
-  double scale = 0;
-  if (kind == "glorot-uniform") {
-    scale = std::sqrt(6.0 / fanSum);
-  } else if (kind == "glorot-normal") {
-    scale = std::sqrt(2.0 / fanSum);
-  } else if (kind == "he-uniform") {
-    scale = std::sqrt(6.0 / fanIn);
-  } else if (kind == "he-normal") {
-    scale = std::sqrt(2.0 / fanIn);
-  } else if (kind == "torch-uniform") {
-    scale = std::sqrt(1.0 / fanIn);
-  } else if (kind.starts_with(kNormal) &&
-             std::from_chars(kind.data() + kNormal.size(), kind.data() + kind.size(), scale).ec ==
-                 std::errc()) {
-    // the number is the standard deviation
-  } else {
-    return invalidArgument("parameter {}: unknown initializer {}; known are zeros, ones, "
-                           "glorot-uniform, glorot-normal, he-uniform, he-normal, torch-uniform and "
-                           "normal:S",
-                           parameter.name, kind);
-  }
-  Attrs attrs = build.typed(parameter.shape);
-  const std::string& whole = parameter.partOf.whole;
-  attrs["key"] = static_cast<std::int64_t>(
-      randomKey(seed, stableHash(whole.empty() ? parameter.name : whole)));
-  if (!whole.empty()) {
-    const std::int64_t count = elementCount(parameter.shape);
-    attrs["block"] = attrs["pitch"] = count;
-    attrs["first"] = parameter.partOf.first * (count / parameter.shape[0]);
-  }
-  attrs["kind"] = std::string(normal ? "normal" : "uniform");
-  attrs["scale"] = scale;
-  return build.add(Op::kRandom, parameter.name, {}, std::move(attrs));
-}
-
 }  // namespace
-
-Result<std::vector<std::string>> optimizerStates(const Optimizer& optimizer) {
-  if (optimizer.kind == "adam") return std::vector<std::string>{"adam.m", "adam.v"};
-  if (optimizer.kind == "sgd") return std::vector<std::string>{"sgd.v"};
-  if (optimizer.kind == "adagrad") return std::vector<std::string>{"adagrad.s"};
-  return invalidArgument("unknown optimizer {}; known are sgd, adam and adagrad", optimizer.kind);
-}
 
 Result<ir::Graph> trainGraph(const ir::ModelGraph& model) {
   if (model.parameters.empty()) {
@@ -623,7 +400,7 @@ Result<ir::Graph> trainGraph(const ir::ModelGraph& model) {
   std::vector<std::string> names;
   for (const ir::Parameter& parameter : model.parameters) names.push_back(parameter.name);
   LOCKSTEP_ASSIGN(Differentiated full, autodiff(model.graph, model.loss, names));
-  Builder build{full.graph, model.compute, Phase::kBackward};
+  GraphBuilder build{full.graph, model.compute, Phase::kBackward};
   for (std::size_t i = 0; i < names.size(); ++i) {
     build.stage = full.graph.find(names[i])->stage;
     LOCKSTEP_TRY(build.store(std::string(kGradient) + names[i], full.gradients[i]));
@@ -634,21 +411,8 @@ Result<ir::Graph> trainGraph(const ir::ModelGraph& model) {
 
 Result<ir::Graph> evaluateGraph(const ir::ModelGraph& model) {
   ir::Graph graph = model.graph;
-  Builder build{graph, model.compute, Phase::kForward};
+  GraphBuilder build{graph, model.compute, Phase::kForward};
   LOCKSTEP_TRY(addResults(build, model));
-  return graph;
-}
-
-Result<ir::Graph> initGraph(const ir::ModelGraph& model, std::uint64_t seed) {
-  ir::Graph graph("init");
-  Builder build{graph, model.compute, Phase::kInit};
-  for (const auto* states : {&model.parameters, &model.statistics}) {
-    for (const ir::Parameter& parameter : *states) {
-      build.stage = model.graph.find(parameter.name)->stage;
-      LOCKSTEP_ASSIGN(const ValueId value, initialValue(build, parameter, seed));
-      LOCKSTEP_TRY(build.store(parameter.name, value));
-    }
-  }
   return graph;
 }
 
@@ -747,7 +511,7 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   }
 
   Rewrite rewrite(train);
-  Builder build{rewrite.to(), dtype, Phase::kBackward};
+  GraphBuilder build{rewrite.to(), dtype, Phase::kBackward};
   std::vector<ValueId> packs(complete.size(), -1);
   ValueId told = -1;
   Tables tables;
@@ -835,7 +599,7 @@ Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const StepProgram& 
   LOCKSTEP_TRY(copyWithGroups(evaluate, dtype, step, rewrite, [](ir::NodeId) {
                  return Status();
                }).status());
-  Builder build{rewrite.to(), dtype, Phase::kForward};
+  GraphBuilder build{rewrite.to(), dtype, Phase::kForward};
   build.stage = evaluate.node(evaluate.value(sinks.at("loss")).producer).stage;
   std::vector<ValueId> metrics = sumMembers(sinks, step.metric, rewrite);
   LOCKSTEP_ASSIGN(const ValueId stop, stopWish(build, {}));
@@ -852,7 +616,7 @@ Result<ir::Graph> initProgram(const ir::Graph& init, const StepProgram& step,
   const Sinks sinks = sinksOf(init);
   LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(options.optimizer));
   Rewrite rewrite(init);
-  Builder build{rewrite.to(), dtypeOf(init, sinks), Phase::kInit};
+  GraphBuilder build{rewrite.to(), dtypeOf(init, sinks), Phase::kInit};
   const auto storeGroup = [&](const std::string& name, const Group& group) -> Status {
     LOCKSTEP_ASSIGN(
         const ValueId pack,

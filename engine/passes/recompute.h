@@ -12,8 +12,8 @@ namespace lockstep::passes {
 
 enum class Recompute {
   kNone,
-  // Products, convolutions and attention are kept, what is between them is made again (Korthikanti et
-  // al.: "Reducing Activation Recomputation in Large Transformer Models", 2022).
+  // Products, convolutions, attention, lookups and sums of branches are kept, what is between them is made
+  // again (Korthikanti et al.: "Reducing Activation Recomputation in Large Transformer Models", 2022).
   kSelective,
   // The forward pass is cut, where one value is all that later layers read of earlier ones, into segments of
   // which only the ends are kept; so that the ends and the largest segment together are least (Chen et

@@ -1,0 +1,134 @@
+#include "engine/passes/optimizer_updates.h"
+
+namespace lockstep::passes {
+
+using ir::Attrs;
+using ir::Op;
+using ir::Phase;
+using ir::ValueId;
+
+namespace {
+
+Status storeUpdated(GraphBuilder& build, Op op, const Optimizer& optimizer, std::size_t k,
+                    std::vector<ValueId> inputs, Attrs attrs) {
+  LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
+  LOCKSTEP_ASSIGN(const ir::NodeId update,
+                  build.graph.add(op, indexed(optimizer.kind, k), std::move(inputs),
+                                  std::move(attrs), Phase::kOptimizer));
+  build.graph.setStage(update, build.stage);
+  LOCKSTEP_TRY(build.store(indexed("params", k), build.graph.output(update)));
+  for (std::size_t i = 0; i < prefixes.size(); ++i) {
+    LOCKSTEP_TRY(build.store(indexed(prefixes[i], k),
+                             build.graph.output(update, static_cast<int>(i) + 1)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> optimizerStates(const Optimizer& optimizer) {
+  if (optimizer.kind == "adam") return std::vector<std::string>{"adam.m", "adam.v"};
+  if (optimizer.kind == "sgd") return std::vector<std::string>{"sgd.v"};
+  if (optimizer.kind == "adagrad") return std::vector<std::string>{"adagrad.s"};
+  return invalidArgument("unknown optimizer {}; known are sgd, adam and adagrad", optimizer.kind);
+}
+
+Status emitUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k, std::int64_t count,
+                  ValueId parameters, ValueId gradients, ValueId norm, ValueId rate,
+                  ValueId updates) {
+  LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
+  std::vector<ValueId> inputs{parameters, gradients};
+  for (const std::string& prefix : prefixes) {
+    LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(prefix, k), count));
+    inputs.push_back(state);
+  }
+  inputs.push_back(norm);
+  inputs.push_back(rate);
+  Attrs attrs{{"weight_decay", optimizer.weightDecay}};
+  Op op = Op::kSgd;
+  if (optimizer.kind == "adagrad") {
+    op = Op::kAdagrad;
+    attrs["eps"] = optimizer.epsilon;
+  } else if (optimizer.kind == "adam") {
+    op = Op::kAdam;
+    inputs.push_back(updates);
+    attrs["beta1"] = optimizer.beta1;
+    attrs["beta2"] = optimizer.beta2;
+    attrs["eps"] = optimizer.epsilon;
+  } else {
+    attrs["momentum"] = optimizer.momentum;
+  }
+  return storeUpdated(build, op, optimizer, k, std::move(inputs), std::move(attrs));
+}
+
+Status emitRowUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
+                     std::int64_t count, ValueId parameters, const TableRows& gradient,
+                     ValueId norm, ValueId rate) {
+  const std::string name = indexed("rows", k);
+  const std::int64_t elements = build.graph.value(gradient.rows).type.count();
+  LOCKSTEP_ASSIGN(const ValueId flat, build.add(Op::kReshape, name + ".flat", {gradient.rows},
+                                                {{"shape", Shape{elements}}}));
+  LOCKSTEP_ASSIGN(const ValueId sums,
+                  build.add(Op::kCombineRows, name, {flat, gradient.ids}, {}));
+  const ValueId ids = sums + 1;  // outputs of one node are numbered in a row
+  LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
+  LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(prefixes[0], k), count));
+  Attrs attrs = gradient.part;
+  const bool sgd = optimizer.kind == "sgd";
+  if (!sgd) attrs["eps"] = optimizer.epsilon;
+  return storeUpdated(build, sgd ? Op::kSgdRows : Op::kAdagradRows, optimizer, k,
+                      {parameters, state, sums, ids, norm, rate}, std::move(attrs));
+}
+
+Result<ValueId> clipped(GraphBuilder& build, const std::vector<Group>& groups,
+                        const std::vector<ValueId>& gradients, const Grouping& grouping,
+                        ValueId norm, double limit) {
+  ValueId total = -1;
+  build.stage = grouping.everywhere;
+  for (const bool divided : {true, false}) {
+    for (std::size_t k = 0; k < groups.size(); ++k) {
+      if (groups[k].kind.divided != divided) continue;
+      build.stage = groups[k].kind.stage;
+      LOCKSTEP_ASSIGN(const ValueId squares, build.add(Op::kSumSquares, indexed("squares", k),
+                                                       {gradients[k]}, {}));
+      build.stage = grouping.everywhere;
+      if (total < 0) {
+        total = squares;
+        continue;
+      }
+      LOCKSTEP_ASSIGN(total, build.add(Op::kAdd, indexed("squares.sum", k), {total, squares}, {}));
+    }
+    if (!divided || total < 0) continue;
+    LOCKSTEP_ASSIGN(total, build.add(Op::kAllReduce, "squares.divided", {total},
+                                     {{"axis", grouping.dividedAlong}, {"op", std::string("sum")}}));
+  }
+  return build.add(Op::kClipNorm, "clip", {norm, total}, {{"limit", limit}});
+}
+
+Status emitOptimizer(GraphBuilder& build, const std::vector<Group>& groups,
+                     const std::vector<ValueId>& parameters, const std::vector<ValueId>& gradients,
+                     const Tables& tables, ValueId norm, const Optimizer& optimizer,
+                     const Grouping& grouping, const std::map<int, ValueId>& norms) {
+  LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
+  LOCKSTEP_ASSIGN(const ValueId updates, build.input("t"));
+  ValueId divisor = norm;
+  if (optimizer.clipNorm > 0) {
+    LOCKSTEP_ASSIGN(divisor, clipped(build, groups, gradients, grouping, norm, optimizer.clipNorm));
+  }
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    Optimizer mine = optimizer;
+    if (groups[k].kind.spared) mine.weightDecay = 0;
+    build.stage = groups[k].kind.stage;
+    const auto known = norms.find(build.stage);
+    const ValueId by = known == norms.end() ? divisor : known->second;
+    if (groups[k].kind.table > 0) {
+      LOCKSTEP_TRY(emitRowUpdate(build, mine, k, groups[k].count, parameters[k], tables.at(k), by, rate));
+      continue;
+    }
+    LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], gradients[k], by, rate,
+                            updates));
+  }
+  return {};
+}
+
+}  // namespace lockstep::passes
