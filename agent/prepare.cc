@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::int64_t kSpareBytes = std::int64_t{32} << 20;
 constexpr std::int64_t kThreadsBytes = std::int64_t{6} << 20;
-constexpr std::int64_t kLibraryBytes = std::int64_t{32} << 20;  // a worker's code, and that of its libraries
+// A worker's code and that of its libraries, and room for workspaces of large layers' kernels.
+constexpr std::int64_t kMarginBytes = std::int64_t{58} << 20;
 
 // What shapeText wrote.
 Shape readShape(std::istringstream& line) {
@@ -140,7 +141,7 @@ Status checkMemory(const node::v1::PrepareRequest& request, const plan::Plan& pl
                    std::int64_t dataBytes) {
   std::int64_t needed = 0;
   for (const int rank : request.ranks())
-    needed += workerMemory(plan, rank, dataBytes) + kLibraryBytes;
+    needed += workerMemory(plan, rank, dataBytes) + kMarginBytes;
   const std::int64_t available = memoryAvailable();
   if (available < 0 || needed <= available) return {};
   Error error = makeError(Code::kResourceExhausted, "not enough memory for the run's ranks");

@@ -234,19 +234,11 @@ class Recomputer {
 
 }  // namespace
 
-std::string_view recomputeName(Recompute what) {
-  return std::find_if(kNamed.begin(), kNamed.end(), [&](const Named& one) { return one.what == what; })->name;
-}
-std::vector<std::string_view> recomputeNames() {
-  std::vector<std::string_view> names;
-  for (const Named& one : kNamed) names.push_back(one.name);
-  return names;
-}
 Result<Recompute> recomputeFromName(std::string_view name) {
   for (const Named& one : kNamed) {
     if (one.name == name) return one.what;
   }
-  return invalidArgument("unknown recomputation {}; known are {}", name, fmt::join(recomputeNames(), ", "));
+  return invalidArgument("unknown recomputation {}; known are none, selective, full", name);
 }
 
 Result<ir::Graph> recompute(const ir::Graph& train, Recompute what) {

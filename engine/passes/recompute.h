@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string_view>
-#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/ir/graph.h"
@@ -20,9 +19,7 @@ enum class Recompute {
   // al.: "Training Deep Nets with Sublinear Memory Cost", 2016).
   kFull,
 };
-std::string_view recomputeName(Recompute what);  // "none", "selective", "full"
-std::vector<std::string_view> recomputeNames();
-// Errors: kInvalidArgument, listing the known.
+// Of "none", "selective", "full". Errors: kInvalidArgument, listing them.
 Result<Recompute> recomputeFromName(std::string_view name);
 
 // Of a train graph: forward nodes, then backward nodes that read some of their values. Nodes that are

@@ -51,7 +51,7 @@ struct PlanRequest {
   double topKRatio = 0.01;
   std::int64_t topKAfter = 0;        // steps; until then gradients travel whole
   std::string allReduce = "auto";    // between these ranks: the cheapest, or an algorithmName
-  std::string recompute = "none";    // which activations are made again: a recomputeName
+  std::string recompute = "none";    // which activations are made again: "none", "selective", "full"
   int staleness = 0;                 // of parameter servers: see Plan::staleness
   std::string dense = "servers";     // where parameters are that are no tables touched by rows: on the
                                      // servers too, or "all-reduce": with the workers, who do that
