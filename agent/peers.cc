@@ -20,6 +20,7 @@
 
 #include "agent/convert.h"
 #include "engine/base/log.h"
+#include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::agent {
@@ -92,13 +93,10 @@ std::string peerIdentity(const std::string& run, const std::string& node, int ge
   return fmt::format("lockstep://run/{}/node/{}/generation/{}", run, node, generation);
 }
 
-std::vector<std::string> workerNodes(const spec::v1::ClusterSpec& cluster) {
+std::vector<std::string> nodesOf(const node::v1::PrepareRequest& request) {
   std::vector<std::string> out;
-  for (const auto& node : cluster.nodes()) {
-    bool works = node.roles().empty();
-    for (const std::string& role : node.roles()) works = works || role == "worker" || role == "chief";
-    if (works) out.push_back(node.name());
-  }
+  for (const auto* node : specs::nodesWithRanks(request.cluster(), request.spec().strategy()))
+    out.push_back(node->name());
   return out;
 }
 
@@ -229,7 +227,7 @@ Result<std::unique_ptr<PeerServer>> PeerServer::start(EventLoop& loop, const std
   state->loop = &loop;
   state->run = request.run();
   state->generation = request.generation();
-  state->nodes = workerNodes(request.cluster());
+  state->nodes = nodesOf(request);
   state->handlers = std::move(handlers);
 
   grpc::SslServerCredentialsOptions options(
@@ -389,7 +387,7 @@ PeerClient::PeerClient(EventLoop& loop, const std::string& address,
   state_->address = address;
   state_->run = request.run();
   state_->generation = request.generation();
-  const std::vector<std::string> nodes = workerNodes(request.cluster());
+  const std::vector<std::string> nodes = nodesOf(request);
   state_->coordinator = nodes.empty() ? "" : nodes.front();
   state_->tls = request.tls();
   state_->handlers = std::move(handlers);

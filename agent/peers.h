@@ -18,8 +18,8 @@ namespace lockstep::agent {
 
 std::string peerIdentity(const std::string& run, const std::string& node, int generation);
 
-// The nodes that have ranks, in the order of the cluster; the first coordinates.
-std::vector<std::string> workerNodes(const spec::v1::ClusterSpec& cluster);
+// The nodes of the run, in rank order; the first coordinates.
+std::vector<std::string> nodesOf(const node::v1::PrepareRequest& request);
 
 // The address of this node for its peers: `address`, or the interface's, or the loopback.
 Result<std::string> peerAddress(const spec::v1::NodeSpec& node);

@@ -243,7 +243,7 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
   if (request.comm() != "gloo" && request.comm() != "shm" && request.comm() != "in-process")
     return invalidArgument("comm \"{}\" is not known: shm, gloo, in-process are", request.comm());
   if (several) {
-    const std::vector<std::string> nodes = workerNodes(request.cluster());
+    const std::vector<std::string> nodes = nodesOf(request);
     if (nodes.empty() || (nodes.front() == request.node()) != request.coordinator())
       return invalidArgument("the first node of the cluster coordinates, and no other");
     if (request.tls().key_pem().empty())

@@ -244,7 +244,7 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       run::v1::Record record;
       record.mutable_clock()->set_offset_ns(message.pong().here_ns() - (sent + (now - sent) / 2));
       record.mutable_clock()->set_uncertainty_ns((now - sent) / 2);
-      const std::vector<std::string> nodes = workerNodes(request_.cluster());
+      const std::vector<std::string> nodes = nodesOf(request_);
       record.mutable_clock()->set_relative_to(nodes.empty() ? "" : nodes.front());
       if (!over_ && committed_) spool_.append(std::move(record));
       break;

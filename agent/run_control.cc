@@ -12,6 +12,7 @@
 #include "engine/base/log.h"
 #include "engine/comm/communicator.h"
 #include "engine/plan/plan.h"
+#include "engine/specs/specs.h"
 
 namespace lockstep::agent {
 namespace {
@@ -67,7 +68,7 @@ RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareReque
       version_(std::move(version)), limits_(limits), onOver_(std::move(onOver)),
       sampler_(folder_.path) {
   if (coordinates())
-    for (const std::string& node : workerNodes(request_.cluster()))
+    for (const std::string& node : nodesOf(request_))
       if (node != request_.node()) peers_[node];
 }
 
@@ -166,12 +167,8 @@ void RunControl::committed() {
   int world = request_.ranks_size();
   if (!peers_.empty() || !coordinates()) {
     world = 0;
-    for (const std::string& name : workerNodes(request_.cluster())) {
-      const spec::v1::NodeSpec* node = findNode(request_.cluster(), name);
-      int ranks = 0;
-      for (const auto& device : node->devices()) ranks += std::max(1, device.count());
-      world += std::max(1, ranks);
-    }
+    for (const auto* node : specs::nodesWithRanks(request_.cluster(), request_.spec().strategy()))
+      world += specs::deviceCount(*node);
   }
   started->set_world(world);
   started->set_plan_hash(request_.plan_hash());

@@ -10,6 +10,7 @@
 #include "app/cli/terminal.h"
 #include "app/core/rpc.h"
 #include "app/runs/verification.h"
+#include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -33,11 +34,8 @@ Result<Question> questionOf(const Globals& globals, const Arguments& arguments) 
   LOCKSTEP_ASSIGN(out.spec, loadRunSpec(modelFile(arguments.words()[0]), arguments.all("set")));
   if (arguments.has("cluster")) {
     LOCKSTEP_ASSIGN(out.cluster, loadClusterSpec(arguments.text("cluster")));
-    for (const auto& node : out.cluster.spec->nodes()) {
-      int count = node.devices().empty() ? 1 : 0;
-      for (const auto& device : node.devices()) count += std::max(1, device.count());
-      out.ranks += count;
-    }
+    for (const auto* node : specs::nodesWithRanks(*out.cluster.spec, out.spec.spec->strategy()))
+      out.ranks += specs::deviceCount(*node);
     if (out.ranks > kMostRanks)
       return invalidArgument("{} has {} ranks; at most {} can be verified", arguments.text("cluster"),
                              out.ranks, kMostRanks);

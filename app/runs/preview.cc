@@ -97,9 +97,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   for (const HostFacts& facts : hosts) nodeHosts.push_back({facts.node, facts.host, facts.cores});
 
   Preview out;
-  LOCKSTEP_ASSIGN(out.cluster, specs::toCluster(clusterSpec, nodeHosts));
-  LOCKSTEP_ASSIGN(out.cluster.mesh,
-                  specs::toMesh(request.spec->strategy(), static_cast<int>(out.cluster.devices.size())));
+  LOCKSTEP_ASSIGN(out.cluster, specs::toCluster(clusterSpec, nodeHosts, request.spec->strategy()));
   LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(request.spec->model()));
   const auto& training = request.spec->training();
   const DType compute = training.precision() == "fp64" ? DType::kF64 : DType::kF32;
@@ -171,6 +169,12 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     out.ranks.push_back(std::move(row));
   }
   addRemarks(out, hosts, !plan.shares.empty());
+  for (const auto& node : clusterSpec.nodes()) {
+    const bool serves = std::find(node.roles().begin(), node.roles().end(), "ps") != node.roles().end();
+    if (serves && out.plan.mesh.servers() == 0)
+      out.remarks.push_back(fmt::format("node {} takes no part: its role is ps, and strategy {} has no servers",
+                                        node.name(), out.plan.strategy));
+  }
   if (plan.inOrder) {
     std::int64_t sums = 0;
     for (const auto& slot : out.plan.state)
@@ -291,7 +295,7 @@ std::string previewText(const Preview& preview) {
     out += fmt::format(
         "{:>4}  {:<12} {:<8} {:>7} {:>11} {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms "
         "{:>6.3f} ms\n",
-        rank.rank, rank.node, rank.device, rank.samples, mebibytes(rank.totalBytes()), rank.data * 1e3,
+        rank.rank, rank.node, rank.device, rank.isServer() ? "server" : fmt::format("{}", rank.samples), mebibytes(rank.totalBytes()), rank.data * 1e3,
         rank.forward * 1e3, rank.backward * 1e3, rank.waiting * 1e3, rank.transfer * 1e3,
         rank.optimizer * 1e3);
   for (const std::string& remark : preview.remarks) out += "\nnote: " + remark + "\n";

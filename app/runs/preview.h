@@ -41,7 +41,8 @@ struct RankPreview {
   int rank = 0;
   std::string node, device;  // "cpu 0"
   int threads = 1;
-  std::int64_t samples = 0;  // of the global batch
+  std::int64_t samples = 0;  // of the global batch; none of a server's
+  bool isServer() const { return samples == 0; }
   std::int64_t parameterBytes = 0, optimizerBytes = 0, gradientBytes = 0, activationBytes = 0,
                workspaceBytes = 0;
   std::int64_t totalBytes() const;

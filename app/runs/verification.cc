@@ -88,9 +88,8 @@ std::string unequalByDesign(const RunSpec& spec) {
 
 Result<VerifyCase> verifyCase(const RunSpec& given, const ClusterSpec& cluster, Precision precision,
                               std::int64_t steps) {
-  LOCKSTEP_ASSIGN(const cluster::Cluster ranks, specs::toCluster(cluster, {}));
-  LOCKSTEP_ASSIGN(const cluster::Mesh mesh,
-                  specs::toMesh(given.strategy(), static_cast<int>(ranks.devices.size())));
+  LOCKSTEP_ASSIGN(const cluster::Cluster ranks, specs::toCluster(cluster, {}, given.strategy()));
+  const cluster::Mesh& mesh = ranks.mesh;
   VerifyCase out;
   RunSpec spec = given;
   if (precision != Precision::kSingle) {

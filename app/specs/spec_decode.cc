@@ -417,7 +417,7 @@ const std::vector<FieldFacts>& facts() {
        "With servers: where what is no table is; all-reduce: with the workers"},
       {"StrategySpec.tensor", {}, "Ranks that share each layer; 0: all with tensor-parallel, else 1"},
       {"StrategySpec.stages", {}, "Ranks the layers are divided among; 0: all with pipeline, else 1"},
-      {"StrategySpec.servers", {}, "Ranks that hold the parameters; 0: one with parameter-server, else none"},
+      {"StrategySpec.servers", {}, "Ranks that hold the parameters; 0: as many as nodes of role ps have, or one"},
       {"StrategySpec.deterministic_parts", {}, "Equal parts of the batch, added up in one order on any number of ranks; 0: not so"},
       {"StrategySpec.shares", {}, "Parts of the batch, one for each rank it is divided over; none: even"},
       {"StrategySpec.pins", {}, "Layers and the stage each is on; none: stages of equal cost"},

@@ -170,7 +170,7 @@ void SpecText::State::checkMeaning() {
     spec::v1::RunSpec filled = *run;
     if (!tell(specs::checkAndFill(filled))) return;
   } else if (cluster != nullptr) {
-    tell(specs::toCluster(*cluster, {}).status());
+    tell(specs::toCluster(*cluster, {}, {}).status());
     return;
   }
   const auto built = specs::toModel(*model);

@@ -14,10 +14,12 @@ using spec::v1::NodeSpec;
 constexpr int kMaxRanks = 4096;
 constexpr int kMaxThreads = 1024;
 
-bool trains(const NodeSpec& node) {
-  return node.roles().empty() ||
-         std::any_of(node.roles().begin(), node.roles().end(),
-                     [](const std::string& role) { return role == "worker" || role == "chief"; });
+bool has(const NodeSpec& node, std::string_view role) {
+  return std::find(node.roles().begin(), node.roles().end(), role) != node.roles().end();
+}
+
+bool works(const NodeSpec& node) {
+  return node.roles().empty() || has(node, "worker") || has(node, "chief");
 }
 
 Status checkNode(const NodeSpec& node, const std::string& path,
@@ -34,6 +36,10 @@ Status checkNode(const NodeSpec& node, const std::string& path,
   for (int i = 0; i < node.roles_size(); ++i)
     LOCKSTEP_TRY(checkKind(fmt::format("{}.roles[{}]", path, i), node.roles(i),
                            {"worker", "ps", "chief", "evaluator"}));
+  if (works(node) + has(node, "ps") + has(node, "evaluator") > 1)
+    return wrongField(path + ".roles", fmt::format("roles are {}; expected one of worker, ps and evaluator: a "
+                                                   "host that does more than one is so many nodes",
+                                                   fmt::join(node.roles(), " and ")));
   if (!node.address().empty() && !node.interface().empty())
     return wrongField(path + ".interface", "address and interface are both given; expected one");
   if (node.has_ssh()) LOCKSTEP_TRY(checkRange(path + ".ssh.port", node.ssh().port(), 0, 65535));
@@ -95,18 +101,37 @@ Status chooseLink(const ClusterSpec& spec, std::size_t nodes, bool hostsKnown,
 
 }  // namespace
 
-Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<NodeHost>& hosts) {
+std::vector<const NodeSpec*> nodesWithRanks(const ClusterSpec& spec, const spec::v1::StrategySpec& strategy) {
+  std::vector<const NodeSpec*> out;
+  for (const NodeSpec& node : spec.nodes())
+    if (works(node)) out.push_back(&node);
+  for (const NodeSpec& node : spec.nodes())
+    if (has(node, "ps") && hasServers(strategy)) out.push_back(&node);
+  return out;
+}
+
+int deviceCount(const NodeSpec& node) {
+  int count = 0;
+  for (const auto& device : node.devices()) count += std::max(1, device.count());
+  return std::max(1, count);
+}
+
+Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<NodeHost>& hosts,
+                                   const spec::v1::StrategySpec& strategy) {
   LOCKSTEP_TRY(checkRange("version", spec.version(), 0, 1));
   if (spec.nodes().empty()) return wrongField("nodes", "there are no nodes; expected at least one");
   cluster::Cluster out;
   std::set<std::string, std::less<>> names;
-  std::size_t nodes = 0;
+  for (int i = 0; i < spec.nodes_size(); ++i)
+    LOCKSTEP_TRY(checkNode(spec.nodes(i), fmt::format("nodes[{}]", i), names));
+  if (std::none_of(spec.nodes().begin(), spec.nodes().end(), works))
+    return wrongField("nodes", "no node has the role worker; expected at least one");
+  const std::vector<const NodeSpec*> nodes = nodesWithRanks(spec, strategy);
   bool hostsKnown = true;
-  for (int i = 0; i < spec.nodes_size(); ++i) {
-    const NodeSpec& node = spec.nodes(i);
-    LOCKSTEP_TRY(checkNode(node, fmt::format("nodes[{}]", i), names));
-    if (!trains(node)) continue;
-    ++nodes;
+  int servers = 0;
+  for (const NodeSpec* one : nodes) {
+    const NodeSpec& node = *one;
+    if (has(node, "ps")) servers += deviceCount(node);
     const auto known = std::find_if(hosts.begin(), hosts.end(),
                                     [&](const NodeHost& host) { return host.node == node.name(); });
     const bool found = known != hosts.end();
@@ -120,9 +145,8 @@ Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<No
     addHost(host, found ? known->cores : threads, out);
     hostsKnown = hostsKnown && found;
   }
-  if (nodes == 0) return wrongField("nodes", "no node has the role worker; expected at least one");
-  out.mesh = cluster::Mesh({{"data", static_cast<int>(out.devices.size())}});
-  LOCKSTEP_TRY(chooseLink(spec, nodes, hostsKnown, out));
+  LOCKSTEP_ASSIGN(out.mesh, toMesh(strategy, static_cast<int>(out.devices.size()), servers));
+  LOCKSTEP_TRY(chooseLink(spec, nodes.size(), hostsKnown, out));
   return out;
 }
 

@@ -18,25 +18,34 @@ namespace lockstep::specs {
 // "dense1", "conv1", "pool1", "flatten1", "activation1", "add1".
 Result<models::Model> toModel(const spec::v1::ModelSpec& spec);
 
-// One rank a device of every worker and chief node, in the order of the spec, on one mesh axis
-// "data". `hosts` says on which physical host each node is and its cores (from the agents'
+// The nodes that have ranks, in rank order: those of role worker or chief, in the order of the spec, and,
+// where the strategy has servers, those of role ps after them. The first coordinates a run.
+std::vector<const spec::v1::NodeSpec*> nodesWithRanks(const spec::v1::ClusterSpec& spec,
+                                                      const spec::v1::StrategySpec& strategy);
+int deviceCount(const spec::v1::NodeSpec& node);
+
+// One rank a device of the nodes with ranks, on the axes the strategy divides work over (toMesh).
+// `hosts` says on which physical host each node is and its cores (from the agents'
 // inventories); where a node is missing it is a host of its own with as many cores as its ranks
 // have threads. The communicator kind is spec.comm or, chosen: "shm" on one node, else "gloo".
-// Paths start at the cluster ("nodes[1].devices[0].kind").
+// Paths start at the cluster ("nodes[1].devices[0].kind"), or are the strategy's ("strategy.servers").
 struct NodeHost {
   std::string node;
   std::string host;
   int cores = 1;
 };
 Result<cluster::Cluster> toCluster(const spec::v1::ClusterSpec& spec,
-                                   const std::vector<NodeHost>& hosts);
+                                   const std::vector<NodeHost>& hosts,
+                                   const spec::v1::StrategySpec& strategy);
 
 // The kinds a strategy can be, the default first.
 std::span<const std::string_view> strategyKinds();
 // The ranks on the axes the strategy divides work over: "stage" where layers are divided among
 // ranks, "data", and "model" where several ranks share layers. The last axis varies fastest, so that
-// ranks that share layers are neighbours. Parameter servers are the last ranks.
-Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks);
+// ranks that share layers are neighbours. Parameter servers are the last ranks: all those of nodes of
+// role ps, `servers`, where there are such; else as many as the strategy says.
+Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, int servers = 0);
+bool hasServers(const spec::v1::StrategySpec& strategy);
 
 // The data files a run names, in order: "train.images" or "train.text", … as `name`.
 struct DataFile {

@@ -13,9 +13,18 @@ std::span<const std::string_view> strategyKinds() {
   return kKinds;
 }
 
-Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks) {
-  const bool served = strategy.kind() == "parameter-server" || strategy.kind() == "central-storage";
-  const int servers = served ? std::max(strategy.servers(), 1) : strategy.servers();
+bool hasServers(const spec::v1::StrategySpec& strategy) {
+  return strategy.kind() == "parameter-server" || strategy.kind() == "central-storage" ||
+         strategy.servers() > 0;
+}
+
+Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, int servers) {
+  if (servers > 0 && strategy.servers() > 0 && strategy.servers() != servers)
+    return wrongField("strategy.servers",
+                      fmt::format("servers is {}, and the nodes of role ps have {} devices; expected {}, or "
+                                  "none, which means so many",
+                                  strategy.servers(), servers, servers));
+  if (servers == 0) servers = hasServers(strategy) ? std::max(strategy.servers(), 1) : 0;
   if (servers >= ranks)
     return wrongField("strategy.servers",
                       fmt::format("servers is {}; expected at most {}, so that one of the {} ranks "

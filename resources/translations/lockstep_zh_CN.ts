@@ -974,10 +974,6 @@ It uses:
             <translation>一个阶段上微批次的顺序</translation>
         </message>
         <message>
-            <source>Ranks that hold the parameters; 0: one with parameter-server, else none</source>
-            <translation>保存参数的进程数；0：parameter-server 时为一个，否则没有</translation>
-        </message>
-        <message>
             <source>Updates each rank makes by itself in a step; 0: 8 with local-sgd</source>
             <translation>每步中各进程自行更新的次数；0：local-sgd 时为 8</translation>
         </message>
@@ -1092,6 +1088,10 @@ It uses:
         <message>
             <source>What the rate is multiplied by; 0: 0.1</source>
             <translation>学习率所乘的系数；0：0.1</translation>
+        </message>
+        <message>
+            <source>Ranks that hold the parameters; 0: as many as nodes of role ps have, or one</source>
+            <translation>保存参数的进程数；0 表示与角色为 ps 的节点的设备数相同，没有则为一个</translation>
         </message>
     </context>
     <context>
@@ -3132,6 +3132,18 @@ It uses:
             <source>gradients of %1 parts are added up in one order: a rank receives %2 a step for it, where sums alone would take %3</source>
             <translation>%1 份梯度按同一顺序相加：每进程每步为此接收 %2，若只求和则为 %3</translation>
         </message>
+        <message>
+            <source>roles are %1; expected one of worker, ps and evaluator: a host that does more than one is so many nodes</source>
+            <translation>角色为 %1；应为 worker、ps、evaluator 之一：一台主机身兼数职时，每个角色写成一个节点</translation>
+        </message>
+        <message>
+            <source>servers is %1, and the nodes of role ps have %2 devices; expected %3, or none, which means so many</source>
+            <translation>servers 为 %1，而角色为 ps 的节点有 %2 个设备；应为 %3，或留空（即此数）</translation>
+        </message>
+        <message>
+            <source>node %1 takes no part: its role is ps, and strategy %2 has no servers</source>
+            <translation>节点 %1 不参与：其角色为 ps，而策略 %2 没有服务器</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -3502,6 +3514,10 @@ It uses:
         <message>
             <source>Memory</source>
             <translation>内存</translation>
+        </message>
+        <message>
+            <source>server</source>
+            <translation>服务器</translation>
         </message>
     </context>
     <context>

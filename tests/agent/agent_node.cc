@@ -281,8 +281,7 @@ node::v1::PrepareRequest prepareRequest(const RunOptions& options, int node) {
   plan.training.optimizer.kind = "sgd";
   plan.training.seed = 7;
   plan.strategy = options.strategy;
-  auto all = must(specs::toCluster(cluster, {}));
-  all.mesh = must(specs::toMesh(spec.strategy(), all.mesh.size()));
+  const auto all = must(specs::toCluster(cluster, {}, spec.strategy()));
   const auto made = must(planner::makePlan(plan, all, {}));
   request.set_plan(plan::text(made));
   request.set_plan_hash(plan::hash(made));

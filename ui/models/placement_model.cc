@@ -26,7 +26,7 @@ QVariant PlacementModel::data(const QModelIndex& index, int role) const {
     case kNode: return QString::fromStdString(rank.node);
     case kDevice: return QString::fromStdString(rank.device);
     case kThreads: return rank.threads;
-    case kSamples: return formatCount(rank.samples);
+    case kSamples: return rank.isServer() ? tr("server") : formatCount(rank.samples);
     case kParameters: return bytes(rank.parameterBytes);
     case kOptimizer: return bytes(rank.optimizerBytes);
     case kGradients: return bytes(rank.gradientBytes);

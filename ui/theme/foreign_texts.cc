@@ -86,7 +86,7 @@ namespace lockstep::ui {
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Part of the gradients that top-k sends, the largest; 0: 0.01"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "A layer's name"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "It and the layers after it, up to the next pin, are on this stage"),
-    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Ranks that hold the parameters; 0: one with parameter-server, else none"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Ranks that hold the parameters; 0: as many as nodes of role ps have, or one"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Samples a step, over all ranks"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Times through the data; left out: 1, or as many as max_steps needs"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Steps at most; 0: no limit"),

@@ -109,6 +109,29 @@ class CliRunsTest : public QObject {
     QVERIFY(cli.leave());
   }
 
+  // Servers are where the cluster says, wherever it lists them, and compute the same.
+  void nodesOfRolePsServe() {
+    const Cli cli;
+    QByteArray nodes;
+    for (const char* number : {"1", "2", "3"}) {
+      nodes += QByteArray("  - name: n") + number + "\n    address: 127.0.0.1\n    workdir: " +
+               cli.home().toUtf8() + "/local/" + number + "\n";
+      if (*number == '1') nodes += "    roles: [ps]\n";
+    }
+    const QString cluster = cli.write("roles.yaml", "version: 1\nname: roles\nnodes:\n" + nodes);
+    const QStringList how{"--set", "strategy.kind=parameter-server", "--set", "training.batch=96", "--set",
+                          "training.max_steps=20"};
+    const CliResult byRole = cli.run(mlp(QStringList{"--cluster", cluster} + how));
+    QVERIFY2(byRole.exit == 0, byRole.text());
+    checkStory(byRole);
+    QCOMPARE(byRole.first("started")["world"].toInt(), 3);
+    const CliResult byNumber = cli.run(mlp(QStringList{"--local", "3", "--set", "strategy.servers=1"} + how));
+    QVERIFY2(byNumber.exit == 0, byNumber.text());
+    QCOMPARE(byRole.last()["weights_sha256"].toString().size(), 64);
+    QCOMPARE(byRole.last()["weights_sha256"].toString(), byNumber.last()["weights_sha256"].toString());
+    QVERIFY(cli.leave());
+  }
+
   void atMostTenStepsASecond() {
     const Cli cli;
     QElapsedTimer timer;

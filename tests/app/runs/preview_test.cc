@@ -150,6 +150,31 @@ class PreviewTest : public QObject {
     QCOMPARE(both->ranks[0].samples, both->ranks[1].samples);
   }
 
+  void nodesOfRolePsHoldTheParameters() {
+    const auto with = [](std::vector<std::string> sets) {
+      LaunchRequest request = requestFor("fashion-mlp.yaml", 3, "", sets);
+      auto cluster = std::make_shared<spec::v1::ClusterSpec>(*request.cluster);
+      cluster->mutable_nodes(0)->add_roles("ps");
+      request.cluster = std::move(cluster);
+      return request;
+    };
+    const auto served = makePreview(with({"strategy.kind=parameter-server"}), {});
+    QVERIFY2(served.ok(), served.ok() ? "" : served.error().text().c_str());
+    QCOMPARE(served->plan.mesh.text(), std::string("data 2, servers 1"));
+    QCOMPARE(served->ranks[0].node, std::string("local2"));
+    QCOMPARE(served->ranks[2].node, std::string("local1"));
+    QVERIFY(served->ranks[2].isServer());
+    QVERIFY(previewText(*served).find(" server ") != std::string::npos);
+    const auto refused = makePreview(with({"strategy.kind=parameter-server", "strategy.servers=2"}), {});
+    QVERIFY(!refused.ok());
+    QCOMPARE(refused.error().why, std::string("strategy.servers"));
+    const auto unused = makePreview(with({"strategy.kind=zero-1"}), {});
+    QVERIFY2(unused.ok(), unused.ok() ? "" : unused.error().text().c_str());
+    QCOMPARE(unused->plan.mesh.size(), 2);
+    QCOMPARE(unused->remarks.front(),
+             std::string("node local1 takes no part: its role is ps, and strategy zero-1 has no servers"));
+  }
+
   void mistakesNameTheField() {
     const auto uneven = makePreview(requestFor("fashion-mlp.yaml", 4, "", {"strategy.tensor=3"}), {});
     QVERIFY(!uneven.ok());

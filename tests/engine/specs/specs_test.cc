@@ -272,7 +272,7 @@ class SpecsTest : public QObject {
     device.set_count(2);
     device.set_threads(4);
     spec.mutable_nodes(2)->add_roles("evaluator");
-    const Result<cluster::Cluster> cluster = toCluster(spec, {{"n0", "boot", 16}});
+    const Result<cluster::Cluster> cluster = toCluster(spec, {{"n0", "boot", 16}}, {});
     QVERIFY(cluster.ok());
     QCOMPARE(cluster->devices.size(), std::size_t{3});
     QCOMPARE(cluster->devices[0].host, std::string("boot"));
@@ -284,16 +284,16 @@ class SpecsTest : public QObject {
     QCOMPARE(cluster->hosts[1].cores, 8);
     QCOMPARE(cluster->mesh.text(), std::string("data 3"));
     QCOMPARE(cluster->link.kind, std::string("gloo"));
-    QCOMPARE(toCluster(nodes(1), {})->link.kind, std::string("shm"));
+    QCOMPARE(toCluster(nodes(1), {}, {})->link.kind, std::string("shm"));
   }
 
   void sharedMemoryNeedsOneHost() {
     ClusterSpec spec = nodes(2);
     spec.set_comm("shm");
-    const Result<cluster::Cluster> one = toCluster(spec, {{"n0", "boot", 2}, {"n1", "boot", 2}});
+    const Result<cluster::Cluster> one = toCluster(spec, {{"n0", "boot", 2}, {"n1", "boot", 2}}, {});
     QVERIFY(one.ok());
     QCOMPARE(one->hosts.size(), std::size_t{1});
-    QCOMPARE(messageOf(toCluster(spec, {{"n0", "a", 2}, {"n1", "b", 2}}).status()),
+    QCOMPARE(messageOf(toCluster(spec, {{"n0", "a", 2}, {"n1", "b", 2}}, {}).status()),
              "comm | comm is shm but the nodes are on several hosts; expected gloo");
   }
 
@@ -304,40 +304,78 @@ class SpecsTest : public QObject {
     link.set_to("n1");
     link.set_bandwidth_mbit(1000);
     link.set_latency_us(500);
-    const Result<cluster::Cluster> cluster = toCluster(spec, {});
+    const Result<cluster::Cluster> cluster = toCluster(spec, {}, {});
     QVERIFY(cluster.ok());
     QCOMPARE(cluster->link.bytesPerSecond, 1.25e8);
     QCOMPARE(cluster->link.latency, 5e-4);
     link.set_to("n2");
-    QCOMPARE(messageOf(toCluster(spec, {}).status()),
+    QCOMPARE(messageOf(toCluster(spec, {}, {}).status()),
              "links[0].to | there is no node n2; expected the name of one");
   }
 
   void wrongClusters() {
-    QCOMPARE(messageOf(toCluster(nodes(0), {}).status()),
+    QCOMPARE(messageOf(toCluster(nodes(0), {}, {}).status()),
              "nodes | there are no nodes; expected at least one");
     ClusterSpec twice = nodes(2);
     twice.mutable_nodes(1)->set_name("n0");
-    QCOMPARE(messageOf(toCluster(twice, {}).status()),
+    QCOMPARE(messageOf(toCluster(twice, {}, {}).status()),
              "nodes[1].name | another node is named n0; expected a name of its own");
     ClusterSpec role = nodes(1);
     role.mutable_nodes(0)->add_roles("worke");
     QCOMPARE(
-        messageOf(toCluster(role, {}).status()),
+        messageOf(toCluster(role, {}, {}).status()),
         "nodes[0].roles[0] | roles[0] is \"worke\"; expected worker, ps, chief or evaluator; did "
         "you mean worker?");
     ClusterSpec device = nodes(1);
     device.mutable_nodes(0)->add_devices()->set_kind("cdu");
-    QCOMPARE(messageOf(toCluster(device, {}).status()),
+    QCOMPARE(messageOf(toCluster(device, {}, {}).status()),
              "nodes[0].devices[0].kind | kind is \"cdu\"; expected cpu; did you mean cpu?");
     ClusterSpec comm = nodes(1);
     comm.set_comm("glo");
-    QCOMPARE(messageOf(toCluster(comm, {}).status()),
+    QCOMPARE(messageOf(toCluster(comm, {}, {}).status()),
              "comm | comm is \"glo\"; expected shm, gloo or in-process; did you mean gloo?");
     ClusterSpec noWorker = nodes(1);
     noWorker.mutable_nodes(0)->add_roles("ps");
-    QCOMPARE(messageOf(toCluster(noWorker, {}).status()),
+    QCOMPARE(messageOf(toCluster(noWorker, {}, {}).status()),
              "nodes | no node has the role worker; expected at least one");
+    ClusterSpec both = nodes(1);
+    both.mutable_nodes(0)->add_roles("worker");
+    both.mutable_nodes(0)->add_roles("ps");
+    QCOMPARE(messageOf(toCluster(both, {}, {}).status()),
+             "nodes[0].roles | roles are worker and ps; expected one of worker, ps and evaluator: a host that "
+             "does more than one is so many nodes");
+  }
+
+  void nodesOfRolePsAreTheServers() {
+    ClusterSpec spec = nodes(4);
+    spec.mutable_nodes(0)->add_roles("ps");
+    spec.mutable_nodes(0)->add_devices()->set_count(2);
+    spec.mutable_nodes(1)->add_roles("chief");
+    spec.mutable_nodes(1)->add_roles("worker");
+    spec.mutable_nodes(2)->add_roles("evaluator");
+    spec::v1::StrategySpec strategy;
+    strategy.set_kind("parameter-server");
+    const Result<cluster::Cluster> served = toCluster(spec, {}, strategy);
+    QVERIFY(served.ok());
+    QCOMPARE(served->mesh.text(), std::string("data 2, servers 2"));
+    std::string nodesOfRanks;
+    for (const cluster::Device& device : served->devices) nodesOfRanks += device.node + " ";
+    QCOMPARE(nodesOfRanks, std::string("n1 n3 n0 n0 "));
+    QCOMPARE(served->devices[3].index, 1);
+    strategy.set_servers(2);
+    QVERIFY(toCluster(spec, {}, strategy).ok());
+    strategy.set_servers(1);
+    QCOMPARE(messageOf(toCluster(spec, {}, strategy).status()),
+             "strategy.servers | servers is 1, and the nodes of role ps have 2 devices; expected 2, or none, "
+             "which means so many");
+    // Without servers they take no part, and without roles servers are the last ranks.
+    strategy.set_servers(0);
+    strategy.set_kind("mirrored");
+    QCOMPARE(toCluster(spec, {}, strategy)->mesh.text(), std::string("data 2"));
+    strategy.set_kind("parameter-server");
+    QCOMPARE(toCluster(nodes(3), {}, strategy)->mesh.text(), std::string("data 2, servers 1"));
+    strategy.set_servers(2);
+    QCOMPARE(toCluster(nodes(3), {}, strategy)->mesh.text(), std::string("data 1, servers 2"));
   }
 };
 
