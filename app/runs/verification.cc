@@ -75,6 +75,18 @@ bool hasDropout(const RunSpec& spec) {
   });
 }
 
+// A whole training of so many steps, with the rate for its batch instead of one of `batch` samples: while the
+// rate is high, how good a model is changes from step to step.
+void shorten(spec::v1::TrainingSpec& training, std::int64_t batch, std::int64_t steps) {
+  if (auto& optimizer = *training.mutable_optimizer(); optimizer.kind() == "sgd" && optimizer.for_batch() == 0)
+    optimizer.set_for_batch(batch);
+  auto& schedule = *training.mutable_schedule();
+  const std::int64_t before = schedule.kind() == "cosine" || schedule.kind() == "linear" ? schedule.steps() : 0;
+  if (before <= steps) return;
+  schedule.set_warmup_steps(schedule.warmup_steps() * steps / before);
+  schedule.set_steps(steps);
+}
+
 }  // namespace
 
 std::string unequalByDesign(const RunSpec& spec) {
@@ -112,6 +124,7 @@ Result<VerifyCase> verifyCase(const RunSpec& given, const ClusterSpec& cluster, 
   const bool unequal = !unequalByDesign(spec).empty();
   request->set_steps(unequal ? std::max(steps, kQualitySteps) : steps);
   request->set_unequal(unequal);
+  if (unequal) shorten(*request->mutable_spec()->mutable_training(), given.training().batch(), request->steps());
   request->set_any_order(spec.strategy().staleness() != 0);
   const ClusterSpec one = oneRank();
   const RunSpec probing = probe(spec, mesh.axisSize("data"));

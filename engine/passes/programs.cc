@@ -204,11 +204,14 @@ Status emitStatistics(GraphBuilder& build, const ir::Graph& train, const StepPro
   return build.store("stats.0", pack);
 }
 
-// The pack that the metrics travel in: the first of gradients, or one of their own.
-std::size_t metricsPackOf(const std::vector<Group>& groups, const Grouping& grouping) {
+// The pack that the metrics travel in: the first of gradients that is where the loss is, or goes to a server
+// with all others; else one of their own.
+std::size_t metricsPackOf(const std::vector<Group>& groups, const Grouping& grouping, int stageOfLoss) {
   if (!grouping.metricsInGroup) return groups.size();
-  const auto dense = std::find_if(groups.begin(), groups.end(),
-                                  [](const Group& group) { return group.kind.table == 0 && !group.kind.served; });
+  const auto dense = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
+    return group.kind.table == 0 && !group.kind.served &&
+           (grouping.servers > 0 || group.kind.stage == stageOfLoss);
+  });
   return static_cast<std::size_t>(dense - groups.begin());
 }
 
@@ -220,7 +223,7 @@ Status emitUpdates(GraphBuilder& build, const StepProgram& program,
                    const Grouping& grouping) {
   build.phase = Phase::kOptimizer;
   const std::vector<Group>& groups = program.groups;
-  const std::size_t metricsPack = metricsPackOf(groups, grouping);
+  const std::size_t metricsPack = program.metricsPack;
   const bool inGroup = metricsPack < groups.size();
   const std::int64_t tail = inGroup ? groups[metricsPack].count : 0;
   build.stage = inGroup ? groups[metricsPack].kind.stage
@@ -335,14 +338,13 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
     LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed("params", k), step.groups[k].count));
     parameters.push_back(state);
   }
-  const std::size_t metricsPack = metricsPackOf(step.groups, grouping);
   ValueId told = -1;
   for (std::size_t k = 0; k < step.sums.size(); ++k) {
     const StepProgram::Sum& sum = step.sums[k];
     const std::string name = k < step.groups.size() ? indexed("grads", k) : "sums.whole";
     build.stage = sum.stage;
     LOCKSTEP_ASSIGN(const ValueId sums, build.state(sum.state, sum.count));
-    if (k == metricsPack) {
+    if (k == step.metricsPack) {
       build.stage = grouping.everywhere;
       LOCKSTEP_ASSIGN(const ValueId stop, stopWish(build, grouping.agree));
       build.stage = sum.stage;
@@ -496,7 +498,8 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   // A group is packed right after the node that fills its last gradient; the metrics are the tail
   // of the first group, or a group of their own.
   const std::size_t groups = program.groups.size();
-  const std::size_t metricsPack = metricsPackOf(program.groups, grouping);
+  const std::size_t metricsPack = program.metricsPack =
+      metricsPackOf(program.groups, grouping, train.node(train.value(sinks.at("loss")).producer).stage);
   std::vector<ir::NodeId> complete(std::max(groups, metricsPack + 1), 0);
   const auto await = [&](std::size_t k, ValueId value) {
     complete[k] = std::max(complete[k], train.value(value).producer);

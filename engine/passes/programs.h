@@ -38,8 +38,7 @@ Result<ir::Graph> initGraph(const ir::ModelGraph& model, std::uint64_t seed);
 struct Grouping {
   std::int64_t bucketBytes = 0;
   int parts = 1;               // each group can be divided into so many equal parts
-  // The metrics travel as the tail of the first gradient group, so that they cost no collective of
-  // their own; not where gradients are reduced in parts.
+  // The metrics travel as the tail of a gradient group, so that they cost no collective of their own; not where gradients are reduced in parts.
   bool metricsInGroup = true;
   // The gradients of several micro-batches are added up before an update.
   bool accumulate = false;
@@ -85,6 +84,7 @@ struct StepProgram {
     int stage = 0;
   };
   std::vector<Sum> sums;
+  std::size_t metricsPack = 0;      // the group that the metrics are the tail of; groups.size() for one of their own
   std::string metric;               // of the model
   std::int64_t metricSums = 0;
 };

@@ -35,7 +35,10 @@ struct Row {
   int ranks = 1;
   std::string name;                // of the strategy and its options
   std::vector<std::string> sets;
+  int nodes = 1;                   // which the ranks are divided among
 };
+
+constexpr int kLocalSteps = 4;
 
 // Layers in equal numbers on each stage.
 std::string pins(const spec::v1::RunSpec& spec, int stages) {
@@ -66,12 +69,14 @@ void addRows(const std::string& example, const spec::v1::RunSpec& spec, int rank
         if (strategy.oneNode && !strategy.servers && tensor * stages > 1) continue;  // as multi-worker-
         if (kind == "tensor-parallel" && tensor == 1) continue;
         if (staged && stages == 1) continue;
+        const int dataRanks = workers / (tensor * stages);
         std::vector<std::string> schedules{"1f1b"};
         if (kind == "pipeline") schedules = {"1f1b", "gpipe", "zb-h1"};
         for (const std::string& schedule : schedules) {
-          std::vector<int> micros{stages > 1 ? 4 : 1};
+          // What local-sgd divides a batch into are its steps.
+          std::vector<int> micros{stages > 1 && !strategy.local ? 4 : 1};
           if (kind == "pipeline" && schedule == "1f1b") micros.push_back(1);
-          if (stages == 1 && tensor == 1 && ranks == 2) micros.push_back(2);
+          if (stages == 1 && tensor == 1 && ranks == 2 && !strategy.local) micros.push_back(2);
           for (const int micro : micros) {
             Row row{example, ranks, kind, {"strategy.kind=" + kind}};
             const auto option = [&](const char* field, const char* text, int value, int usual) {
@@ -87,6 +92,9 @@ void addRows(const std::string& example, const spec::v1::RunSpec& spec, int rank
               row.name += ", " + schedule;
               row.sets.push_back("strategy.schedule=" + schedule);
             }
+            if (strategy.local) row.sets.push_back(fmt::format("strategy.local_steps={}", kLocalSteps));
+            const int least = dataRanks * (strategy.local ? kLocalSteps : micro);  // a sample for each rank
+            if (spec.training().batch() < least) row.sets.push_back(fmt::format("training.batch={}", least));
             if (kind == "placement") row.sets.push_back("strategy.pins=" + pins(spec, stages));
             out.push_back(std::move(row));
           }
@@ -98,7 +106,7 @@ void addRows(const std::string& example, const spec::v1::RunSpec& spec, int rank
 void addWays(const std::string& example, std::vector<Row>& out) {
   for (const char* way : {"ring", "halving-doubling", "tree", "hierarchical"})
     out.push_back({example, 4, fmt::format("multi-worker-mirrored, {}", way),
-                   {fmt::format("strategy.all_reduce={}", way)}});
+                   {fmt::format("strategy.all_reduce={}", way)}, way == std::string_view("hierarchical") ? 2 : 1});
   for (const int ranks : {2, 4})
     out.push_back({example, ranks, fmt::format("parameter-server, {} servers, dense all-reduce", ranks / 2),
                    {"strategy.kind=parameter-server", fmt::format("strategy.servers={}", ranks / 2),
@@ -176,7 +184,13 @@ Verdict judge(const Example& example, const Row& row, const Options& options,
   };
   const auto spec = app::loadRunSpec(example.file, sets);
   if (!spec.ok()) return refused(spec.error());
-  const app::ClusterSpecFile cluster = app::localCluster(row.ranks, "", "shm");
+  app::ClusterSpecFile cluster = app::localCluster(row.nodes > 1 ? row.nodes : row.ranks, "",
+                                                   row.nodes > 1 ? "" : "shm");
+  for (int node = 1; row.nodes > 1 && node <= row.nodes; ++node) {
+    auto one = app::withRanks(std::move(cluster), {fmt::format("local{}={}", node, row.ranks / row.nodes)});
+    if (!one.ok()) return {false, false, one.error().text()};
+    cluster = std::move(*one);
+  }
   std::vector<app::Precision> precisions{app::Precision::kSmallDouble};
   if (!options.small)
     precisions.push_back(options.wholeModels ? app::Precision::kSingle : app::Precision::kSmallSingle);
@@ -187,10 +201,10 @@ Verdict judge(const Example& example, const Row& row, const Options& options,
     if (options.list) continue;
     const auto reply = agent::verifyPlans(*one->request, &known);
     if (!reply.ok()) return {false, false, reply.error().text()};
-    double gradients = 0, losses = 0;
+    std::string differences;
     for (const auto& finding : reply->findings()) {
-      if (finding.check() == "gradients") gradients = finding.difference();
-      if (finding.check() == "losses") losses = finding.difference();
+      if (finding.check() == "gradients" || finding.check() == "losses" || finding.check() == "quality")
+        differences += fmt::format(" {} {:.0e}", finding.check(), finding.difference());
       if (finding.holds()) continue;
       out.holds = false;
       out.text += fmt::format("{}: {} differ by {:.1e}, limit {:.1e}: {}  ",
@@ -198,8 +212,7 @@ Verdict judge(const Example& example, const Row& row, const Options& options,
                               finding.difference(), finding.limit(), finding.where());
     }
     if (out.holds)
-      out.text += fmt::format("{} gradients {:.0e} losses {:.0e}  ",
-                              one->request->spec().training().precision(), gradients, losses);
+      out.text += fmt::format("{}{}  ", one->request->spec().training().precision(), differences);
   }
   return out;
 }

@@ -630,6 +630,12 @@ class ParityTest : public QObject {
     QVERIFY(refused({{"block1", 3}}, 1, "use stages 0 to 2"));
     QVERIFY(refused({{"block1", 2}}, 1, "no layer is pinned to stage 1"));
     QVERIFY(refused(settings.pins, 2, "back and forth"));
+    // The head's weights are the embedding's: the last stage has the loss and no parameters.
+    settings.pins = {{"block1", 1}, {"head", 2}};
+    settings.microBatches = 2;
+    const RunOutcome headAlone = trained(settings);
+    QVERIFY2(headAlone.ok(), headAlone.error().c_str());
+    QVERIFY(worstRelative(headAlone, one) <= 1e-9);
   }
 
   void sameSpecSameBits_data() {
