@@ -122,11 +122,13 @@ Status checkData(const std::map<std::string, std::string>& paths, const std::str
   const data::TableFile table = tableOf(request.spec(), which == "train", files[0].path);
   for (const specs::DataFile& file : files) {
     LOCKSTEP_ASSIGN(data::FileFacts found, inspectFile(file, table, cache, hashes));
-    bytes += elementCount(found.dimensions);
     facts.push_back(std::move(found));
   }
+  const auto& part = which == "train" ? data.train() : data.evaluate();
+  const double share = isText || isTable ? part.to() - part.from() : 1;
+  for (const data::FileFacts& file : facts)
+    bytes += static_cast<std::int64_t>(share * static_cast<double>(elementCount(file.dimensions)));
   if (isText) {
-    const auto& part = which == "train" ? data.train() : data.evaluate();
     return data::checkText({files[0].path, sample.empty() ? 1 : sample[0], part.from(), part.to()},
                            facts[0]);
   }

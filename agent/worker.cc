@@ -1,4 +1,5 @@
 // worker: one rank. Hosts the engine; speaks to its supervisor over an inherited socket only.
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -201,6 +202,8 @@ int workerCommand(Arguments& arguments) {
     std::fputs("lockstep-agent worker is started by a supervisor\n", stderr);
     return 2;
   }
+  // Large blocks go back when they are freed, also those after a larger one: what binding needs is not kept.
+  mallopt(M_MMAP_THRESHOLD, 256 << 10);
   // Lives as long as the process: the watchdog reads from it.
   auto* link = new WorkerLink(fd);
   node::v1::WorkerStart start;

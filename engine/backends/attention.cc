@@ -17,7 +17,6 @@ class AttentionKernel final : public Kernel {
         s_(attentionShape(spec)),
         scale_(1 / std::sqrt(static_cast<float>(s_.head))),
         forward_(spec.op == ir::Op::kAttention),
-        pack_(cpu::kPackFloats),
         scores_(kBlock * s_.tokens),
         grads_(forward_ ? 0 : kBlock * s_.tokens),
         qkvRows_(multiples(s_.tokens, s_.qkvStride())),
@@ -50,7 +49,7 @@ class AttentionKernel final : public Kernel {
         }
   }
   std::int64_t workspaceBytes() const override {
-    return pack_.bytes + scores_.bytes + grads_.bytes + bytesOf(qkvRows_) + bytesOf(yRows_) +
+    return scores_.bytes + grads_.bytes + bytesOf(qkvRows_) + bytesOf(yRows_) +
            bytesOf(scoreRows_) + bytesOf(ones_);
   }
 
@@ -77,7 +76,7 @@ class AttentionKernel final : public Kernel {
   void score(const Block& at) {
     cpu_.gemm({at.rows, s_.head, at.seen, qkv_ + qkvAt(at, 0) + at.first * s_.qkvStride(),
                qkvRows_.data(), ones_.data(), qkv_ + qkvAt(at, 1), s_.qkvStride(), true,
-               scores_.data, s_.tokens, nullptr, false, false, pack_.data});
+               scores_.data, s_.tokens, nullptr, false, false});
   }
 
   void forward(const Block& at) {
@@ -93,8 +92,7 @@ class AttentionKernel final : public Kernel {
       lseOut_[lseAt(at, r)] = top + std::log(sums[r]);
     }
     cpu_.gemm({at.rows, at.seen, s_.head, scores_.data, scoreRows_.data(), ones_.data(),
-               qkv_ + qkvAt(at, 2), s_.qkvStride(), false, y, s_.yStride(), nullptr, false, false,
-               pack_.data});
+               qkv_ + qkvAt(at, 2), s_.qkvStride(), false, y, s_.yStride(), nullptr, false, false});
     for (std::int64_t r = 0; r < at.rows; ++r) {
       float* row = y + r * s_.yStride();
       cpu_.scale(s_.head, row, 1 / sums[r], row);
@@ -106,7 +104,7 @@ class AttentionKernel final : public Kernel {
     score(at);
     // dy·vᵀ
     cpu_.gemm({at.rows, s_.head, at.seen, dy, yRows_.data(), ones_.data(), qkv_ + qkvAt(at, 2),
-               s_.qkvStride(), true, grads_.data, s_.tokens, nullptr, false, false, pack_.data});
+               s_.qkvStride(), true, grads_.data, s_.tokens, nullptr, false, false});
     for (std::int64_t r = 0; r < at.rows; ++r) {
       float *p = scores_.data + r * s_.tokens, *ds = grads_.data + r * s_.tokens;
       const std::int64_t seen = seenBy(at, r);
@@ -122,20 +120,19 @@ class AttentionKernel final : public Kernel {
     const std::int64_t begin = at.first * s_.qkvStride();
     cpu_.gemm({at.rows, at.seen, s_.head, grads_.data, scoreRows_.data(), ones_.data(),
                qkv_ + qkvAt(at, 1), s_.qkvStride(), false, dqkv_ + qkvAt(at, 0) + begin,
-               s_.qkvStride(), nullptr, false, false, pack_.data});
+               s_.qkvStride(), nullptr, false, false});
     cpu_.gemm({at.seen, at.rows, s_.head, grads_.data, ones_.data(), scoreRows_.data(),
                qkv_ + qkvAt(at, 0) + begin, s_.qkvStride(), false, dqkv_ + qkvAt(at, 1),
-               s_.qkvStride(), nullptr, false, true, pack_.data});
+               s_.qkvStride(), nullptr, false, true});
     cpu_.gemm({at.seen, at.rows, s_.head, scores_.data, ones_.data(), scoreRows_.data(), dy,
-               s_.yStride(), false, dqkv_ + qkvAt(at, 2), s_.qkvStride(), nullptr, false, true,
-               pack_.data});
+               s_.yStride(), false, dqkv_ + qkvAt(at, 2), s_.qkvStride(), nullptr, false, true});
   }
 
   const cpu::Kernels& cpu_;
   AttentionShape s_;
   float scale_;
   bool forward_;
-  AlignedFloats pack_, scores_, grads_;
+  AlignedFloats scores_, grads_;
   Offsets qkvRows_, yRows_, scoreRows_, ones_;
   const float *qkv_ = nullptr, *dy_ = nullptr, *y_ = nullptr, *lse_ = nullptr;
   float *yOut_ = nullptr, *lseOut_ = nullptr, *dqkv_ = nullptr;

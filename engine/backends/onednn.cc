@@ -30,15 +30,14 @@ float* out(const KernelSpec& spec, std::size_t i = 0) {
 class MatmulKernel final : public Kernel {
  public:
   MatmulKernel(const cpu::Kernels& cpu, const KernelSpec& spec, int threads)
-      : cpu_(cpu), shape_(matmulShape(spec)), threads_(worthwhile(threads)),
-        pack_(threads_ * cpu::kPackFloats) {
+      : cpu_(cpu), shape_(matmulShape(spec)), threads_(worthwhile(threads)) {
     const MatmulShape& s = shape_;
     rows_ = multiples(s.n, s.ta ? 1 : s.k);
     ks_ = multiples(s.k, s.ta ? s.n : 1);
     whole_ = {s.n,          s.k,        s.o,         in(spec, 0),
               rows_.data(), ks_.data(), in(spec, 1), s.tb ? s.k : s.o,
               s.tb,         out(spec),  s.o,         spec.inputs.size() > 2 ? in(spec, 2) : nullptr,
-              s.relu,       false,      pack_.data};
+              s.relu,       false};
   }
   void run() override {
     if (threads_ == 1) return cpu_.gemm(whole_);
@@ -46,7 +45,7 @@ class MatmulKernel final : public Kernel {
     for (int i = 0; i < threads_; ++i) cpu_.gemm(part(i));
   }
   std::int64_t workspaceBytes() const override {
-    return pack_.bytes + bytesOf(rows_) + bytesOf(ks_);
+    return bytesOf(rows_) + bytesOf(ks_);
   }
 
  private:
@@ -58,7 +57,6 @@ class MatmulKernel final : public Kernel {
   }
   cpu::Gemm part(int i) const {
     cpu::Gemm g = whole_;
-    g.pack += i * cpu::kPackFloats;
     if (shape_.o >= threads_ * kColumns) {
       const std::int64_t blocks = (shape_.o + kColumns - 1) / kColumns;
       const std::int64_t from = blocks * i / threads_ * kColumns;
@@ -78,7 +76,6 @@ class MatmulKernel final : public Kernel {
   const cpu::Kernels& cpu_;
   const MatmulShape shape_;
   const int threads_;
-  AlignedFloats pack_;
   Offsets rows_, ks_;
   cpu::Gemm whole_;
 };
@@ -95,7 +92,6 @@ class ConvKernel final : public Kernel {
         given_(convShape(spec)),
         turned_(op_ == Op::kConv2dInputGrad && canTurn(given_)),
         s_(turned_ ? turned(given_) : given_),
-        pack_(cpu::kPackFloats),
         frame_(needsFrame() ? frameHeight() * frameWidth() * s_.c : 0),
         patches_(op_ == Op::kConv2dInputGrad && !turned_ ? s_.oh * s_.ow * taps() : 0),
         filters_(turned_ ? taps() * s_.o : 0),
@@ -129,7 +125,7 @@ class ConvKernel final : public Kernel {
     }
   }
   std::int64_t workspaceBytes() const override {
-    return pack_.bytes + frame_.bytes + patches_.bytes + filters_.bytes + bytesOf(pixels_) +
+    return frame_.bytes + patches_.bytes + filters_.bytes + bytesOf(pixels_) +
            bytesOf(taps_) + bytesOf(gradRows_) + bytesOf(gradKs_);
   }
 
@@ -164,16 +160,16 @@ class ConvKernel final : public Kernel {
   }
   void forward(const float* x, const float* weights, float* y) {
     cpu_.gemm({s_.oh * s_.ow, taps(), s_.o, x, pixels_.data(), taps_.data(), weights, s_.o, false,
-               y, s_.o, bias_, s_.relu, false, pack_.data});
+               y, s_.o, bias_, s_.relu, false});
   }
   void weightGrad(const float* x, const float* dy, bool accumulate) {
     cpu_.gemm({taps(), s_.oh * s_.ow, s_.o, x, taps_.data(), pixels_.data(), dy, s_.o, false, out_,
-               s_.o, nullptr, false, accumulate, pack_.data});
+               s_.o, nullptr, false, accumulate});
   }
   // The patches' gradients, added up where the patches overlap.
   void inputGrad(const float* dy, float* dx) {
     cpu_.gemm({s_.oh * s_.ow, s_.o, taps(), dy, gradRows_.data(), gradKs_.data(), second_, s_.o,
-               true, patches_.data, taps(), nullptr, false, false, pack_.data});
+               true, patches_.data, taps(), nullptr, false, false});
     float* to = needsFrame() ? frame_.data : dx;
     std::fill_n(to, frameHeight() * frameWidth() * s_.c, 0.0f);
     const std::int64_t line = s_.kw * s_.c;
@@ -194,7 +190,7 @@ class ConvKernel final : public Kernel {
   const ConvShape given_;
   const bool turned_;
   const ConvShape s_;  // of the convolution that is computed
-  AlignedFloats pack_, frame_, patches_, filters_;
+  AlignedFloats frame_, patches_, filters_;
   const float *first_, *second_, *bias_;
   float* out_;
   Offsets pixels_, taps_, gradRows_, gradKs_;

@@ -2,6 +2,11 @@
 
 namespace lockstep::backends::cpu {
 
+float* packOfThread() {
+  alignas(64) static thread_local float pack[kPackFloats];
+  return pack;
+}
+
 bool runnable(const Kernels& kernels) {
   if (&kernels == &kAvx512)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -23,9 +23,10 @@ struct Gemm {
   const float* bias = nullptr;
   bool relu = false;
   bool accumulate = false;
-  float* pack = nullptr;  // kPackFloats floats, aligned to 64 bytes
 };
+// Where products pack a panel of b: kPackFloats floats of the calling thread, aligned to 64 bytes.
 inline constexpr std::int64_t kPackFloats = 256 * 64;
+float* packOfThread();
 
 inline constexpr std::int64_t kScaledTogether = 256;  // ir::kScaledTogether
 

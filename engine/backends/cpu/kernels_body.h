@@ -179,8 +179,7 @@ constexpr TileFunction kTiles[5][kMaxRows + 1] = {
 #undef LOCKSTEP_TILES
 
 void pack(const Gemm& g, std::int64_t k0, std::int64_t k, std::int64_t j0, std::int64_t width,
-          std::int64_t panel) {
-  float* to = g.pack;
+          std::int64_t panel, float* to) {
   if (width == panel && !g.transposed) {
     for (std::int64_t i = 0; i < k; ++i) {
       const float* from = g.b + (k0 + i) * g.ldb + j0;
@@ -208,6 +207,7 @@ void gemm(const Gemm& g) {
   const std::int64_t chunks = (g.rows + kRows[vectors] - 1) / kRows[vectors];
   // A row of exactly one panel is packed as it stands.
   const bool direct = !g.transposed && g.cols == panel;
+  float* const packed = packOfThread();
   float start[4 * kWidth];
   const bool strided = g.k > 1 && g.kOffset[1] - g.kOffset[0] > kWidth;
   const std::int64_t most = strided ? kStridedBlock : kBlock;
@@ -217,9 +217,9 @@ void gemm(const Gemm& g) {
     for (std::int64_t j0 = 0; j0 < g.cols; j0 += panel) {
       const std::int64_t width = least(panel, g.cols - j0);
       const int used = static_cast<int>((width + kWidth - 1) / kWidth);
-      if (!direct) pack(g, k0, k, j0, width, panel);
+      if (!direct) pack(g, k0, k, j0, width, panel, packed);
       for (std::int64_t j = 0; j < panel; ++j) start[j] = g.bias && j < width ? g.bias[j0 + j] : 0;
-      Tile t{k, g.a, nullptr, g.kOffset + k0, direct ? g.b + k0 * g.ldb : g.pack,
+      Tile t{k, g.a, nullptr, g.kOffset + k0, direct ? g.b + k0 * g.ldb : packed,
              direct ? g.ldb : panel, nullptr, g.ldc, start, g.accumulate || k0 > 0,
              g.relu && k0 + k == g.k, width - (used - 1) * kWidth};
       // Rows are shared out evenly, so that no tile is too small to keep the units busy.
