@@ -245,16 +245,16 @@ class Recorder final : public runtime::TrainerObserver {
   }
   void onReady(std::int64_t) override {}
   void onStep(const runtime::StepRecord& record) override {
-    if (steps.empty() && onFirst) onFirst();
     if (steps.size() < steps.capacity()) steps.push_back(record);
     telemetry_.onStep(record);
+    if (afterStep) afterStep();
   }
   void onEvents(const std::vector<plan::Event>& events) override { telemetry_.onEvents(events); }
   void onEpoch(const runtime::EpochRecord&) override {}
   void onCheckpoint(std::int64_t, const std::string&) override {}
   void finish() { telemetry_.finish(); }
   std::vector<runtime::StepRecord> steps;
-  std::function<void()> onFirst;
+  std::function<void()> afterStep;
 
  private:
   Telemetry telemetry_;
@@ -278,12 +278,13 @@ class Deadline {
 
 // Trains on made-up data with the real trainer, its loader and its telemetry until rank 0's clock says
 // that it is enough, `mostSteps` steps at most where it is above 0. The clock runs from the first step's end:
-// what comes before, a server's making of large tables too, is no step. The records of the steps, the first
-// of them left out.
+// what comes before, a server's making of large tables too, is no step. Where steps are long it is enough
+// after some, and in any case after ten times as long. The records of the steps, the first of them left out.
 Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, const node::v1::WorkerStart& start,
                                                   WorkerLink& link, backends::Backend& backend,
                                                   const runtime::Groups& groups, double seconds,
                                                   std::int64_t mostSteps = 0) {
+  constexpr std::size_t kLeastSteps = 4;            // of which the first is left out
   constexpr std::int64_t kMostSamples = 1 << 18;  // an epoch, which a rehearsal seldom reaches
   const int rank = start.rank();
   LOCKSTEP_ASSIGN(const MadeUp data,
@@ -297,7 +298,13 @@ Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, const 
   std::atomic<bool> stop{false};
   Recorder recorder(rank, link.channel());
   std::optional<Deadline> deadline;
-  if (rank == 0) recorder.onFirst = [&] { deadline.emplace(seconds, stop); };
+  if (rank == 0)
+    recorder.afterStep = [&] {
+      if (!deadline) deadline.emplace(10 * seconds, stop);
+      const auto& steps = recorder.steps;
+      const double spent = static_cast<double>(steps.back().end - steps.front().end) * 1e-9;
+      if (spent > seconds && steps.size() > kLeastSteps) stop = true;
+    };
   LOCKSTEP_TRY(runtime::train(plan, rank, options, data, tiny, backend, groups, stop, recorder).status());
   recorder.finish();
   auto& steps = recorder.steps;

@@ -133,7 +133,7 @@ class Loader {
     bool shuffle = true;
     std::int64_t firstStep = 0;
     std::int64_t lastStep = 0;   // exclusive
-    int depth = 3;
+    int depth = 7;
     std::int64_t microBatches = 1;   // equal parts of the global batch
     Augment augment;                 // of fields that are images, height x width x channels
   };

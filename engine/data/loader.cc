@@ -64,16 +64,26 @@ struct Loader::State {
     }
   }
 
+  // Slots free for batch `index`, the next to fill, and those after it; the batch last given out stays
+  // untouched until the next call.
+  std::int64_t room(std::int64_t index) const {
+    return std::max<std::int64_t>(taken - 1, 0) + std::ssize(ring) - index;
+  }
+  std::int64_t half() const { return std::max<std::int64_t>(1, std::ssize(ring) / 2); }
+
   void run() {
     pthread_setname_np(pthread_self(), "loader");
     const std::int64_t count = options.lastStep - options.firstStep;
     for (std::int64_t index = 0; index < count; ++index) {
       {
         std::unique_lock lock(mutex);
-        // The batch last given out stays untouched until the next call.
-        changed.wait(lock, [&] {
-          return ending || index < std::max<std::int64_t>(taken - 1, 0) + static_cast<std::int64_t>(ring.size());
-        });
+        // Once all is full it sleeps until half of it is not: to be woken for every batch would cost
+        // a short step more than the batch.
+        if (room(index) == 0) {
+          resting = true;
+          changed.wait(lock, [&] { return ending || room(index) >= half(); });
+          resting = false;
+        }
         if (ending) return;
       }
       fill(slot(index), options.firstStep + index);
@@ -93,6 +103,7 @@ struct Loader::State {
   std::condition_variable changed;
   std::int64_t filled = 0;
   std::int64_t taken = 0;
+  bool resting = false;
   bool ending = false;
   std::thread thread;
 };
@@ -123,7 +134,7 @@ const Batch* Loader::next() {
   if (state.taken >= state.options.lastStep - state.options.firstStep) return nullptr;
   std::unique_lock lock(state.mutex);
   const std::int64_t index = state.taken++;
-  state.changed.notify_all();
+  if (state.resting && state.room(state.filled) >= state.half()) state.changed.notify_all();
   state.changed.wait(lock, [&] { return state.filled > index; });
   return &state.slot(index);
 }

@@ -18,6 +18,7 @@ struct GroupKind {
   int table = 0;               // above 0: a table updated by rows, alone in its group
   bool divided = false;        // along an axis whose ranks hold other parameters whole
   bool served = false;         // a table's rows on a server: see serveTables
+  bool large = false;          // with servers: fills a group by itself, so that servers can share evenly
   auto operator<=>(const GroupKind&) const = default;
 };
 

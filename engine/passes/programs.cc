@@ -446,6 +446,9 @@ TableRows tableRows(const ir::Node& gradient, const Rewrite& values) {
 
 }  // namespace
 
+// Of the parameters that several servers share, so many groups for each where they are small enough.
+constexpr int kGroupsOfServer = 4;
+
 Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& options,
                                 const Grouping& grouping) {
   // Parameters in the order in which their gradients are there.
@@ -467,6 +470,15 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
     return train.value(gradientOf(a.name)).producer < train.value(gradientOf(b.name)).producer;
   });
   const Optimizer& optimizer = options.optimizer;
+  const auto bytesOf = [&](const ir::Parameter& parameter) {
+    return elementCount(parameter.shape) * static_cast<std::int64_t>(sizeOf(dtype));
+  };
+  std::int64_t bucketBytes = grouping.bucketBytes;
+  if (grouping.servers > 1) {
+    std::int64_t all = 0;
+    for (const ir::Parameter& parameter : order) all += bytesOf(parameter);
+    bucketBytes = std::clamp<std::int64_t>(all / (kGroupsOfServer * grouping.servers), 1, bucketBytes);
+  }
   std::vector<GroupKind> kinds;
   for (const ir::Parameter& parameter : order) {
     const bool spared = optimizer.decayMatricesOnly && parameter.shape.size() < 2;
@@ -475,22 +487,34 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
     const int stage = train.node(train.value(gradient).producer).stage;
     const bool served = grouping.served.contains(parameter.name);
     const bool table = updatedByRows(train, gradient, optimizer, grouping, served);
-    kinds.push_back({stage, spared, table ? static_cast<int>(kinds.size()) + 1 : 0, apart, served});
+    const bool large = grouping.servers > 1 && bytesOf(parameter) >= bucketBytes;
+    kinds.push_back({stage, spared, table ? static_cast<int>(kinds.size()) + 1 : 0, apart, served, large});
   }
   StepProgram program;
   program.metric = metricOf(train);
   if (!program.metric.empty())
     program.metricSums = train.value(sinks.at(program.metric)).type.count();
-  program.groups = formGroups(order, dtype, grouping.bucketBytes, grouping.parts, kinds);
+  program.groups = formGroups(order, dtype, bucketBytes, grouping.parts, kinds);
   std::vector<std::int64_t> load(static_cast<std::size_t>(grouping.servers), 0);
   for (const Group& group : program.groups)
     if (group.kind.served && !load.empty()) load[static_cast<std::size_t>(group.kind.stage) - 1] += group.count;
-  for (Group& group : program.groups) {
-    if (load.empty() || group.kind.served) continue;
+  // The largest first, each to the server that has least.
+  std::vector<Group*> whole;
+  for (Group& group : program.groups)
+    if (!load.empty() && !group.kind.served) whole.push_back(&group);
+  std::stable_sort(whole.begin(), whole.end(), [](const Group* a, const Group* b) { return a->count > b->count; });
+  for (Group* group : whole) {
     const auto least = std::min_element(load.begin(), load.end());
-    group.kind.stage = 1 + static_cast<int>(least - load.begin());
-    *least += group.count;
+    group->kind.stage = 1 + static_cast<int>(least - load.begin());
+    *least += group->count;
   }
+  // The metrics go to the first server, and with them the group that they are in.
+  const auto first = std::find_if(program.groups.begin(), program.groups.end(), [](const Group& group) {
+    return group.kind.table == 0 && !group.kind.served;
+  });
+  if (!whole.empty() && first != program.groups.end())
+    for (const int its = first->kind.stage; Group* group : whole)
+      if (group->kind.stage == its || group->kind.stage == 1) group->kind.stage = group->kind.stage == its ? 1 : its;
   program.statistics = formGroups(statistics, dtype, std::numeric_limits<std::int64_t>::max());
   if (grouping.accumulate && !statistics.empty())
     return makeError(Code::kInternal, "running statistics of several micro-batches");
