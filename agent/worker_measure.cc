@@ -225,13 +225,14 @@ Status playBody(const plan::Plan& plan, std::string_view program, int rank,
     events.clear();
     LOCKSTEP_TRY(executor->play(plays, &events));
     const double spent = since(begin);
-    if (plays >= 3 || spent > seconds * 0.5)  // the first are warm-up
+    const bool isLong = spent > 4 * seconds;
+    if (plays >= 3 || (plays >= 1 && spent > seconds * 0.5) || isLong)  // the first are warm-up
       for (const plan::Event& event : events) {
         if (event.kind != plan::EventKind::kCompute || event.planStep < 0) continue;
         samples[names[static_cast<std::size_t>(event.planStep)]].push_back(
             static_cast<double>(event.end - event.begin) * 1e-9);
       }
-    if ((plays >= 5 && spent > seconds) || plays >= 20000) break;
+    if ((plays >= 5 && spent > seconds) || plays >= 20000 || isLong) break;
   }
   runtime::Sender* const sender = alone.groups().sender();
   return sender == nullptr ? Status() : sender->drain();
@@ -323,7 +324,7 @@ std::int64_t stepsIn(double seconds, const plan::Plan& plan, Samples& samples) {
       if (const auto found = samples.find(planner::signature(body, one)); found != samples.end())
         step += median(found->second);
   }
-  return std::max<std::int64_t>(20, static_cast<std::int64_t>(seconds / step));
+  return std::max<std::int64_t>(5, static_cast<std::int64_t>(seconds / step));
 }
 
 // An all-reduce, all-gather or all-to-all of a plan, on memory of its own.
