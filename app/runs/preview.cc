@@ -105,7 +105,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   LOCKSTEP_ASSIGN(plan.microBatches, specs::microBatches(request.spec->strategy(), out.cluster.mesh.axisSize("data")));
   plan.inOrder = request.spec->strategy().deterministic_parts() > 0;
   LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch() / plan.microBatches, compute,
-                                           models::Use::kTraining));
+                                           models::Use::kTraining, plan.microBatches));
   LOCKSTEP_ASSIGN(plan.evaluate, models::build(model, training.evaluate_batch(), compute,
                                                models::Use::kEvaluation));
   plan.training = trainOptions(training);

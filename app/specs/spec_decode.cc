@@ -351,7 +351,7 @@ const std::vector<FieldFacts>& facts() {
       {"BatchNormLayer.momentum", {}, "How much of the running statistics a step keeps; 0: 0.9"},
       {"BatchNormLayer.epsilon", {}, "Added to the variance; 0: 1e-5"},
       {"BatchNormLayer.groups", {},
-       "Equal parts of the batch with statistics of their own; 0: 1, the whole batch"},
+       "Equal parts of the batch with statistics of their own; 0: as many as micro-batches"},
       {"BatchNormLayer.activation", {"relu", "gelu", "tanh"}, "Function on the outputs; empty: none"},
       {"ActivationLayer.function", {"relu", "gelu", "tanh"}, "The function"},
       {"DataSpec.format", {"idx", "text", "table"}, "Format of the files"},

@@ -20,8 +20,8 @@ std::string sampleText(const Shape& batched);        // "28x28x1"
 
 class Builder {
  public:
-  Builder(const Model& model, std::int64_t batch, DType compute, Use use)
-      : model_(model), use_(use) {
+  Builder(const Model& model, std::int64_t batch, DType compute, Use use, int parts = 1)
+      : model_(model), use_(use), parts_(parts) {
     out_.graph = ir::Graph(model.name.empty() ? "model" : model.name);
     out_.batch = batch;
     out_.compute = compute;
@@ -90,6 +90,7 @@ class Builder {
 
   const Model& model_;
   const Use use_;
+  const int parts_;          // micro-batches, of which the batch is one
   ValueId weight_ = -1, dropoutKeys_ = -1;
   std::int64_t tokens_ = 0;  // of a sample of text; 0: no text
   ir::ModelGraph out_;

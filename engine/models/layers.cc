@@ -307,13 +307,18 @@ Result<ValueId> Builder::addBatchNorm(ValueId x) {
                     add(Op::kReshape, name + ".variances", {variance}, row));
     return add(Op::kBatchNorm, name + ".batch-norm", {x, gain, bias, means, variances}, epsilon);
   }
-  if (batch % l.groups != 0)
+  if (l.groups % parts_ != 0)
+    return failKind("groups", fmt::format("groups is {}; each of {} micro-batches has statistics of its own: "
+                                          "expected {}, or another multiple of {}",
+                                          l.groups, parts_, parts_, parts_));
+  const std::int64_t groups = l.groups / parts_;
+  if (batch % groups != 0)
     return failKind("groups", fmt::format("groups is {}; expected a divisor of the batch, {}",
-                                          l.groups, batch));
+                                          l.groups, batch * parts_));
   LOCKSTEP_ASSIGN(const ValueId w, sampleWeights());
   LOCKSTEP_ASSIGN(const ValueId moments,
                   add(Op::kBatchMoments, name + ".moments", {x, w, mean},
-                      {{"shape", Shape{l.groups, 1 + 2 * channels}}}));
+                      {{"shape", Shape{groups, 1 + 2 * channels}}}));
   LOCKSTEP_ASSIGN(const ir::NodeId statistics,
                   out_.graph.add(Op::kBatchStatistics, name + ".statistics", {moments, mean}));
   const auto statistic = [&](int i) { return out_.graph.output(statistics, i); };

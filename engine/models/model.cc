@@ -401,10 +401,10 @@ Status Builder::addCrossEntropy(ValueId weight) {
   return {};
 }
 
-Result<ir::ModelGraph> build(const Model& model, std::int64_t batch, DType compute, Use use) {
+Result<ir::ModelGraph> build(const Model& model, std::int64_t batch, DType compute, Use use, int parts) {
   if (compute != DType::kF32 && compute != DType::kF64)
     return invalidArgument("models compute in f32 or f64, not {}", dtypeName(compute));
-  return Builder(model, batch, compute, use).build();
+  return Builder(model, batch, compute, use, parts).build();
 }
 
 Result<std::vector<LayerInfo>> describe(const Model& model) {

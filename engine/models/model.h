@@ -38,7 +38,8 @@ struct Layer {
   double momentum = 0.9;             // batch norm: how much of a running statistic a step keeps
   double epsilon = 1e-5;             // batch norm
   // Batch norm: equal parts of the batch, one after another, each normalised by statistics of its own;
-  // 1: by the whole batch's, whatever ranks share it.
+  // 1: by the whole batch's, whatever ranks share it. Where the batch is cut into micro-batches each has
+  // some of them whole.
   std::int64_t groups = 1;
 };
 
@@ -68,8 +69,8 @@ struct LayerInfo {                   // for people: shapes, parameters and cost 
 enum class Use : std::uint8_t { kTraining, kEvaluation };
 
 // Errors name the layer and what was expected (kInvalidArgument; `why` has "layers[i].field").
-// `batch` samples in `compute` precision.
-Result<ir::ModelGraph> build(const Model& model, std::int64_t batch, DType compute, Use use);
+// `batch` samples in `compute` precision, one of `parts` micro-batches.
+Result<ir::ModelGraph> build(const Model& model, std::int64_t batch, DType compute, Use use, int parts = 1);
 Result<std::vector<LayerInfo>> describe(const Model& model);
 
 }  // namespace lockstep::models

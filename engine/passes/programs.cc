@@ -165,43 +165,78 @@ Result<ValueId> packGroup(GraphBuilder& build, const std::string& name, const Gr
   return build.add(Op::kPack, name, std::move(members), {});
 }
 
-// The running statistics of after the step. What ranks have to add up for it is one group, so that it
-// costs one collective at most.
-Status emitStatistics(GraphBuilder& build, const ir::Graph& train, const StepProgram& program,
-                      const Rewrite& values) {
-  if (program.statistics.empty()) return {};
-  build.phase = Phase::kOptimizer;
-  std::vector<const ir::Node*> updates;
-  std::vector<ValueId> sums;
+std::vector<StepProgram::Running> runningOf(const ir::Graph& train, const std::vector<Group>& statistics) {
+  std::map<ValueId, std::string> states;
+  for (const ir::Node& node : train.nodes())
+    if (node.op == Op::kStore) states[node.inputs[0]] = ir::textAttr(node.attrs, "state");
+  std::vector<StepProgram::Running> out;
   for (const ir::Node& node : train.nodes()) {
     if (node.op != Op::kRunningStatistics) continue;
-    updates.push_back(&node);
-    sums.push_back(values(node.inputs[2]));
+    StepProgram::Running one{.name = node.name,
+                             .mean = states.at(node.outputs[0]),
+                             .variance = states.at(node.outputs[1]),
+                             .attrs = node.attrs,
+                             .sums = train.value(node.inputs[2]).type.shape,
+                             .meanBefore = node.inputs[0],
+                             .varianceBefore = node.inputs[1],
+                             .made = node.inputs[2]};
+    const ir::Node& maker = train.node(train.value(one.made).producer);
+    one.whole = train.value(maker.outputs[0]).type.shape[0] == 1;
+    while (statistics[one.group].kind.stage != node.stage) ++one.group;
+    out.push_back(std::move(one));
   }
-  LOCKSTEP_ASSIGN(const ValueId all, build.add(Op::kPack, "statistics", sums, {}));
-  std::map<ValueId, ValueId> updated;  // of the training graph
+  return out;
+}
+
+// What ranks have to add up for the statistics of group k, as one value, so that it costs one collective at most.
+Result<ValueId> packStatistics(GraphBuilder& build, const StepProgram& program, std::size_t k,
+                               const Rewrite& values) {
+  std::vector<ValueId> sums;
+  for (const StepProgram::Running& one : program.running)
+    if (one.group == k) sums.push_back(values(one.made));
+  return build.add(Op::kPack, indexed("statistics", k), std::move(sums), {});
+}
+
+// The statistics of group k of after the step; `before` has the means and variances by the names of their states.
+template <typename Before>
+Status emitStatistics(GraphBuilder& build, const StepProgram& program, std::size_t k, ValueId sums, Before before) {
+  const Group& group = program.statistics[k];
+  std::map<std::string, ValueId, std::less<>> updated;
   std::int64_t element = 0;
-  for (std::size_t i = 0; i < updates.size(); ++i) {
-    const ir::Node& node = *updates[i];
-    const Shape shape = build.graph.value(sums[i]).type.shape;
-    LOCKSTEP_ASSIGN(const ValueId mine, build.slice(node.name + ".sums", all, element, shape));
-    element += elementCount(shape);
-    LOCKSTEP_ASSIGN(const ir::NodeId copy,
-                    build.graph.add(node.op, node.name,
-                                    {values(node.inputs[0]), values(node.inputs[1]), mine},
-                                    node.attrs, build.phase));
-    for (int output = 0; output < 2; ++output) {
-      updated.emplace(node.outputs[static_cast<std::size_t>(output)],
-                      build.graph.output(copy, output));
-    }
+  for (const StepProgram::Running& one : program.running) {
+    if (one.group != k) continue;
+    LOCKSTEP_ASSIGN(const ValueId mine, build.slice(one.name + ".sums", sums, element, one.sums));
+    element += elementCount(one.sums);
+    LOCKSTEP_ASSIGN(const ValueId mean, before(one.mean));
+    LOCKSTEP_ASSIGN(const ValueId variance, before(one.variance));
+    LOCKSTEP_ASSIGN(const ir::NodeId node, build.graph.add(Op::kRunningStatistics, one.name, {mean, variance, mine},
+                                                           one.attrs, build.phase));
+    build.graph.setStage(node, build.stage);
+    updated[one.mean] = build.graph.output(node, 0);
+    updated[one.variance] = build.graph.output(node, 1);
   }
-  const Sinks sinks = sinksOf(train);
+  const std::string state = indexed("stats", k);
   LOCKSTEP_ASSIGN(const ValueId pack,
-                  packGroup(build, "stats.0.next", program.statistics[0],
-                            [&](const Group::Member& member) -> Result<ValueId> {
-                              return updated.at(sinks.find(member.name)->second);
-                            }));
-  return build.store("stats.0", pack);
+                  packGroup(build, state + ".next", group,
+                            [&](const Group::Member& member) -> Result<ValueId> { return updated.at(member.name); }));
+  return build.store(state, pack);
+}
+
+// In the program that makes what they are made of.
+Status emitStatistics(GraphBuilder& build, const StepProgram& program, const Rewrite& values) {
+  build.phase = Phase::kOptimizer;
+  for (std::size_t k = 0; k < program.statistics.size(); ++k) {
+    build.stage = program.statistics[k].kind.stage;
+    std::map<std::string, ValueId, std::less<>> now;
+    for (const StepProgram::Running& one : program.running) {
+      now[one.mean] = values(one.meanBefore);
+      now[one.variance] = values(one.varianceBefore);
+    }
+    LOCKSTEP_ASSIGN(const ValueId sums, packStatistics(build, program, k, values));
+    LOCKSTEP_TRY(emitStatistics(build, program, k, sums,
+                                [&](const std::string& name) -> Result<ValueId> { return now.at(name); }));
+  }
+  return {};
 }
 
 // The pack that the metrics travel in: the first of gradients that is where the loss is, or goes to a server
@@ -339,7 +374,8 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
     parameters.push_back(state);
   }
   ValueId told = -1;
-  for (std::size_t k = 0; k < step.sums.size(); ++k) {
+  const std::size_t ofStatistics = step.sums.size() - step.statistics.size();
+  for (std::size_t k = 0; k < ofStatistics; ++k) {
     const StepProgram::Sum& sum = step.sums[k];
     const std::string name = k < step.groups.size() ? indexed("grads", k) : "sums.whole";
     build.stage = sum.stage;
@@ -362,6 +398,20 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
     }
   }
   LOCKSTEP_TRY(emitUpdates(build, step, parameters, packs, told, {}, optimizer, grouping));
+  build.phase = Phase::kOptimizer;
+  for (std::size_t k = 0; k < step.statistics.size(); ++k) {
+    const Group& group = step.statistics[k];
+    const StepProgram::Sum& sum = step.sums[ofStatistics + k];
+    build.stage = sum.stage;
+    LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed("stats", k), group.count));
+    LOCKSTEP_ASSIGN(const ValueId sums, build.state(sum.state, sum.count));
+    LOCKSTEP_ASSIGN(const ValueId added, build.add(Op::kScale, indexed("statistics", k), {sums}, {{"factor", 1.0}}));
+    LOCKSTEP_TRY(emitStatistics(build, step, k, added, [&](const std::string& name) -> Result<ValueId> {
+      const auto member = std::find_if(group.members.begin(), group.members.end(),
+                                       [&](const Group::Member& one) { return one.name == name; });
+      return build.slice(name, state, member->element, member->shape);
+    }));
+  }
   LOCKSTEP_TRY(storeZeros(build, step));
   return graph;
 }
@@ -455,6 +505,7 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   const Sinks sinks = sinksOf(train);
   const DType dtype = dtypeOf(train, sinks);
   std::vector<ir::Parameter> order, statistics;
+  std::vector<GroupKind> statisticKinds;
   for (const ir::Node& node : train.nodes()) {
     if (node.op != Op::kStore) continue;
     std::string_view name = ir::textAttr(node.attrs, "state");
@@ -462,6 +513,7 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
     if (isGradient) name.remove_prefix(kGradient.size());
     (isGradient ? order : statistics)
         .push_back({std::string(name), train.value(node.inputs[0]).type.shape, "", 0, 0});
+    if (!isGradient) statisticKinds.push_back({.stage = node.stage});
   }
   const auto gradientOf = [&](const std::string& parameter) {
     return sinks.find(std::string(kGradient) + parameter)->second;
@@ -515,9 +567,8 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   if (!whole.empty() && first != program.groups.end())
     for (const int its = first->kind.stage; Group* group : whole)
       if (group->kind.stage == its || group->kind.stage == 1) group->kind.stage = group->kind.stage == its ? 1 : its;
-  program.statistics = formGroups(statistics, dtype, std::numeric_limits<std::int64_t>::max());
-  if (grouping.accumulate && !statistics.empty())
-    return makeError(Code::kInternal, "running statistics of several micro-batches");
+  program.statistics = formGroups(statistics, dtype, std::numeric_limits<std::int64_t>::max(), 1, statisticKinds);
+  program.running = runningOf(train, program.statistics);
 
   // A group is packed right after the node that fills its last gradient; the metrics are the tail
   // of the first group, or a group of their own.
@@ -586,7 +637,7 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
     return program;
   }
   if (grouping.local) {
-    LOCKSTEP_TRY(emitStatistics(build, train, program, rewrite));
+    LOCKSTEP_TRY(emitStatistics(build, program, rewrite));
     build.phase = Phase::kOptimizer;
     std::vector<ValueId> own;
     for (std::size_t k = 0; k < packs.size(); ++k) {
@@ -597,7 +648,7 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
     LOCKSTEP_TRY(emitOptimizer(build, program.groups, states, own, tables, norm, options.optimizer,
                                grouping));
   } else if (!grouping.accumulate) {
-    LOCKSTEP_TRY(emitStatistics(build, train, program, rewrite));
+    LOCKSTEP_TRY(emitStatistics(build, program, rewrite));
     LOCKSTEP_TRY(emitUpdates(build, program, states, packs, told, tables, options.optimizer, grouping));
     program.graph = rewrite.take();
     return program;
@@ -611,6 +662,18 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
     LOCKSTEP_ASSIGN(const ValueId after, build.add(grouping.inOrder ? Op::kAddRanks : Op::kAdd, name + ".add",
                                                     {before, packs[k]}, {}));
     LOCKSTEP_TRY(build.store(name, after));
+  }
+  build.phase = Phase::kForward;
+  for (std::size_t k = 0; k < program.statistics.size() && grouping.accumulate; ++k) {
+    build.stage = program.statistics[k].kind.stage;
+    LOCKSTEP_ASSIGN(const ValueId sums, packStatistics(build, program, k, rewrite));
+    StepProgram::Sum sum{"sums." + indexed("stats", k), build.graph.value(sums).type.count(), build.stage};
+    sum.whole = std::any_of(program.running.begin(), program.running.end(),
+                            [&](const auto& one) { return one.group == k && one.whole; });
+    LOCKSTEP_ASSIGN(const ValueId before, build.state(sum.state, sum.count));
+    LOCKSTEP_ASSIGN(const ValueId after, build.add(Op::kAdd, sum.state + ".add", {before, sums}, {}));
+    LOCKSTEP_TRY(build.store(sum.state, after));
+    program.sums.push_back(std::move(sum));
   }
   program.graph = rewrite.take();
   LOCKSTEP_ASSIGN(program.last, (grouping.local ? averageProgram : updateProgram)(
@@ -658,6 +721,7 @@ Result<ir::Graph> initProgram(const ir::Graph& init, const StepProgram& step,
     return build.store(name, pack);
   };
   for (std::size_t k = 0; k < step.statistics.size(); ++k) {
+    build.stage = step.statistics[k].kind.stage;
     LOCKSTEP_TRY(storeGroup(indexed("stats", k), step.statistics[k]));
   }
   for (std::size_t k = 0; k < groups.size(); ++k) {

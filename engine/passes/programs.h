@@ -1,7 +1,7 @@
 // The programs of a run as graphs of the whole batch, before placement over the data axis.
 //
-// State "params.K" is the flat group K; optimizer state has one flat group beside each; "stats.0" holds
-// the running statistics, which a step replaces and no gradient reaches. Every
+// State "params.K" is the flat group K; optimizer state has one flat group beside each; "stats.S" holds
+// running statistics, of a stage each, which a step replaces and no gradient reaches. Every
 // program that computes a loss has the result "metrics.<metric>" f[3+K], "metrics" where the model has
 // none: Σ w·loss, Σ w, the K sums of the metric and the number of ranks asked to stop.
 #pragma once
@@ -70,20 +70,30 @@ struct Grouping {
 // table is a group of its own that is updated by these rows, and what ranks exchange is rows and ids; not
 // where micro-batches are added up, ranks update by themselves, or parts or servers of whole tables do. State "sums.K"
 // holds what has been added up of group K, "sums.metrics" of the metrics where they have a group of their
-// own, or where ranks update by themselves.
+// own, or where ranks update by themselves, "sums.stats.S" of what running statistics are made of.
 struct StepProgram {
   ir::Graph graph;                  // inputs of the model; "lr", "t" where it updates; "stop"
   // What follows: program "update", where gradients are added up; or "average". Input "stop", and "lr"
   // and "t" where it updates.
   std::optional<ir::Graph> last;
   std::vector<Group> groups;        // in the order their gradients are filled
-  std::vector<Group> statistics;    // one, or none where the model has no running statistics
+  std::vector<Group> statistics;    // one a stage that has running statistics
+  struct Running {                  // a layer's, updated from sums that ranks and micro-batches add up
+    std::string name, mean, variance;  // of the node and of the states
+    ir::Attrs attrs;
+    std::size_t group = 0;          // of `statistics`
+    Shape sums;
+    bool whole = false;             // one group of samples: all ranks have its sums
+    ir::ValueId meanBefore = -1, varianceBefore = -1, made = -1;  // of the training graph
+  };
+  std::vector<Running> running;
   struct Sum {
     std::string state;
     std::int64_t count = 0;         // elements
     int stage = 0;
+    bool whole = false;             // every rank has the sum over all ranks
   };
-  std::vector<Sum> sums;
+  std::vector<Sum> sums;            // of groups, of the metrics, then of what statistics are made of
   std::size_t metricsPack = 0;      // the group that the metrics are the tail of; groups.size() for one of their own
   std::string metric;               // of the model
   std::int64_t metricSums = 0;

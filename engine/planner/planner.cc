@@ -111,8 +111,7 @@ class Maker {
     plan_.staleness = request_.staleness;
     plan_.batchCuts = cuts(request_.step.batch);
     plan_.evaluateCuts = cuts(request_.evaluate.batch);
-    LOCKSTEP_TRY(checkStatistics(request_.step, request_.microBatches, isPipeline() ? stages_ : 1,
-                                 plan_.batchCuts));
+    LOCKSTEP_TRY(checkStatistics(request_, strategy, plan_.batchCuts));
 
     ir::ModelGraph model = request_.step, evaluation = request_.evaluate;
     std::vector<std::string> training{"step"};
@@ -279,6 +278,7 @@ class Maker {
     for (std::size_t k = 0; k < step.statistics.size(); ++k) {
       plan::StateSlot slot;
       slot.name = fmt::format("stats.{}", k);
+      slot.stage = step.statistics[k].kind.stage;
       slot.type = {dtype, {step.statistics[k].count}};
       for (const passes::Group::Member& member : step.statistics[k].members) {
         slot.members.push_back({.name = member.name, .shape = member.shape, .element = member.element});
@@ -304,6 +304,7 @@ class Maker {
       plan::StateSlot slot;
       slot.name = step.sums[k].state;
       slot.stage = step.sums[k].stage;
+      if (step.sums[k].whole) wholeSums_.insert(slot.name);
       const bool split = ranks_ > 1 && strategy.splitGradients && k < step.groups.size();
       if (split) slot.axis = kDataAxis;
       slot.type = {dtype, {split ? step.sums[k].count / ranks_ : step.sums[k].count}};
@@ -319,7 +320,10 @@ class Maker {
     for (const plan::StateSlot& slot : plan_.state) {
       const bool isSum = slot.name.starts_with("sums.");
       const bool ofServer = servers_ > 0 && slot.stage > 0;
-      if (slot.name.starts_with(passes::kResidual) || (slot.axis.empty() && (!isSum || ofServer))) continue;
+      if (slot.name.starts_with(passes::kResidual) || wholeSums_.contains(slot.name) ||
+          (slot.axis.empty() && (!isSum || ofServer))) {
+        continue;
+      }
       if (slot.axis.empty()) {
         if (!request_.inOrder) sources[slot.name] = sources[slot.name + ".zero"] = {Kind::kPartialSum, 0, {}};
         continue;
@@ -532,6 +536,7 @@ class Maker {
   std::optional<passes::Compression> compression_;  // where ranks add up gradients
   passes::Sources splits_;
   std::map<std::string, ir::Parameter::PartOf, std::less<>> parts_;  // of tables on servers
+  std::set<std::string, std::less<>> wholeSums_;  // states of sums that every rank has of all ranks
   plan::Plan plan_;
 };
 

@@ -115,22 +115,23 @@ Status checkModels(const ir::ModelGraph& step, const ir::ModelGraph& evaluate) {
   return {};
 }
 
-Status checkStatistics(const ir::ModelGraph& model, int microBatches, int stages,
+Status checkStatistics(const PlanRequest& request, const Strategy& strategy,
                        const std::vector<std::int64_t>& cuts) {
+  const ir::ModelGraph& model = request.step;
   for (const ir::Node& node : model.graph.nodes()) {
     if (node.op != ir::Op::kBatchMoments) continue;
     const std::string layer = node.name.substr(0, node.name.rfind('.'));
-    if (microBatches > 1) {
+    if (strategy.local && request.microBatches > 1) {
       return numberToChange(
-          fmt::format("batch norm {} cannot be trained in {} micro-batches", layer, microBatches),
-          "its statistics are those of the whole batch, and would become those of its parts",
-          "set strategy.micro_batches to 1, or use layer_norm instead of batch norm");
+          fmt::format("batch norm {} cannot be trained by ranks that update by themselves", layer),
+          "its statistics are those of all ranks' samples",
+          "choose a strategy that takes each step together, or use layer_norm instead of batch norm");
     }
-    if (stages > 1) {
+    if (request.inOrder) {
       return numberToChange(
-          fmt::format("batch norm {} cannot be trained in a pipeline of {} stages", layer, stages),
-          "a pipeline passes on micro-batches, and its statistics would become theirs",
-          "put all ranks on axis data, or use layer_norm instead of batch norm");
+          fmt::format("batch norm {} cannot be trained with strategy.deterministic_parts", layer),
+          "its statistics are added up rank by rank, and so depend on the number of ranks",
+          "set strategy.deterministic_parts to 0, or use layer_norm instead of batch norm");
     }
     const std::int64_t groups = model.graph.value(node.outputs[0]).type.shape[0];
     const std::int64_t samples = model.batch / groups;

@@ -21,7 +21,7 @@ Status checkBatch(const ir::ModelGraph& model, int ranks, std::string_view what)
 Status checkShares(const PlanRequest& request, int ranks, bool pipeline);
 Status checkModels(const ir::ModelGraph& step, const ir::ModelGraph& evaluate);
 // Statistics of a group of samples are made where all of them are, or of all ranks' samples together.
-Status checkStatistics(const ir::ModelGraph& model, int microBatches, int stages,
+Status checkStatistics(const PlanRequest& request, const Strategy& strategy,
                        const std::vector<std::int64_t>& cuts);
 Status checkTensor(const std::vector<ir::Parameter>& parameters, int ranks);
 // A server has whole groups, and its workers all layers.

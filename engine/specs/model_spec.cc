@@ -80,7 +80,7 @@ Status fillLayer(LayerSpec& layer, const std::string& path) {
       auto& norm = *layer.mutable_batch_norm();
       if (norm.momentum() == 0) norm.set_momentum(0.9);
       if (norm.epsilon() == 0) norm.set_epsilon(1e-5);
-      if (norm.groups() == 0) norm.set_groups(1);
+      if (norm.groups() == 0) norm.set_groups(1);  // where there are micro-batches it is filled in before
       return {};
     }
     case LayerSpec::KIND_NOT_SET:

@@ -191,12 +191,17 @@ Status checkStatisticsGroups(const RunSpec& spec) {
     if (const std::int64_t groups = layer.batch_norm().groups(); batch % groups != 0)
       return wrongField(fmt::format("model.layers[{}].batch_norm.groups", i),
                         fmt::format("groups is {}; expected a divisor of the batch, {}", groups, batch));
-    for (const auto& [field, parts] : {std::pair{"micro_batches", spec.strategy().micro_batches()},
-                                       std::pair{"local_steps", spec.strategy().local_steps()}})
+    if (const int parts = spec.strategy().micro_batches(); layer.batch_norm().groups() % parts != 0)
+      return wrongField(fmt::format("model.layers[{}].batch_norm.groups", i),
+                        fmt::format("groups is {}, and each of {} micro-batches has statistics of its own; "
+                                    "expected {}, or another multiple of {}",
+                                    layer.batch_norm().groups(), parts, parts, parts));
+    for (const auto& [field, parts] : {std::pair{"local_steps", spec.strategy().local_steps()},
+                                       std::pair{"deterministic_parts", spec.strategy().deterministic_parts()}})
       if (parts > 1)
         return wrongField(fmt::format("strategy.{}", field),
-                          fmt::format("{} is {}, but batch norm {} takes the statistics of the whole "
-                                      "batch; expected 1, or another norm",
+                          fmt::format("{} is {}, but batch norm {} takes statistics over ranks; "
+                                      "expected 1, or another norm",
                                       field, parts, layer.name()));
   }
   return {};
@@ -207,6 +212,9 @@ Status checkStatisticsGroups(const RunSpec& spec) {
 Status checkAndFill(RunSpec& spec) {
   if (spec.version() == 0) spec.set_version(1);
   LOCKSTEP_TRY(checkRange("version", spec.version(), 1, 1));
+  for (auto& layer : *spec.mutable_model()->mutable_layers())  // statistics of each micro-batch
+    if (layer.has_batch_norm() && layer.batch_norm().groups() == 0)
+      layer.mutable_batch_norm()->set_groups(std::max(1, spec.strategy().micro_batches()));
   LOCKSTEP_TRY(fillModel(*spec.mutable_model()));
   LOCKSTEP_TRY(toModel(spec.model()).status());
   LOCKSTEP_TRY(fillData(*spec.mutable_data(), spec.model().input()));

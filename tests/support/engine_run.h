@@ -321,7 +321,8 @@ inline Result<plan::Plan> planOf(const RunSettings& settings) {
   request.microBatches = settings.microBatches;
   request.inOrder = settings.inOrder;
   LOCKSTEP_ASSIGN(request.step, models::build(settings.model, settings.batch / settings.microBatches,
-                                              settings.compute, models::Use::kTraining));
+                                              settings.compute, models::Use::kTraining,
+                                              settings.microBatches));
   LOCKSTEP_ASSIGN(request.evaluate, models::build(settings.model, settings.evaluateBatch, settings.compute,
                                                   models::Use::kEvaluation));
   request.training.optimizer = settings.optimizer;

@@ -551,17 +551,38 @@ class ParityTest : public QObject {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("ranks");
     QTest::addColumn<int>("groups");
-    QTest::newRow("2 ranks, one group") << "multi-worker-mirrored" << 2 << 1;
-    QTest::newRow("3 ranks, one group") << "multi-worker-mirrored" << 3 << 1;
-    QTest::newRow("2 ranks, 4 groups") << "multi-worker-mirrored" << 2 << 4;
-    QTest::newRow("zero-1, one group") << "zero-1" << 3 << 1;
-    QTest::newRow("zero-3, one group") << "zero-3" << 3 << 1;
-    QTest::newRow("zero-3, 4 groups") << "zero-3" << 4 << 4;
+    QTest::addColumn<int>("micros");
+    QTest::addColumn<int>("stages");
+    QTest::addColumn<QString>("schedule");
+    const auto row = [](const char* name, const char* strategy, int ranks, int groups, int micros = 1,
+                        int stages = 1, const char* schedule = "1f1b") {
+      QTest::newRow(name) << strategy << ranks << groups << micros << stages << schedule;
+    };
+    row("2 ranks, one group", "multi-worker-mirrored", 2, 1);
+    row("3 ranks, one group", "multi-worker-mirrored", 3, 1);
+    row("2 ranks, 4 groups", "multi-worker-mirrored", 2, 4);
+    row("zero-1, one group", "zero-1", 3, 1);
+    row("zero-3, one group", "zero-3", 3, 1);
+    row("zero-3, 4 groups", "zero-3", 4, 4);
+    row("1 rank, 2 micro-batches", "multi-worker-mirrored", 1, 4, 2);
+    row("2 ranks, 4 micro-batches of one group", "multi-worker-mirrored", 2, 4, 4);
+    row("2 ranks, 2 micro-batches of 2 groups", "multi-worker-mirrored", 2, 4, 2);
+    row("zero-3, 2 micro-batches", "zero-3", 2, 2, 2);
+    row("1 server, 2 micro-batches", "parameter-server", 3, 2, 2);
+    row("2 stages, whole batch", "pipeline", 2, 1, 1, 2);
+    row("3 stages, 1f1b", "pipeline", 3, 4, 4, 3);
+    row("3 stages, gpipe", "pipeline", 3, 4, 4, 3, "gpipe");
+    row("2 stages, zb-h1", "pipeline", 2, 4, 4, 2, "zb-h1");
+    row("2 stages x 2 ranks of one group", "pipeline", 4, 2, 2, 2);
+    row("2 stages x 2 ranks of 2 groups", "pipeline", 4, 4, 2, 2);
   }
   void batchNormAgainstOne() {
     QFETCH(QString, strategy);
     QFETCH(int, ranks);
     QFETCH(int, groups);
+    QFETCH(int, micros);
+    QFETCH(int, stages);
+    QFETCH(QString, schedule);
     RunSettings settings;
     settings.model = smallResnet(groups);
     settings.batch = 16;
@@ -576,6 +597,10 @@ class ParityTest : public QObject {
     QVERIFY2(one.ok(), one.error().c_str());
     settings.strategy = strategy.toStdString();
     settings.ranks = ranks;
+    settings.microBatches = micros;
+    settings.stages = stages;
+    settings.schedule = schedule.toStdString();
+    if (strategy == "parameter-server") settings.servers = 1;
     const RunOutcome several = trained(settings);
     QVERIFY2(several.ok(), several.error().c_str());
     const double worst = worstRelative(several, one);
@@ -600,11 +625,17 @@ class ParityTest : public QObject {
              QString("batch norm stem-norm has 4 statistics groups of 4 samples, and 3 ranks cut the "
                      "batch of 16 within one, at 6"));
     settings.ranks = 1;
-    settings.microBatches = 2;
+    settings.microBatches = 8;
     const auto micro = planOf(settings);
     QVERIFY(!micro.ok());
-    QVERIFY2(micro.error().what.find("in 2 micro-batches") != std::string::npos,
+    QVERIFY2(micro.error().text().find("each of 8 micro-batches has statistics of its own: expected 8") !=
+                 std::string::npos,
              micro.error().text().c_str());
+    settings.microBatches = 4;
+    settings.strategy = "local-sgd";
+    const auto local = planOf(settings);
+    QVERIFY(!local.ok());
+    QVERIFY2(local.error().what.find("update by themselves") != std::string::npos, local.error().text().c_str());
   }
 
   // Layers anywhere, also back and forth.
