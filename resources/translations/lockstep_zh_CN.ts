@@ -914,8 +914,8 @@ It uses:
             <translation>加到方差上的数；0：1e-5</translation>
         </message>
         <message>
-            <source>Equal parts of the batch with statistics of their own; 0: 1, the whole batch</source>
-            <translation>批次等分的份数，每份有各自的统计量；0：1，即整个批次</translation>
+            <source>Equal parts of the batch with statistics of their own; 0: as many as micro-batches</source>
+            <translation>批次等分的份数，每份有各自的统计量；0：与微批次数相同</translation>
         </message>
         <message>
             <source>How training images are varied from epoch to epoch</source>

@@ -44,7 +44,7 @@ namespace lockstep::ui {
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Step of the window; 0: its size"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "How much of the running statistics a step keeps; 0: 0.9"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Added to the variance; 0: 1e-5"),
-    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Equal parts of the batch with statistics of their own; 0: 1, the whole batch"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Equal parts of the batch with statistics of their own; 0: as many as micro-batches"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "How training images are varied from epoch to epoch"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "A launch copies the files from this machine to nodes that lack them"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Images are moved by up to so many pixels each way"),
