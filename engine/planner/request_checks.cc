@@ -293,7 +293,13 @@ Status checkDense(const PlanRequest& request, const Strategy& strategy, bool tab
 }
 
 Status checkStages(const PlanRequest& request, int stages, int ranks) {
-  if (stages == 1) return {};
+  if (stages == 1) {
+    for (const auto& [layer, stage] : request.pins)
+      if (stage != 0)
+        return numberToChange(fmt::format("layer {} is pinned to stage {}, and there is one stage", layer, stage), "",
+                              "set strategy.stages to the number of stages, or leave strategy.pins out");
+    return {};
+  }
   const std::size_t layers = request.step.layers.size();
   if (static_cast<std::size_t>(stages) > layers) {
     return numberToChange(fmt::format("{} layers cannot make {} stages", layers, stages),

@@ -3144,6 +3144,18 @@ It uses:
             <source>node %1 takes no part: its role is ps, and strategy %2 has no servers</source>
             <translation>节点 %1 不参与：其角色为 ps，而策略 %2 没有服务器</translation>
         </message>
+        <message>
+            <source>batch norm %1 cannot be trained by ranks that update by themselves</source>
+            <translation>批归一化 %1 不能由各自更新的 rank 训练</translation>
+        </message>
+        <message>
+            <source>batch norm %1 cannot be trained with strategy.deterministic_parts</source>
+            <translation>批归一化 %1 不能在设置 strategy.deterministic_parts 时训练</translation>
+        </message>
+        <message>
+            <source>layer %1 is pinned to stage %2, and there is one stage</source>
+            <translation>层 %1 固定在阶段 %2，而只有一个阶段</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>

@@ -657,6 +657,11 @@ class ParityTest : public QObject {
       return !plan.ok() && plan.error().text().find(words) != std::string::npos;
     };
     QVERIFY(refused({}, 1, "strategy.pins"));
+    RunSettings onOne = settings;
+    onOne.stages = 1;
+    const auto oneStage = planOf(onOne);
+    QVERIFY(!oneStage.ok());
+    QVERIFY2(oneStage.error().what.find("there is one stage") != std::string::npos, oneStage.error().text().c_str());
     QVERIFY(refused({{"block3", 1}}, 1, "its layers are embedding, block1, block2, norm, head"));
     QVERIFY(refused({{"block1", 3}}, 1, "use stages 0 to 2"));
     QVERIFY(refused({{"block1", 2}}, 1, "no layer is pinned to stage 1"));
