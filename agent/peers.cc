@@ -97,6 +97,7 @@ std::vector<std::string> nodesOf(const node::v1::PrepareRequest& request) {
   std::vector<std::string> out;
   for (const auto* node : specs::nodesWithRanks(request.cluster(), request.spec().strategy()))
     out.push_back(node->name());
+  if (const auto* evaluator = specs::evaluatorNode(request.cluster())) out.push_back(evaluator->name());
   return out;
 }
 

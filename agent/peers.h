@@ -18,7 +18,7 @@ namespace lockstep::agent {
 
 std::string peerIdentity(const std::string& run, const std::string& node, int generation);
 
-// The nodes of the run, in rank order; the first coordinates.
+// The nodes of the run, in rank order, then the one that evaluates where there is such; the first coordinates.
 std::vector<std::string> nodesOf(const node::v1::PrepareRequest& request);
 
 // The address of this node for its peers: `address`, or the interface's, or the loopback.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <sstream>
 
 #include "agent/metrics.h"
@@ -138,17 +139,17 @@ Status checkData(const std::map<std::string, std::string>& paths, const std::str
                         classes > 0 ? classes : 256);
 }
 
-// Every rank of the node holds its share of the plan and all of the data.
+// Every rank of the node holds its share of the plan and all of the data; and so does one that evaluates.
 Status checkMemory(const node::v1::PrepareRequest& request, const plan::Plan& plan,
-                   std::int64_t dataBytes) {
-  std::int64_t needed = 0;
+                   const plan::Plan* evaluation, std::int64_t dataBytes) {
+  std::int64_t needed = evaluation != nullptr ? workerMemory(*evaluation, 0, dataBytes) + kMarginBytes : 0;
   for (const int rank : request.ranks())
     needed += workerMemory(plan, rank, dataBytes) + kMarginBytes;
   const std::int64_t available = memoryAvailable();
   if (available < 0 || needed <= available) return {};
   Error error = makeError(Code::kResourceExhausted, "not enough memory for the run's ranks");
-  error.why = fmt::format("{} ranks need {} MiB, {} MiB are available", request.ranks_size(),
-                          needed >> 20, available >> 20);
+  error.why = fmt::format("{} ranks need {} MiB, {} MiB are available",
+                          request.ranks_size() + (evaluation != nullptr ? 1 : 0), needed >> 20, available >> 20);
   error.next = "use a smaller batch or model, put fewer ranks on this node, or free memory there";
   return error;
 }
@@ -227,12 +228,20 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
   }
   LOCKSTEP_TRY(plan::verify(*parsed));
   const int world = parsed->mesh.size();
-  if (request.ranks().empty()) return invalidArgument("no rank of the run is on node {}", request.node());
+  if (request.ranks().empty() && request.evaluation_plan().empty())
+    return invalidArgument("no rank of the run is on node {}", request.node());
+  std::optional<plan::Plan> evaluation;
+  if (!request.evaluation_plan().empty()) {
+    LOCKSTEP_ASSIGN(evaluation, plan::parse(request.evaluation_plan(), "the plan that evaluates"));
+    LOCKSTEP_TRY(plan::verify(*evaluation));
+    if (evaluation->mesh.size() != 1 || !request.ranks().empty())
+      return invalidArgument("node {} evaluates by one rank, and has no ranks of the run", request.node());
+  }
   for (int rank : request.ranks())
     if (rank < 0 || rank >= world)
       return invalidArgument("rank {} is not in the plan, which has {}", rank, world);
   const bool several = request.ranks_size() < world;
-  if (several && request.comm() != "gloo") {
+  if (several && !evaluation && request.comm() != "gloo") {
     Error error = invalidArgument("comm \"{}\" reaches the ranks of one node only", request.comm());
     error.next = "use comm: gloo for a cluster of several nodes";
     return error;
@@ -244,8 +253,7 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
   }
   if (request.comm() != "gloo" && request.comm() != "shm" && request.comm() != "in-process")
     return invalidArgument("comm \"{}\" is not known: shm, gloo, in-process are", request.comm());
-  if (several) {
-    const std::vector<std::string> nodes = nodesOf(request);
+  if (const std::vector<std::string> nodes = nodesOf(request); several || nodes.size() > 1) {
     if (nodes.empty() || (nodes.front() == request.node()) != request.coordinator())
       return invalidArgument("the first node of the cluster coordinates, and no other");
     if (request.tls().key_pem().empty())
@@ -256,8 +264,12 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
 
   const auto paths = dataPaths(request.spec(), request.data_paths());
   std::int64_t dataBytes = 0;
-  for (const char* which : {"train", "evaluate"})
+  const bool apart = std::any_of(paths.begin(), paths.end(),
+                                 [](const auto& path) { return path.first.starts_with("evaluate."); });
+  for (const std::string which : {"train", "evaluate"}) {
+    if (evaluation && apart && which == "train") continue;  // it reads what it evaluates on
     LOCKSTEP_TRY(checkData(paths, which, request, sampleOf(*parsed), cache, hashes, dataBytes));
+  }
 
   // Rank 0, which reads it, is here.
   if (request.coordinator() && !request.resume_from().empty()) {
@@ -267,7 +279,7 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
     }
   }
 
-  LOCKSTEP_TRY(checkMemory(request, *parsed, dataBytes));
+  LOCKSTEP_TRY(checkMemory(request, *parsed, evaluation ? &*evaluation : nullptr, dataBytes));
   const std::int64_t free = diskFree(workdir.path);
   const bool checkpoints = !request.spec().training().checkpoint().disabled();
   const std::int64_t keep = std::max(2, request.spec().training().checkpoint().keep());

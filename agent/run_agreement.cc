@@ -60,6 +60,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     message.mutable_go();
     server_->send(node, message);
   }
+  if (isEvaluator(node)) tellEvaluator();
   if (stopping_) {
     message.mutable_stop();
     server_->send(node, message);
@@ -80,6 +81,10 @@ void RunControl::onPeerLeave(const std::string& node) {
   say(fmt::format("node {} is not connected any more", node));
   peer.lost = loop_.after(limits_.lostPeer, [this, node] {
     if (outcome_ || peers_[node].joined) return;
+    if (isEvaluator(node)) {
+      evaluatorLost(fmt::format("its supervisor did not come back within {} s", limits_.lostPeer / 1'000'000'000));
+      return;
+    }
     ErrorInfo error = toInfo(makeError(Code::kUnavailable, "node {} was lost", node));
     error.set_why(fmt::format("its supervisor did not come back within {} s",
                               limits_.lostPeer / 1'000'000'000));
@@ -110,6 +115,10 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
       checkReady();
       break;
     case FromPeer::kFailed: {
+      if (isEvaluator(node)) {
+        evaluatorLost(message.failed().what());
+        break;
+      }
       ErrorInfo error = message.failed();
       if (error.node().empty()) error.set_node(node);
       noteFailure(std::move(error), message.consequence());
@@ -118,6 +127,16 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
     case FromPeer::kDone:
       peer.done = message.done().status();
       checkDone();
+      break;
+    case FromPeer::kCheckpointGet: {
+      if (!isEvaluator(node)) break;
+      ToPeer part;
+      *part.mutable_checkpoint_part() = evaluations_->part(message.checkpoint_get());
+      server_->send(node, part);
+      break;
+    }
+    case FromPeer::kEvaluated:
+      if (isEvaluator(node)) onEvaluated(message.evaluated());
       break;
     case FromPeer::kPing: {
       ToPeer pong;
@@ -145,8 +164,19 @@ void RunControl::checkDone() {
   if (!coordinates() || doneStatus_.empty() || outcome_) return;
   bool stopped = stopping_ || doneStatus_ == "stopped";
   for (const auto& [name, peer] : peers_) {
+    if (isEvaluator(name)) continue;
     if (peer.done.empty()) return;
     stopped = stopped || peer.done == "stopped";
+  }
+  if (!stopped && evaluations_ && evaluations_->awaited()) {
+    if (lastEvaluation_ != 0) return;
+    say(fmt::format("waits for node {} to evaluate the last epoch", evaluations_->node()));
+    lastEvaluation_ = loop_.after(limits_.lastEvaluation, [this] {
+      if (!outcome_)
+        evaluatorLost(fmt::format("the last epoch was not evaluated within {} s of the training's end",
+                                  limits_.lastEvaluation / 1'000'000'000));
+    });
+    return;
   }
   outcome_ = stopped ? run::v1::STOPPED : run::v1::SUCCEEDED;
   ToPeer message;
@@ -167,7 +197,7 @@ void RunControl::noteFailure(ErrorInfo error, bool consequence) {
     if (outcome_) return;
     ErrorInfo first = *candidate_;
     for (const auto& [name, peer] : peers_) {
-      if (peer.joined || !peer.done.empty()) continue;
+      if (peer.joined || !peer.done.empty() || isEvaluator(name)) continue;
       first.set_why(fmt::format("node {} was lost: its supervisor does not answer\n{}", name,
                                 first.why()));
       first.set_node(name);
@@ -202,6 +232,7 @@ void RunControl::onCoordinatorJoin() {
     message.mutable_done()->set_status(doneStatus_);
     client_->send(message);
   }
+  if (evaluator_) evaluator_->onJoin();
   if (told_) {
     *message.mutable_failed() = *told_;
     message.set_consequence(toldConsequence_);
@@ -227,6 +258,12 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
   switch (message.body_case()) {
     case ToPeer::kCommitted: committed(); break;
     case ToPeer::kGo: go(); break;
+    case ToPeer::kEvaluate:
+      if (evaluator_ && !outcome_) evaluator_->onNewest(message.evaluate());
+      break;
+    case ToPeer::kCheckpointPart:
+      if (evaluator_ && !outcome_) evaluator_->onPart(message.checkpoint_part());
+      break;
     case ToPeer::kStop: beginStop(); break;
     case ToPeer::kAbort: abort(message.abort().error()); break;
     case ToPeer::kAllDone:
@@ -298,6 +335,8 @@ void RunControl::beginStop() {
   ToWorker message;
   message.mutable_stop();
   sendAll(message);
+  if (coordinates()) checkDone();  // it may wait for the last evaluation alone
+  if (outcome_) return;
   loop_.after(limits_.stopTerm, [this] {
     if (outcome_ || workersGone()) return;
     say("the workers did not leave in time after the stop: asking them with SIGTERM");
@@ -319,7 +358,7 @@ Status RunControl::kill(const std::string& run, int generation, const std::strin
   ErrorInfo error = toInfo(makeError(Code::kCancelled, "the run was killed"));
   error.set_why(why);
   error.set_node(request_.node());
-  localFailure(error, false);
+  if (!evaluates()) localFailure(error, false);  // without it the others go on
   if (!coordinates()) abort(error);  // without the coordinator's answer
   return {};
 }
@@ -382,6 +421,7 @@ void RunControl::abort(const ErrorInfo& error) {
 void RunControl::finishWhenGone() {
   if (over_ || !outcome_ || !workersGone()) return;
   over_ = true;
+  evaluator_.reset();
   loop_.post([this] { finish(); });  // not from within a worker's own handler
 }
 
@@ -392,6 +432,10 @@ void RunControl::finish() {
     if (finished.steps() == 0 || worker->rank == 0) finished = *worker->finished;
   }
   finished.set_state(*outcome_);
+  if (evaluations_ && evaluations_->last() && (evaluations_->complete() || *outcome_ != run::v1::SUCCEEDED)) {
+    finished.set_eval_loss(evaluations_->last()->eval_loss());
+    finished.set_eval_metric(evaluations_->last()->eval_metric());
+  }
   if (finished.steps() == 0)
     for (const auto& worker : workers_)
       finished.set_steps(std::max(finished.steps(), worker->lastStep));

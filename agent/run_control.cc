@@ -70,6 +70,8 @@ RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareReque
   if (coordinates())
     for (const std::string& node : nodesOf(request_))
       if (node != request_.node()) peers_[node];
+  if (const auto* node = specs::evaluatorNode(request_.cluster()); node != nullptr && coordinates())
+    evaluations_ = std::make_unique<Evaluations>(node->name());
 }
 
 RunControl::~RunControl() {
@@ -177,6 +179,11 @@ void RunControl::committed() {
   ToPeer message;
   message.mutable_committed();
   tellPeers(message);
+  if (evaluates()) {
+    startEvaluator();
+    localReady();
+    return;
+  }
   if (Status status = startWorkers(); !status.ok()) {
     localFailure(toInfo(status.error()), false);
     return;
@@ -265,6 +272,7 @@ Status RunControl::startWorker(int index, int rank, int threads, bool oversubscr
   start->set_resume_from(request_.resume_from());
   start->set_events_every(request_.events_every());
   start->set_local_index(index);
+  start->set_evaluated_apart(specs::evaluatorNode(request_.cluster()) != nullptr);
   raw->process->send(message);
   return {};
 }
@@ -297,9 +305,11 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
     case FromWorker::kEpoch:
       if (worker.rank != 0) return;  // equal on all ranks
       record.mutable_epoch()->Swap(message.mutable_epoch());
+      onEpoch(record);
       break;
     case FromWorker::kCheckpoint:
       record.mutable_checkpoint()->Swap(message.mutable_checkpoint());
+      onCheckpoint(record.checkpoint());
       break;
     case FromWorker::kFinished: worker.finished = message.finished(); return;
     case FromWorker::kFailed: {

@@ -6,6 +6,9 @@
 // worker of every node ended well, or with the first error: the coordinator collects errors, lets
 // one that says what began it go before those that only say that a peer failed, and ends the run
 // everywhere with it.
+//
+// A node of role evaluator is one of them without ranks. What fails there is told as a warning and ends nothing;
+// once the ranks have ended, what it makes of the last epoch is awaited for a while.
 #pragma once
 
 #include <functional>
@@ -15,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "agent/evaluations.h"
+#include "agent/evaluator.h"
 #include "agent/event_loop.h"
 #include "agent/metrics.h"
 #include "agent/peers.h"
@@ -30,6 +35,7 @@ struct RunLimits {
   Nanoseconds lostPeer = 30'000'000'000;    // without a stream to the coordinator, or from a node
   Nanoseconds stopTerm = 10'000'000'000;    // from Stop to SIGTERM
   Nanoseconds stopKill = 15'000'000'000;    // from Stop to SIGKILL
+  Nanoseconds lastEvaluation = 600'000'000'000;  // from the ranks' end
   Nanoseconds grace = 1'000'000'000;        // for the error that began it to arrive
 };
 
@@ -65,7 +71,8 @@ class RunControl {
 
   Status check(const std::string& run, int generation) const;
   bool coordinates() const { return request_.coordinator(); }
-  bool alone() const { return peers_.empty() && coordinates(); }
+  bool evaluates() const { return !request_.evaluation_plan().empty(); }  // this node, and does nothing else
+  bool isEvaluator(const std::string& node) const { return evaluations_ && evaluations_->node() == node; }
   void setState(run::v1::RunState state);
   void join(const std::string& address);
 
@@ -79,6 +86,15 @@ class RunControl {
   void signalAll(int number);
   bool workersGone() const;
   void sample();
+
+  // Evaluation by a node of its own.
+  void startEvaluator();
+  void onEpoch(run::v1::Record& record);
+  void onCheckpoint(const run::v1::CheckpointInfo& checkpoint);
+  void tellEvaluator();
+  void onEvaluated(const node::v1::Evaluated& evaluated);
+  void evaluatorLost(const std::string& why);
+  void warn(run::v1::ErrorInfo warning);
 
   // Key/value store of the rendezvous.
   void kvSet(const std::string& key, const std::string& value);
@@ -120,6 +136,8 @@ class RunControl {
   std::unique_ptr<PeerServer> server_;
   std::unique_ptr<PeerClient> client_;
   std::map<std::string, Peer> peers_;
+  std::unique_ptr<Evaluations> evaluations_;   // at the coordinator
+  std::unique_ptr<Evaluator> evaluator_;       // at the node of that role
   std::map<std::string, std::string> kv_;
   std::map<std::string, std::vector<std::function<void(const std::string&)>>> kvWaiting_;
   std::uint64_t nextGet_ = 1;
@@ -134,7 +152,8 @@ class RunControl {
   bool toldConsequence_ = false;
   std::optional<run::v1::ErrorInfo> candidate_;   // a consequence, waiting for its cause
   std::optional<run::v1::RunState> outcome_;      // once known
-  EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0;
+  EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0,
+                     lastEvaluation_ = 0;
 };
 
 }  // namespace lockstep::agent

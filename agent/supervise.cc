@@ -206,6 +206,7 @@ int superviseCommand(Arguments& arguments) {
   RunLimits limits;
   limits.prepared = static_cast<Nanoseconds>(arguments.number("--prepare-seconds", 30) * 1e9);
   limits.lostPeer = static_cast<Nanoseconds>(arguments.number("--lost-seconds", 30) * 1e9);
+  limits.lastEvaluation = static_cast<Nanoseconds>(arguments.number("--evaluation-seconds", 600) * 1e9);
   const auto linger = static_cast<Nanoseconds>(arguments.number("--linger-seconds", 60) * 1e9);
   const auto path = arguments.word();
   if (!path || !runtime || !arguments.rest().empty()) {

@@ -16,6 +16,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/runtime/checkpoint.h"
+#include "engine/runtime/evaluate.h"
 #include "engine/runtime/trainer.h"
 #include "engine/specs/specs.h"
 
@@ -56,6 +57,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
     }
   }
 
+  options.evaluate = !start.evaluated_apart();
   options.beforeFirst = [&](const std::string& replica) {
     return checkConsistency(start, plan, *trainData, replica, link);
   };
@@ -84,6 +86,23 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   finished->set_samples_per_second(summary->samplesPerSecond);
   finished->set_weights_sha256(summary->weightsSha256);
   finished->set_model_file(options.modelFile);
+  link.channel().send(message);
+  return {};
+}
+
+// One checkpoint's model, for a node of role evaluator.
+Status evaluateModel(const node::v1::WorkerStart& start, WorkerLink& link) {
+  LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
+  LOCKSTEP_ASSIGN(const auto data, openData(start, false));
+  const std::string& kind = start.spec().training().backend();
+  backends::BackendOptions options;
+  options.threads = start.threads();
+  LOCKSTEP_ASSIGN(const auto backend, backends::makeBackend(kind.empty() ? "onednn" : kind, options));
+  LOCKSTEP_ASSIGN(const runtime::Evaluation found,
+                  runtime::evaluateCheckpoint(plan, start.resume_from(), *data, *backend));
+  node::v1::FromWorker message;
+  message.mutable_evaluated()->set_eval_loss(found.loss);
+  message.mutable_evaluated()->set_eval_metric(found.metric);
   link.channel().send(message);
   return {};
 }
@@ -212,6 +231,7 @@ int workerCommand(Arguments& arguments) {
   if (start.mode() == "measure") status = measureSteps(start, *link);
   else if (start.mode() == "collectives") status = measureCollectives(start, *link);
   else if (start.mode() == "bench") status = playBench(start, *link);
+  else if (start.mode() == "evaluate") status = evaluateModel(start, *link);
   else if (start.mode() == "verify") status = playVerify(start, *link);
   else status = train(start, *link);
   if (!status.ok()) {

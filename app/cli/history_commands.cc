@@ -63,8 +63,8 @@ void showText(const RunRow& row, const RunDocuments& documents,
     for (const EpochRow& epoch : epochs)
       table.rows.push_back({fmt::format("{}", epoch.epoch), fmt::format("{}", epoch.step),
                             fmt::format("{:.6f}", epoch.trainLoss),
-                            fmt::format("{:.6f}", epoch.evalLoss),
-                            metricText(row.figures.metric, epoch.evalMetric)});
+                            epoch.evaluated() ? fmt::format("{:.6f}", epoch.evalLoss) : "–",
+                            epoch.evaluated() ? metricText(row.figures.metric, epoch.evalMetric) : "–"});
     put("\n" + table.text());
   }
   put("\n" + documents.specYaml);

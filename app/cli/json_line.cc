@@ -38,8 +38,8 @@ void JsonLine::print() const {
   std::fflush(stdout);
 }
 
-JsonLine errorLine(const Error& error) {
-  JsonLine line("error");
+JsonLine errorLine(const Error& error, std::string_view event) {
+  JsonLine line(event);
   line.add("code", codeName(error.code)).add("node", error.node).add("rank", error.rank);
   line.add("step", error.step)
       .add("what", error.what)

@@ -37,7 +37,7 @@ class JsonLine {
   std::string body_;
 };
 
-// error{code,node,rank,step,what,why,next}
-JsonLine errorLine(const Error& error);
+// error{code,node,rank,step,what,why,next}; a warning likewise.
+JsonLine errorLine(const Error& error, std::string_view event = "error");
 
 }  // namespace lockstep::app::cli

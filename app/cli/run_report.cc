@@ -84,6 +84,7 @@ class JsonReport final : public RunReport {
   void update(const RunUpdate& update) override {
     for (const std::string& note : story_.nodeNotes(update)) progress(note);
     tell(story_.take(update));
+    for (const Error& warning : story_.newWarnings(update)) errorLine(warning, "warning").print();
     for (const Error& error : story_.newErrors(update)) failed(error);
   }
   void idle() override {
@@ -114,8 +115,10 @@ class JsonReport final : public RunReport {
         if (every_ == 0 && Clock::now() - lastTold_ < kPause) held_.reset();
         tellHeld();
         const EpochRow& row = *item.epoch;
-        JsonLine line("epoch");
-        line.add("epoch", row.epoch).add("train_loss", row.trainLoss);
+        JsonLine line(item.evaluation ? "evaluation" : "epoch");
+        line.add("epoch", row.epoch);
+        if (item.evaluation) line.add("step", row.step);
+        else line.add("train_loss", row.trainLoss);
         line.add("eval_loss", row.evalLoss);
         if (!metric_.empty()) line.add("eval_" + metric_, row.evalMetric);
         line.print();
@@ -157,6 +160,7 @@ class PlainReport final : public RunReport {
     for (const std::string& note : story_.nodeNotes(update)) progress(note);
     if (update.slowChanged) slowRank_ = update.slow ? update.slow->rank : -1;
     tell(story_.take(update));
+    for (const Error& warning : story_.newWarnings(update)) progress("warning: " + warning.text());
     for (const Error& error : story_.newErrors(update)) failed(error);
   }
   void idle() override {}
@@ -173,12 +177,19 @@ class PlainReport final : public RunReport {
     std::fprintf(stdout, "%s\n", line.c_str());
     std::fflush(stdout);
   }
+  std::string epochText(const RunStory::Item& item) const {
+    const EpochRow& row = *item.epoch;
+    std::string out = fmt::format("epoch {}", row.epoch);
+    if (!item.evaluation) out += fmt::format("  train loss {:.4f}", row.trainLoss);
+    if (row.evaluated())
+      out += fmt::format("  test loss {:.4f}{}", row.evalLoss,
+                         testText("  ", context_.row.figures.metric, row.evalMetric));
+    return out;
+  }
   void tell(const std::vector<RunStory::Item>& items) {
     for (const RunStory::Item& item : items) {
       if (item.epoch)
-        print(fmt::format("epoch {}  train loss {:.4f}  test loss {:.4f}{}", item.epoch->epoch,
-                          item.epoch->trainLoss, item.epoch->evalLoss,
-                          testText("  ", context_.row.figures.metric, item.epoch->evalMetric)));
+        print(epochText(item));
       else if (every_ > 0 && item.step->step % every_ == 0)
         print(fmt::format("step {}  loss {:.6f}", item.step->step, item.step->loss));
     }
@@ -280,7 +291,11 @@ std::int64_t RunStory::epochOf(std::int64_t step) const {
 }
 
 void RunStory::tell(const EpochRow& row, std::vector<Item>& out) {
-  if (row.epoch <= lastEpoch_) return;
+  if (row.epoch <= lastEpoch_) {
+    if (row.evaluated() && unevaluated_.erase(row.epoch) > 0) out.push_back({std::nullopt, row, true});
+    return;
+  }
+  if (!row.evaluated()) unevaluated_.insert(row.epoch);
   lastEpoch_ = row.epoch;
   if (row.epoch > 0) perEpoch_ = row.step / row.epoch;
   // What an earlier run did beyond the step this one was resumed at is this run's to tell.
@@ -291,7 +306,7 @@ void RunStory::tell(const EpochRow& row, std::vector<Item>& out) {
 
 std::vector<RunStory::Item> RunStory::take(const RunUpdate& update) {
   for (const EpochRow& row : update.epochs) waiting_.push_back(row);
-  std::sort(waiting_.begin(), waiting_.end(),
+  std::stable_sort(waiting_.begin(), waiting_.end(),
             [](const EpochRow& a, const EpochRow& b) { return a.epoch < b.epoch; });
   std::vector<Item> out;
   std::size_t told = 0;
@@ -333,16 +348,19 @@ std::vector<std::string> RunStory::nodeNotes(const RunUpdate& update) {
   return out;
 }
 
-std::vector<Error> RunStory::newErrors(const RunUpdate& update) {
+std::vector<Error> RunStory::notTold(const std::vector<Error>& errors, std::vector<std::string>& told) {
   std::vector<Error> out;
-  for (const Error& error : update.errors) {
+  for (const Error& error : errors) {
     const std::string text = error.text();
-    if (std::find(errors_.begin(), errors_.end(), text) != errors_.end()) continue;
-    errors_.push_back(text);
+    if (std::find(told.begin(), told.end(), text) != told.end()) continue;
+    told.push_back(text);
     out.push_back(error);
   }
   return out;
 }
+
+std::vector<Error> RunStory::newErrors(const RunUpdate& update) { return notTold(update.errors, errors_); }
+std::vector<Error> RunStory::newWarnings(const RunUpdate& update) { return notTold(update.warnings, warnings_); }
 
 Result<RunUpdate> storedUpdate(const History& history, const std::string& run) {
   LOCKSTEP_ASSIGN(const auto store, history.openRun(run));

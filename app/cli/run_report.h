@@ -60,6 +60,7 @@ class RunStory {
   struct Item {
     std::optional<Step> step;  // one of the two
     std::optional<EpochRow> epoch;
+    bool evaluation = false;   // of an epoch that was told before without it
   };
   void begin(const RunContext& context);
   std::vector<Item> take(const RunUpdate& update);
@@ -67,6 +68,7 @@ class RunStory {
   // Nodes that do not answer any more, or again.
   std::vector<std::string> nodeNotes(const RunUpdate& update);
   std::vector<Error> newErrors(const RunUpdate& update);
+  std::vector<Error> newWarnings(const RunUpdate& update);
   std::int64_t lastStep() const { return lastStep_; }
   std::int64_t stepsPerEpoch() const { return perEpoch_; }
 
@@ -75,7 +77,9 @@ class RunStory {
   void tell(const EpochRow& row, std::vector<Item>& out);
   std::vector<EpochRow> known_;  // told, in order, with those of earlier runs
   std::vector<EpochRow> waiting_;
-  std::vector<std::string> errors_;
+  static std::vector<Error> notTold(const std::vector<Error>& errors, std::vector<std::string>& told);
+  std::set<std::int64_t> unevaluated_;  // epochs told
+  std::vector<std::string> errors_, warnings_;
   std::set<std::string> unreachable_;  // nodes
   std::int64_t lastStep_ = 0, lastEpoch_ = 0, perEpoch_ = 0;
 };

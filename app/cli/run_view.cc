@@ -73,7 +73,7 @@ class LiveView final : public RunReport {
     for (const auto& series : update.series) take(series);
     for (const auto& item : story_.take(update)) {
       if (item.epoch) {
-        lastEpoch_ = item.epoch;
+        if (item.epoch->evaluated()) lastEpoch_ = item.epoch;
       } else {
         step_ = *item.step;
         loss_.add(item.step->loss);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -85,7 +86,9 @@ struct LogRow {
 };
 struct EpochRow {
   std::int64_t epoch = 0, step = 0;
-  double trainLoss = 0, evalLoss = 0, evalMetric = 0;
+  double trainLoss = 0;
+  double evalLoss = 0, evalMetric = 0;  // not numbers while it is not evaluated
+  bool evaluated() const { return !std::isnan(evalLoss); }
 };
 struct SpanEvents {            // full events of one step of one rank: plan::Event, packed
   int rank = 0;

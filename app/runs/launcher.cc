@@ -40,11 +40,11 @@ std::string newRunId() {
   return fmt::format("{}-{:04x}", time, random() & 0xffff);
 }
 
-// The nodes that take part, in the cluster's order, with what they bring.
+// The nodes that take part, in rank order, then the one that evaluates, with what they bring.
 struct Party {
   int index = 0;                 // in the session
   std::string name;
-  std::vector<int> ranks;
+  std::vector<int> ranks;        // none of the one that evaluates
   NodeAccess* access = nullptr;
   NodeInventory inventory;
   std::map<std::string, std::string> paths;  // "train.images" → where the file is there
@@ -221,17 +221,19 @@ class Work {
 
   void findParties(const Preview& preview) {
     parties_.clear();
+    const auto add = [&](const std::string& node) {
+      Party party;
+      party.name = node;
+      for (std::size_t i = 0; i < access_.size(); ++i)
+        if (access_[i]->name() == node) party.access = access_[i];
+      LOCKSTEP_CHECK(party.access != nullptr, "node {} is not in the session", node);
+      parties_.push_back(std::move(party));
+    };
     for (const RankPreview& rank : preview.ranks) {
-      if (parties_.empty() || parties_.back().name != rank.node) {
-        Party party;
-        party.name = rank.node;
-        for (std::size_t i = 0; i < access_.size(); ++i)
-          if (access_[i]->name() == rank.node) party.access = access_[i];
-        LOCKSTEP_CHECK(party.access != nullptr, "node {} is not in the session", rank.node);
-        parties_.push_back(std::move(party));
-      }
+      if (parties_.empty() || parties_.back().name != rank.node) add(rank.node);
       parties_.back().ranks.push_back(rank.rank);
     }
+    if (preview.evaluator) add(preview.evaluator->node);
   }
 
   RunRow newRow(const std::string& run, const Preview& preview) const {
@@ -264,6 +266,7 @@ class Work {
     out.set_plan(preview.planText);
     out.set_plan_hash(preview.planHash);
     for (int rank : party.ranks) out.add_ranks(rank);
+    if (party.ranks.empty()) out.set_evaluation_plan(preview.evaluator->planText);
     out.set_comm(preview.comm);
     out.set_resume_from(request_.resumeFrom);
     out.set_sample_hertz(4);
@@ -272,10 +275,15 @@ class Work {
     return out;
   }
 
-  // Where each node has the run's files, as the cluster says.
+  // Where each node has the run's files, as the cluster says; the one that evaluates those it reads.
   void findData() {
+    const std::vector<specs::DataFile> files = specs::dataFiles(request_.spec->data());
+    const bool apart = std::any_of(files.begin(), files.end(), [](const specs::DataFile& file) {
+      return file.name.starts_with("evaluate.") && !file.path.empty();
+    });
     for (Party& party : parties_)
-      for (const specs::DataFile& file : specs::dataFiles(request_.spec->data())) {
+      for (const specs::DataFile& file : files) {
+        if (party.ranks.empty() && apart && file.name.starts_with("train.")) continue;
         party.paths[file.name] = file.path;
         for (const auto& node : request_.cluster->nodes())
           if (const auto own = node.data().find(file.path); node.name() == party.name && own != node.data().end())
@@ -351,7 +359,7 @@ class Work {
       }
       for (std::size_t i = 0; i < parties_.size(); ++i) {
         const auto at = parties_[i].data.find(name);
-        if (at != parties_[i].data.end() && at->second == usual->data.at(name)) continue;
+        if (at == parties_[i].data.end() ? parties_[i].ranks.empty() : at->second == usual->data.at(name)) continue;
         const auto path = parties_[i].paths.find(name);
         Error error = makeError(Code::kFailedPrecondition, "its file for data.{} is not that of {}", name,
                                 usual->name);

@@ -36,6 +36,24 @@ std::string kibibytes(std::int64_t bytes) {
 }
 std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); }
 
+Status addEvaluator(Preview& preview, const spec::v1::NodeSpec& node, const LaunchRequest& request,
+                    const planner::PlanRequest& plan) {
+  if (request.spec->training().checkpoint().disabled()) {
+    Error error = invalidArgument("node {} is to evaluate checkpoints, and the run makes none", node.name());
+    error.why = "training.checkpoint.disabled";
+    error.next = "leave training.checkpoint.disabled out, or take the role evaluator from the node";
+    return error;
+  }
+  const int threads = node.devices().empty() ? 1 : std::max(1, node.devices(0).threads());
+  LOCKSTEP_ASSIGN(const plan::Plan made,
+                  planner::makeEvaluationPlan(plan, {node.name(), node.name(), "cpu", 0, threads}, preview.cost));
+  preview.evaluator = {node.name(), planner::memory(made, 0).total(), plan::text(made)};
+  preview.remarks.push_back(fmt::format(
+      "node {} evaluates after each epoch, and the ranks do not: it needs {} of memory", node.name(),
+      mebibytes(preview.evaluator->totalBytes)));
+  return {};
+}
+
 // `chosen`: the spec says how large the ranks' shares are.
 void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts, bool chosen) {
   std::map<std::string, int> ranksOf;
@@ -52,6 +70,7 @@ void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts, bool chos
     auto& [needed, available] = memory.try_emplace(facts.host, 0, facts.memoryAvailable).first->second;
     for (const RankPreview& rank : preview.ranks)
       if (rank.node == facts.node) needed += rank.totalBytes();
+    if (preview.evaluator && preview.evaluator->node == facts.node) needed += preview.evaluator->totalBytes;
     available = std::min(available, facts.memoryAvailable);
   }
   for (const HostFacts& facts : hosts) {
@@ -168,6 +187,8 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     row.optimizer = spent.optimizer;
     out.ranks.push_back(std::move(row));
   }
+  if (const auto* node = specs::evaluatorNode(clusterSpec))
+    LOCKSTEP_TRY(addEvaluator(out, *node, request, plan));
   addRemarks(out, hosts, !plan.shares.empty());
   for (const auto& node : clusterSpec.nodes()) {
     const bool serves = std::find(node.roles().begin(), node.roles().end(), "ps") != node.roles().end();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,13 @@ struct RankPreview {
   double data = 0, forward = 0, backward = 0, waiting = 0, transfer = 0, optimizer = 0;  // s a step
 };
 
+// The node of role evaluator, which evaluates after each epoch in place of the ranks.
+struct EvaluatorPreview {
+  std::string node;
+  std::int64_t totalBytes = 0;
+  std::string planText;
+};
+
 struct Preview {
   plan::Plan plan;
   std::string planText, planHash;
@@ -62,6 +70,7 @@ struct Preview {
   planner::EncodedGradients encoded;   // of a rank
   planner::ServedTables tables;        // of the first worker
   std::vector<RankPreview> ranks;
+  std::optional<EvaluatorPreview> evaluator;
   std::vector<std::string> remarks;    // what a person should know: uneven shares, shared cores
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "engine/specs/error_info.h"
 
@@ -82,20 +83,20 @@ void RecordBook::add(const std::string& name, const run::v1::Record& record) {
     case run::v1::Record::kSteps: addSteps(node, record.steps()); break;
     case run::v1::Record::kEpoch: {
       const auto& epoch = record.epoch();
-      const EpochRow row{epoch.epoch(), epoch.step(), epoch.train_loss(), epoch.eval_loss(),
-                         epoch.eval_metric()};
-      batch_.epochs.push_back(row);
-      update_.epochs.push_back(row);
-      const auto x = static_cast<double>(row.epoch);
-      points("epoch/train_loss").push_back({x, row.trainLoss});
-      points("epoch/eval_loss").push_back({x, row.evalLoss});
-      if (const std::string& metric = row_.figures.metric; !metric.empty())
-        points("epoch/eval_" + metric).push_back({x, row.evalMetric});
-      row_.figures.epochs = row.epoch;
-      row_.figures.trainLoss = row.trainLoss;
-      row_.figures.evalLoss = row.evalLoss;
-      row_.figures.evalMetric = row.evalMetric;
-      rowChanged_ = true;
+      points("epoch/train_loss").push_back({static_cast<double>(epoch.epoch()), epoch.train_loss()});
+      row_.figures.epochs = epoch.epoch();
+      row_.figures.trainLoss = epoch.train_loss();
+      addEpoch(epoch);
+      break;
+    }
+    case run::v1::Record::kEvaluation: addEpoch(record.evaluation()); break;
+    case run::v1::Record::kWarning: {
+      Error warning = specs::fromInfo(record.warning());
+      if (warning.node.empty()) warning.node = name;
+      const LogRow row{0, record.wall_ns(), name, -1, "warning: " + warning.text()};
+      batch_.logs.push_back(row);
+      update_.logs.push_back(row);
+      update_.warnings.push_back(std::move(warning));
       break;
     }
     case run::v1::Record::kLog: {
@@ -143,6 +144,23 @@ void RecordBook::add(const std::string& name, const run::v1::Record& record) {
       break;
     default: break;  // checkpoints are the node's; newer kinds are for newer studios
   }
+}
+
+void RecordBook::addEpoch(const run::v1::EpochInfo& epoch) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  const bool later = epoch.evaluated_later();
+  const EpochRow row{epoch.epoch(), epoch.step(), epoch.train_loss(), later ? kUnknown : epoch.eval_loss(),
+                     later ? kUnknown : epoch.eval_metric()};
+  batch_.epochs.push_back(row);
+  update_.epochs.push_back(row);
+  rowChanged_ = true;
+  if (later) return;
+  const auto x = static_cast<double>(row.epoch);
+  points("epoch/eval_loss").push_back({x, row.evalLoss});
+  if (const std::string& metric = row_.figures.metric; !metric.empty())
+    points("epoch/eval_" + metric).push_back({x, row.evalMetric});
+  row_.figures.evalLoss = row.evalLoss;
+  row_.figures.evalMetric = row.evalMetric;
 }
 
 void RecordBook::addSteps(Node& node, const run::v1::StepChunk& chunk) {
@@ -238,7 +256,8 @@ void RecordBook::addFinished(const std::string& name, const run::v1::Finished& f
   figures.epochs = std::max(figures.epochs, finished.epochs());
   if (row_.phase != RunPhase::kFailed) {
     figures.trainLoss = finished.train_loss();
-    if (finished.eval_loss() != 0 || finished.eval_metric() != 0) {
+    // Of a run that ended well these are of its end, known or not.
+    if (row_.phase == RunPhase::kSucceeded || finished.eval_loss() != 0 || finished.eval_metric() != 0) {
       figures.evalLoss = finished.eval_loss();
       figures.evalMetric = finished.eval_metric();
     }

@@ -56,6 +56,7 @@ class RecordBook {
     int stoppedInRow = 0;         // samples since the last that was not, or the last step
   };
 
+  void addEpoch(const run::v1::EpochInfo& epoch);
   void addSteps(Node& node, const run::v1::StepChunk& chunk);
   void addSample(const std::string& name, Node& node, const run::v1::Record& record);
   void end(RunPhase phase, std::int64_t wallNs);

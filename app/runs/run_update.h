@@ -33,8 +33,9 @@ struct RunUpdate {
   std::string run;
   std::vector<RunBatch::Series> series;
   std::vector<LogRow> logs;
-  std::vector<EpochRow> epochs;
+  std::vector<EpochRow> epochs;                     // one comes again where it is evaluated later
   std::vector<Error> errors;
+  std::vector<Error> warnings;                      // the run goes on
   std::optional<RunRow> row;                        // where it changed: phase, figures
   bool started = false;                             // the run's first record came
   std::vector<StepBreakdown> breakdown;             // of all ranks; empty: as before

@@ -239,6 +239,7 @@ Result<std::map<std::string, std::string>> stageData(const spec::v1::DataSpec& d
   LOCKSTEP_TRY(forAll(nodes.size(), stop, [&](std::size_t at, const std::stop_token& others) -> Status {
     for (std::size_t i = 0; i < tasks.size(); ++i)
       for (const std::string& name : tasks[i].names) {
+        if (!nodes[at].paths.contains(name)) continue;  // it does not read it
         LOCKSTEP_ASSIGN(const std::string path,
                         find(*nodes[at].access, tasks[i].content, nodes[at].paths[name], others));
         if (path.empty()) lacking[at].insert(i);
@@ -258,7 +259,8 @@ Result<std::map<std::string, std::string>> stageData(const spec::v1::DataSpec& d
   LOCKSTEP_TRY(forAll(nodes.size(), stop, [&](std::size_t at, const std::stop_token& others) -> Status {
     for (const std::size_t i : lacking[at]) {
       LOCKSTEP_ASSIGN(const std::string path, send(*nodes[at].access, tasks[i].content, moved, others));
-      for (const std::string& name : tasks[i].names) nodes[at].paths[name] = path;
+      for (const std::string& name : tasks[i].names)
+        if (const auto place = nodes[at].paths.find(name); place != nodes[at].paths.end()) place->second = path;
     }
     if (!lacking[at].empty()) observer.came(nodes[at].access->name());
     return {};

@@ -316,7 +316,7 @@ const std::vector<FieldFacts>& facts() {
       {"NodeSpec.address", {}, "Address at which the other nodes reach this one"},
       {"NodeSpec.interface", {}, "Network interface instead of an address"},
       {"NodeSpec.workdir", {}, "Folder for everything on the node; empty: ~/.lockstep"},
-      {"NodeSpec.roles", {"worker", "ps", "chief", "evaluator"}, "What the node does"},
+      {"NodeSpec.roles", {"worker", "ps", "chief", "evaluator"}, "What the node does: computes, holds parameters (ps), or evaluates"},
       {"NodeSpec.devices", {}, "Devices to train on; none: one cpu"},
       {"NodeSpec.data", {}, "Data path of the run spec: path on this node"},
       {"SshSpec.host", {}, "A Host of ~/.ssh/config, or a name or address"},

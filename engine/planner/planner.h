@@ -61,6 +61,10 @@ struct PlanRequest {
 // kInvalidArgument saying which number to change.
 Result<plan::Plan> makePlan(const PlanRequest& request, const cluster::Cluster& cluster,
                             const CostModel& cost);
+// Of one rank on `device` that evaluates the run's model: program "evaluate" alone, over parameters and running
+// statistics alone.
+Result<plan::Plan> makeEvaluationPlan(const PlanRequest& request, const cluster::Device& device,
+                                      const CostModel& cost);
 // Writes Step::seconds of every body from the cost model. A collective costs what was measured for
 // its kind and number of ranks, linear in bytes between measurements; else latency + bytes/bandwidth
 // of the cluster's link.

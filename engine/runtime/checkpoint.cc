@@ -305,6 +305,8 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const R
   return target.string();
 }
 
+std::string stateFile(const std::string& checkpoint) { return fs::path(checkpoint) / kStateFile; }
+
 Result<std::string> newestCheckpoint(const std::string& folder) {
   if (fs::exists(fs::path(folder) / kStateFile)) return folder;
   const auto all = checkpointsIn(folder);
@@ -314,18 +316,10 @@ Result<std::string> newestCheckpoint(const std::string& folder) {
 
 namespace {
 
-struct Loaded {
-  TensorFile file;
-  Progress progress;
-};
-
-// The file, known to fit the plan.
-Result<Loaded> load(const std::string& checkpoint, std::uint64_t seed, const plan::Plan& plan) {
-  LOCKSTEP_ASSIGN(const std::string folder, newestCheckpoint(checkpoint));
-  const std::string path = fs::path(folder) / kStateFile;
-  Loaded loaded;
-  LOCKSTEP_ASSIGN(loaded.file, readTensors(path));
-  const TensorFile& file = loaded.file;
+// A checkpoint's file, known to have what the plan needs.
+Result<TensorFile> tensorsFor(const plan::Plan& plan, const std::string& checkpoint) {
+  const std::string path = stateFile(checkpoint);
+  LOCKSTEP_ASSIGN(TensorFile file, readTensors(path));
   const auto unfit = [](Error error) {
     error.next = "resume with the spec the checkpoint was made with";
     return error;
@@ -344,6 +338,20 @@ Result<Loaded> load(const std::string& checkpoint, std::uint64_t seed, const pla
                                      shapeText(found->second.shape), dtypeName(slot.type.dtype),
                                      shapeText(member.shape)));
     }
+  return file;
+}
+
+struct Loaded {
+  TensorFile file;
+  Progress progress;
+};
+
+// The newest, known to be of this run's seed and batch.
+Result<Loaded> load(const std::string& checkpoint, std::uint64_t seed, const plan::Plan& plan) {
+  LOCKSTEP_ASSIGN(const std::string folder, newestCheckpoint(checkpoint));
+  Loaded loaded;
+  LOCKSTEP_ASSIGN(loaded.file, tensorsFor(plan, folder));
+  const TensorFile& file = loaded.file;
   // Steps count batches: with another batch they would point elsewhere in the data.
   std::int64_t batch = 0;
   LOCKSTEP_TRY(metadataNumber(file, "batch", batch));
@@ -419,6 +427,16 @@ Result<Progress> readCheckpoint(const std::string& checkpoint, std::uint64_t see
       return loaded->file.bytes(loaded->file.entries.at(tensorName(slot, member)));
     }));
   return Progress{static_cast<std::int64_t>(header[1]), header[2], header[3], seed};
+}
+
+Status readModel(const std::string& checkpoint, const RankState& state) {
+  LOCKSTEP_ASSIGN(const TensorFile file, tensorsFor(state.plan, checkpoint));
+  WholeTensors whole(state);
+  for (const plan::StateSlot& slot : state.plan.state)
+    LOCKSTEP_TRY(whole.fill(slot, [&](const Member& member) {
+      return file.bytes(file.entries.at(tensorName(slot, member)));
+    }));
+  return {};
 }
 
 std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena) {

@@ -42,6 +42,10 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const R
 // both, or where batch or seed differ; on other ranks kAborted.
 Result<Progress> readCheckpoint(const std::string& checkpoint, std::uint64_t seed,
                                 const RankState& state);
+// What a plan of one rank without residuals holds, read from a checkpoint of any run of its model: of a plan
+// that only evaluates, parameters and running statistics. Errors as above.
+Status readModel(const std::string& checkpoint, const RankState& state);
+std::string stateFile(const std::string& checkpoint);  // the path of the file in it
 // The newest checkpoint in a folder of checkpoints, or the folder itself if it is one. kNotFound.
 Result<std::string> newestCheckpoint(const std::string& folder);
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <map>
 
-#include "engine/base/random.h"
 #include "engine/runtime/checkpoint.h"
+#include "engine/runtime/evaluate.h"
+#include "engine/runtime/feed.h"
 #include "engine/runtime/metric.h"
 #include "engine/runtime/server.h"
 
@@ -15,111 +15,6 @@ namespace lockstep::runtime {
 namespace {
 
 constexpr std::string_view kDataAxis = "data";
-
-// So that no number here is one of the order of samples or of augmentation.
-constexpr std::uint64_t kDropoutStream = 0x64726f706f7574;
-
-// One program with the places its inputs are written to; feeding it is one call.
-class Feed {
- public:
-  static Result<std::unique_ptr<Feed>> bind(const plan::Plan& plan, std::string_view program,
-                                            int rank, std::span<const std::int64_t> cuts,
-                                            const data::Dataset& dataset,
-                                            backends::Backend& backend, const Groups& groups,
-                                            StateArena& state, std::byte* arena,
-                                            int copy = 0) {
-    auto feed = std::unique_ptr<Feed>(new Feed);
-    LOCKSTEP_ASSIGN(feed->executor_, Executor::bind(plan, program, rank, backend, groups, state,
-                                                    copy, arena));
-    const auto coordinate = static_cast<std::size_t>(
-        std::max(plan.mesh.coordinate(rank, kDataAxis), 0));
-    if (coordinate + 1 >= cuts.size())
-      return invalidArgument("the plan's cut-points of program \"{}\" do not reach rank {}", program,
-                             rank);
-    feed->begin_ = cuts[coordinate];
-    // A server reads no samples.
-    feed->end_ = plan.mesh.isServer(rank) ? feed->begin_ : cuts[coordinate + 1];
-    for (const data::Field& field : dataset.fields()) {
-      const backends::Operand to = feed->executor_->input(field.name);
-      if (to.data != nullptr) {
-        const std::int64_t expected = (feed->end_ - feed->begin_) * elementCount(field.shape);
-        const bool widened = field.dtype == DType::kU8 && to.type.dtype == DType::kI32;
-        if (to.type.count() != expected || (to.type.dtype != field.dtype && !widened))
-          return invalidArgument(
-              "the data's field \"{}\" ({}[{}] a sample) does not fit the model's input {}",
-              field.name, dtypeName(field.dtype), shapeText(field.shape), to.type.text());
-      }
-      feed->fields_.push_back(to);
-    }
-    feed->weight_ = feed->executor_->input("weight");
-    feed->learningRate_ = feed->executor_->input("lr");
-    feed->updates_ = feed->executor_->input("t");
-    feed->stop_ = feed->executor_->input("stop");
-    feed->dropout_ = feed->executor_->input("dropout");
-    feed->metrics_ = feed->executor_->result(
-        plan.metric().empty() ? "metrics" : fmt::format("metrics.{}", plan.metric()));
-    feed->control_ = feed->executor_->result("control");
-    return feed;
-  }
-
-  std::int64_t begin() const { return begin_; }
-  std::int64_t end() const { return end_; }
-  Executor& executor() { return *executor_; }
-
-  bool readsSamples() const {
-    return weight_.data != nullptr ||
-           std::any_of(fields_.begin(), fields_.end(), [](const auto& f) { return f.data != nullptr; });
-  }
-  bool updates() const { return updates_.data != nullptr; }
-  // Loss, weight and the number asked to stop are there beside the metric's sums.
-  bool hasMetrics() const { return metrics_.data != nullptr && metrics_.type.count() >= 3; }
-  const backends::Operand& metrics() const { return metrics_; }
-
-  // One of the batch's `micros` micro-batches of `size` samples on all ranks.
-  void write(const data::Batch& batch, int micro, int micros, std::int64_t size,
-             std::uint64_t seed) {
-    const auto part = static_cast<std::size_t>(micro);
-    for (std::size_t f = 0; f < fields_.size(); ++f) {
-      const backends::Operand& to = fields_[f];
-      if (to.data == nullptr) continue;
-      const std::size_t bytes = batch.fields[f].size() / static_cast<std::size_t>(micros);
-      const std::byte* from = batch.fields[f].data() + part * bytes;
-      if (static_cast<std::int64_t>(bytes) == to.type.bytes()) {
-        std::memcpy(to.data, from, bytes);
-      } else {  // u8 labels as i32
-        auto* out = static_cast<std::int32_t*>(to.data);
-        for (std::size_t i = 0; i < bytes; ++i) out[i] = std::to_integer<std::int32_t>(from[i]);
-      }
-    }
-    const std::size_t samples = batch.weights.size() / static_cast<std::size_t>(micros);
-    if (weight_.data != nullptr)
-      for (std::size_t i = 0; i < samples; ++i)
-        writeFloat(weight_, i, static_cast<double>(batch.weights[part * samples + i]));
-    if (dropout_.data == nullptr) return;
-    const std::uint64_t key = randomKey(randomKey(seed, kDropoutStream),
-                                        static_cast<std::uint64_t>(batch.step));
-    auto* numbers = static_cast<std::int32_t*>(dropout_.data);
-    for (std::int64_t i = 0; i < dropout_.type.count(); ++i)
-      numbers[i] = static_cast<std::int32_t>(
-          randomBits(key, static_cast<std::uint64_t>(micro * size + begin_ + i)));
-  }
-  void writeScalars(double learningRate, double updates, bool stop) {
-    writeFloat(learningRate_, 0, learningRate);
-    writeFloat(updates_, 0, updates);
-    writeFloat(stop_, 0, stop ? 1 : 0);
-  }
-  // What a server that does not wait for all says: after how many steps more, this one among them, to
-  // stop, 0 for never; and how stale the last gradient was.
-  double stopAfter() const { return readFloat(control_, 0); }
-  double staleness() const { return readFloat(control_, 1); }
-
- private:
-  Feed() = default;
-  std::unique_ptr<Executor> executor_;
-  std::int64_t begin_ = 0, end_ = 0;
-  std::vector<backends::Operand> fields_;
-  backends::Operand weight_, dropout_, learningRate_, updates_, stop_, metrics_, control_;
-};
 
 class Training {
  public:
@@ -188,8 +83,10 @@ class Training {
 };
 
 Status Training::bind() {
-  LOCKSTEP_ASSIGN(evalFeed_, Feed::bind(plan_, "evaluate", rank_, plan_.evaluateCuts, evalData_,
-                                        backend_, groups_, state_, arena_.get()));
+  if (options_.evaluate) {
+    LOCKSTEP_ASSIGN(evalFeed_, Feed::bind(plan_, "evaluate", rank_, plan_.evaluateCuts, evalData_,
+                                          backend_, groups_, state_, arena_.get()));
+  }
   if (plan_.staleness != 0 && plan_.mesh.isServer(rank_)) {
     LOCKSTEP_ASSIGN(server_, Server::bind(plan_, rank_, backend_, groups_, state_));
     return {};
@@ -204,7 +101,7 @@ Status Training::bind() {
     if (play.feed->updates()) ++updates_;
     steps += play.feed->executor().steps();
   }
-  const bool evaluates = evalFeed_->hasMetrics() || plan_.mesh.isServer(rank_);
+  const bool evaluates = !evalFeed_ || evalFeed_->hasMetrics() || plan_.mesh.isServer(rank_);
   if (plays_.empty() || !plays_.back().feed->hasMetrics() || !evaluates)
     return invalidArgument("a program of the plan has no result \"metrics\" of at least three");
   sums_.metric.resize(metricSums(plays_.back().feed->metrics()));
@@ -358,26 +255,11 @@ Status Training::addSums() {
 }
 
 Status Training::evaluate() {
-  const std::int64_t batch = plan_.evaluateCuts.back();
-  data::Loader::Options load;
-  load.globalBatch = batch;
-  load.begin = evalFeed_->begin();
-  load.end = evalFeed_->end();
-  load.shuffle = false;
-  load.lastStep = data::stepsPerEpoch(evalData_.size(), batch);
-  data::Loader loader(evalData_, load);
-  Sums total;
-  total.metric.resize(metricSums(evalFeed_->metrics()));
-  while (const data::Batch* share = loader.next()) {
-    evalFeed_->write(*share, 0, 1, batch, options_.seed);
-    evalFeed_->writeScalars(0, 0, false);
-    LOCKSTEP_TRY(evalFeed_->executor().play(progress_.step, nullptr));
-    if (evalFeed_->hasMetrics()) addTo(total, evalFeed_->metrics());  // a server has none
-  }
-  if (Sender* sender = groups_.sender()) LOCKSTEP_TRY(sender->drain());
-  if (!evalFeed_->hasMetrics()) return {};
-  summary_.evalLoss = total.loss / total.weight;
-  summary_.evalMetric = metricValue(metric_, total.metric, total.weight);
+  if (!evalFeed_) return {};
+  LOCKSTEP_ASSIGN(const Evaluation found, runtime::evaluate(plan_, *evalFeed_, evalData_, groups_,
+                                                            progress_.step, options_.seed));
+  summary_.evalLoss = found.loss;
+  summary_.evalMetric = found.metric;
   return {};
 }
 
@@ -413,7 +295,8 @@ Status Training::finishEpoch() {
 Result<TrainerSummary> Training::run() {
   LOCKSTEP_TRY(bind());
   LOCKSTEP_TRY(startOrResume());
-  std::int64_t bytes = state_.bytes() + plan_.arenaBytesOf(rank_) + evalFeed_->executor().boundBytes();
+  std::int64_t bytes = state_.bytes() + plan_.arenaBytesOf(rank_);
+  if (evalFeed_) bytes += evalFeed_->executor().boundBytes();
   for (const auto& [play, feed] : feeds_) bytes += feed->executor().boundBytes();
   if (server_) bytes += server_->boundBytes();
   if (options_.beforeFirst) LOCKSTEP_TRY(options_.beforeFirst(replicaHash(plan_, rank_, state_)));

@@ -29,6 +29,7 @@ struct TrainerOptions {
   Schedule schedule;
   std::string checkpointFolder;       // "": none. Rank 0 writes one after each epoch and at the end
   int keepCheckpoints = 2;
+  bool evaluate = true;               // after each epoch; else something apart reads the checkpoints
   std::string resumeFrom;             // "": start anew; a checkpoint read by rank 0 (…/step-000938)
   std::string modelFile;              // "": none. Rank 0 writes the trained parameters at the end
   bool hashReplica = false;           // fills TrainerSummary::replicaSha256
@@ -56,7 +57,7 @@ struct StepRecord {                   // one a step; plain data, fits a ring
 
 struct EpochRecord {
   std::int64_t epoch = 0, step = 0;
-  double trainLoss = 0, evalLoss = 0, evalMetric = 0;
+  double trainLoss = 0, evalLoss = 0, evalMetric = 0;  // 0 where it was not evaluated
 };
 
 struct TrainerSummary {

@@ -110,6 +110,12 @@ std::vector<const NodeSpec*> nodesWithRanks(const ClusterSpec& spec, const spec:
   return out;
 }
 
+const NodeSpec* evaluatorNode(const ClusterSpec& spec) {
+  for (const NodeSpec& node : spec.nodes())
+    if (has(node, "evaluator")) return &node;
+  return nullptr;
+}
+
 int deviceCount(const NodeSpec& node) {
   int count = 0;
   for (const auto& device : node.devices()) count += std::max(1, device.count());
@@ -124,6 +130,11 @@ Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<No
   std::set<std::string, std::less<>> names;
   for (int i = 0; i < spec.nodes_size(); ++i)
     LOCKSTEP_TRY(checkNode(spec.nodes(i), fmt::format("nodes[{}]", i), names));
+  for (int i = 0; i < spec.nodes_size(); ++i)
+    if (has(spec.nodes(i), "evaluator") && &spec.nodes(i) != evaluatorNode(spec))
+      return wrongField(fmt::format("nodes[{}].roles", i),
+                        fmt::format("{} is an evaluator, and so is {}; expected one in a cluster",
+                                    spec.nodes(i).name(), evaluatorNode(spec)->name()));
   if (std::none_of(spec.nodes().begin(), spec.nodes().end(), works))
     return wrongField("nodes", "no node has the role worker; expected at least one");
   const std::vector<const NodeSpec*> nodes = nodesWithRanks(spec, strategy);

@@ -23,6 +23,8 @@ Result<models::Model> toModel(const spec::v1::ModelSpec& spec);
 std::vector<const spec::v1::NodeSpec*> nodesWithRanks(const spec::v1::ClusterSpec& spec,
                                                       const spec::v1::StrategySpec& strategy);
 int deviceCount(const spec::v1::NodeSpec& node);
+// The node that evaluates in place of the ranks, after each epoch: that of role evaluator; null where there is none.
+const spec::v1::NodeSpec* evaluatorNode(const spec::v1::ClusterSpec& spec);
 
 // One rank a device of the nodes with ranks, on the axes the strategy divides work over (toMesh).
 // `hosts` says on which physical host each node is and its cores (from the agents'

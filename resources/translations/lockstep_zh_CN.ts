@@ -694,10 +694,6 @@ It uses:
             <translation>节点上存放所有内容的目录；留空：~/.lockstep</translation>
         </message>
         <message>
-            <source>What the node does</source>
-            <translation>节点的职责</translation>
-        </message>
-        <message>
             <source>Devices to train on; none: one cpu</source>
             <translation>训练所用设备；未写：一个 CPU</translation>
         </message>
@@ -1092,6 +1088,10 @@ It uses:
         <message>
             <source>Ranks that hold the parameters; 0: as many as nodes of role ps have, or one</source>
             <translation>保存参数的进程数；0 表示与角色为 ps 的节点的设备数相同，没有则为一个</translation>
+        </message>
+        <message>
+            <source>What the node does: computes, holds parameters (ps), or evaluates</source>
+            <translation>节点做什么：计算、保存参数（ps）或评估（evaluator）</translation>
         </message>
     </context>
     <context>
@@ -3155,6 +3155,42 @@ It uses:
         <message>
             <source>layer %1 is pinned to stage %2, and there is one stage</source>
             <translation>层 %1 固定在阶段 %2，而只有一个阶段</translation>
+        </message>
+        <message>
+            <source>%1 is an evaluator, and so is %2; expected one in a cluster</source>
+            <translation>%1 是评估节点，%2 也是；一个集群应只有一个</translation>
+        </message>
+        <message>
+            <source>node %1 evaluates after each epoch, and the ranks do not: it needs %2 of memory</source>
+            <translation>节点 %1 在每轮之后评估，各进程不再评估：它需要 %2 内存</translation>
+        </message>
+        <message>
+            <source>node %1 is to evaluate checkpoints, and the run makes none</source>
+            <translation>节点 %1 要评估检查点，而此次运行不写检查点</translation>
+        </message>
+        <message>
+            <source>leave training.checkpoint.disabled out, or take the role evaluator from the node</source>
+            <translation>去掉 training.checkpoint.disabled，或去掉该节点的 evaluator 角色</translation>
+        </message>
+        <message>
+            <source>the weights after step %1 could not be evaluated</source>
+            <translation>第 %1 步之后的权重未能评估</translation>
+        </message>
+        <message>
+            <source>the training goes on, and so does evaluation after its next epoch</source>
+            <translation>训练继续，下一轮之后照常评估</translation>
+        </message>
+        <message>
+            <source>node %1 does not evaluate any more</source>
+            <translation>节点 %1 不再评估</translation>
+        </message>
+        <message>
+            <source>the training goes on without evaluation</source>
+            <translation>训练继续，不再有评估</translation>
+        </message>
+        <message>
+            <source>the last epoch was not evaluated within %1 s of the training&apos;s end</source>
+            <translation>训练结束后 %1 秒内最后一轮未评估完</translation>
         </message>
     </context>
     <context>

@@ -226,7 +226,8 @@ node::v1::PrepareRequest prepareRequest(const RunOptions& options, int node) {
   node::v1::PrepareRequest request;
   request.set_run(options.run);
   request.set_generation(1);
-  request.set_node(options.nodes[static_cast<std::size_t>(node)]);
+  const bool evaluates = node == static_cast<int>(options.nodes.size());
+  request.set_node(evaluates ? options.evaluator : options.nodes[static_cast<std::size_t>(node)]);
   request.set_coordinator(node == 0);
   request.set_comm(options.comm);
   request.set_sample_hertz(5);
@@ -274,6 +275,13 @@ node::v1::PrepareRequest prepareRequest(const RunOptions& options, int node) {
     device->set_count(options.ranks);
   }
 
+  if (!options.evaluator.empty()) {
+    auto* one = cluster.add_nodes();
+    one->set_name(options.evaluator);
+    one->set_address("127.0.0.1");
+    one->add_roles("evaluator");
+  }
+
   const auto model = must(specs::toModel(spec.model()));
   planner::PlanRequest plan;
   plan.step = must(models::build(model, options.batch, DType::kF32, models::Use::kTraining));
@@ -285,6 +293,11 @@ node::v1::PrepareRequest prepareRequest(const RunOptions& options, int node) {
   const auto made = must(planner::makePlan(plan, all, {}));
   request.set_plan(plan::text(made));
   request.set_plan_hash(plan::hash(made));
+  if (evaluates) {
+    request.set_evaluation_plan(
+        plan::text(must(planner::makeEvaluationPlan(plan, {options.evaluator, "host", "cpu", 0, 1}, {}))));
+    return request;
+  }
   for (int rank = 0; rank < options.ranks; ++rank) request.add_ranks(node * options.ranks + rank);
   return request;
 }

@@ -85,6 +85,7 @@ struct RunOptions {
   std::string backend = "reference";
   std::int64_t hidden = 128;     // units of the hidden layer
   std::string strategy = "multi-worker-mirrored";
+  std::string evaluator;         // a node of that role after them; "" none
 };
 node::v1::PrepareRequest prepareRequest(const RunOptions& options, int node = 0);
 std::string newRunId();

@@ -316,7 +316,7 @@ struct RunSettings {
   std::int64_t stopAt = 0;               // rank 0 asks for a stop after this step; 0: never
 };
 
-inline Result<plan::Plan> planOf(const RunSettings& settings) {
+inline Result<planner::PlanRequest> planRequestOf(const RunSettings& settings) {
   planner::PlanRequest request;
   request.microBatches = settings.microBatches;
   request.inOrder = settings.inOrder;
@@ -339,6 +339,11 @@ inline Result<plan::Plan> planOf(const RunSettings& settings) {
   request.shares = settings.shares;
   request.staleness = settings.staleness;
   request.dense = settings.dense;
+  return request;
+}
+
+inline Result<plan::Plan> planOf(const RunSettings& settings) {
+  LOCKSTEP_ASSIGN(const planner::PlanRequest request, planRequestOf(settings));
   cluster::Cluster cluster =
       oneHost(settings.ranks, 2, settings.modelRanks, settings.stages, settings.servers);
   for (int rank = 0; settings.hosts > 1 && rank < settings.ranks; ++rank) {

@@ -14,7 +14,7 @@ namespace lockstep::ui {
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Address at which the other nodes reach this one"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Network interface instead of an address"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Folder for everything on the node; empty: ~/.lockstep"),
-    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "What the node does"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "What the node does: computes, holds parameters (ps), or evaluates"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Devices to train on; none: one cpu"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Data path of the run spec: path on this node"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "A Host of ~/.ssh/config, or a name or address"),

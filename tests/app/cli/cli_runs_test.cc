@@ -2,6 +2,7 @@
 #include <QElapsedTimer>
 #include <QRegularExpression>
 #include <QTest>
+#include <cmath>
 
 #include "tests/app/cli/cli_runner.h"
 
@@ -129,6 +130,45 @@ class CliRunsTest : public QObject {
     QVERIFY2(byNumber.exit == 0, byNumber.text());
     QCOMPARE(byRole.last()["weights_sha256"].toString().size(), 64);
     QCOMPARE(byRole.last()["weights_sha256"].toString(), byNumber.last()["weights_sha256"].toString());
+    QVERIFY(cli.leave());
+  }
+
+  // It evaluates what ranks evaluate otherwise, after the same steps.
+  void aNodeOfRoleEvaluatorEvaluates() {
+    const Cli cli;
+    QByteArray nodes;
+    for (const char* number : {"1", "2", "3"}) {
+      nodes += QByteArray("  - name: n") + number + "\n    address: 127.0.0.1\n    workdir: " +
+               cli.home().toUtf8() + "/local/" + number + "\n";
+      if (*number == '3') nodes += "    roles: [evaluator]\n";
+    }
+    const QString cluster = cli.write("roles.yaml", "version: 1\nname: roles\nnodes:\n" + nodes);
+    const QStringList how{"--set", "training.batch=600", "--set", "training.epochs=4"};
+    const CliResult apart = cli.run(mlp(QStringList{"--cluster", cluster} + how));
+    QVERIFY2(apart.exit == 0, apart.text());
+    checkStory(apart);
+    const CliResult together = cli.run(mlp(QStringList{"--local", "2"} + how));
+    QVERIFY2(together.exit == 0, together.text());
+    QCOMPARE(apart.first("started")["world"].toInt(), 2);
+    QCOMPARE(apart.last()["weights_sha256"].toString(), together.last()["weights_sha256"].toString());
+    const auto epochs = together.all("epoch");
+    QCOMPARE(apart.all("epoch").size(), epochs.size());
+    for (const QJsonObject& epoch : apart.all("epoch")) QVERIFY(epoch["eval_loss"].isNull());
+    const auto evaluations = apart.all("evaluation");
+    QVERIFY2(!evaluations.isEmpty(), apart.text());
+    for (const QJsonObject& evaluation : evaluations) {
+      const int number = evaluation["epoch"].toInt();
+      QCOMPARE(evaluation["step"].toInt(), 100 * number);
+      const QJsonObject& same = epochs[number - 1];
+      const double loss = same["eval_loss"].toDouble();
+      QVERIFY2(std::abs(evaluation["eval_loss"].toDouble() - loss) <= 1e-6 * loss, apart.text());
+      QCOMPARE(evaluation["eval_accuracy"].toDouble(), same["eval_accuracy"].toDouble());
+    }
+    QCOMPARE(evaluations.back()["epoch"].toInt(), 4);
+    QCOMPARE(apart.last()["eval_loss"].toDouble(), evaluations.back()["eval_loss"].toDouble());
+    const CliResult shown = cli.run({"history", "show", apart.first("started")["run"].toString(), "--json"});
+    QVERIFY2(shown.exit == 0, shown.text());
+    QCOMPARE(shown.last()["eval_loss"].toDouble(), apart.last()["eval_loss"].toDouble());
     QVERIFY(cli.leave());
   }
 

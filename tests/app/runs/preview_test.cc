@@ -175,6 +175,29 @@ class PreviewTest : public QObject {
              std::string("node local1 takes no part: its role is ps, and strategy zero-1 has no servers"));
   }
 
+  void aNodeOfRoleEvaluatorHasAPlanOfItsOwn() {
+    LaunchRequest request = requestFor("fashion-cnn.yaml", 3, "", {"strategy.kind=zero-1"});
+    auto cluster = std::make_shared<spec::v1::ClusterSpec>(*request.cluster);
+    cluster->mutable_nodes(0)->add_roles("evaluator");
+    request.cluster = std::move(cluster);
+    const auto preview = makePreview(request, {});
+    QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+    QCOMPARE(preview->plan.mesh.size(), 2);
+    QCOMPARE(preview->ranks[0].node, std::string("local2"));
+    QVERIFY(preview->evaluator.has_value());
+    QCOMPARE(preview->evaluator->node, std::string("local1"));
+    const auto plan = plan::parse(preview->evaluator->planText);
+    QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
+    QCOMPARE(plan->programs.size(), std::size_t{1});
+    QVERIFY(previewText(*preview).find("node local1 evaluates after each epoch") != std::string::npos);
+    auto spec = std::make_shared<spec::v1::RunSpec>(*request.spec);
+    spec->mutable_training()->mutable_checkpoint()->set_disabled(true);
+    request.spec = std::move(spec);
+    const auto refused = makePreview(request, {});
+    QVERIFY(!refused.ok());
+    QCOMPARE(refused.error().why, std::string("training.checkpoint.disabled"));
+  }
+
   void mistakesNameTheField() {
     const auto uneven = makePreview(requestFor("fashion-mlp.yaml", 4, "", {"strategy.tensor=3"}), {});
     QVERIFY(!uneven.ok());

@@ -252,6 +252,51 @@ class RecordBookTest : public QObject {
     QCOMPARE(book.row().phase, RunPhase::kSucceeded);
   }
 
+  // Of a run with a node of role evaluator.
+  void whatIsEvaluatedLaterCompletesItsEpoch() {
+    RunRow row = rowOf(1);
+    row.figures.metric = "accuracy";
+    RecordBook book(row, {{"n1", 0}, {"n2", 0}});
+    run::v1::Record record;
+    record.set_sequence(1);
+    record.mutable_epoch()->set_epoch(1);
+    record.mutable_epoch()->set_step(40);
+    record.mutable_epoch()->set_train_loss(0.5);
+    record.mutable_epoch()->set_evaluated_later(true);
+    book.add("n1", record);
+    auto taken = book.take();
+    QVERIFY(!taken.update.epochs.at(0).evaluated());
+    QCOMPARE(taken.update.row->figures.epochs, std::int64_t{1});
+    QCOMPARE(taken.update.row->figures.evalLoss, 0.0);
+    QVERIFY(find(taken.batch, "epoch/eval_loss") == nullptr);
+    const run::v1::EpochInfo epoch = record.epoch();
+    record.set_sequence(2);
+    *record.mutable_evaluation() = epoch;
+    record.mutable_evaluation()->set_evaluated_later(false);
+    record.mutable_evaluation()->set_eval_loss(0.25);
+    record.mutable_evaluation()->set_eval_metric(0.9);
+    book.add("n1", record);
+    taken = book.take();
+    QCOMPARE(taken.update.epochs.at(0).evalLoss, 0.25);
+    QCOMPARE(taken.update.epochs.at(0).step, std::int64_t{40});
+    QCOMPARE(taken.update.row->figures.evalMetric, 0.9);
+    QCOMPARE(find(taken.batch, "epoch/eval_accuracy")->points.at(0).x, 1.0);
+    QVERIFY(find(taken.batch, "epoch/train_loss") == nullptr);
+    record.set_sequence(3);
+    record.mutable_warning()->set_code("aborted");
+    record.mutable_warning()->set_what("the weights after step 80 could not be evaluated");
+    book.add("n1", record);
+    taken = book.take();
+    QCOMPARE(taken.update.warnings.size(), std::size_t{1});
+    QVERIFY(taken.update.errors.empty() && book.row().error.empty());
+    QVERIFY(taken.update.logs.at(0).text.find("warning: ") == 0);
+    // The last epoch's evaluation did not come: an older one is not its.
+    record.set_sequence(4);
+    record.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    book.add("n1", record);
+    QCOMPARE(book.row().figures.evalLoss, 0.0);
+  }
+
   void errorsReachRowAndObservers() {
     RecordBook book(rowOf(1), {{"n1", 0}});
     run::v1::Record record;

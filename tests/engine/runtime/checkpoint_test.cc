@@ -6,6 +6,7 @@
 #include "engine/base/file.h"
 #include "engine/base/random.h"
 #include "engine/runtime/checkpoint.h"
+#include "engine/runtime/evaluate.h"
 #include "engine/runtime/safetensors.h"
 #include "tests/support/engine_run.h"
 
@@ -29,6 +30,80 @@ RunSettings small() {
 class CheckpointTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
+  // What the ranks find after the last epoch, one rank finds of its checkpoint with a plan for nothing else.
+  void aCheckpointIsEvaluatedApart_data() {
+    QTest::addColumn<QString>("model");
+    QTest::addColumn<QString>("strategy");
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<int>("modelRanks");
+    QTest::addColumn<int>("stages");
+    QTest::addColumn<int>("servers");
+    QTest::newRow("one rank") << "mlp" << "mirrored" << 1 << 1 << 1 << 0;
+    QTest::newRow("zero-3") << "mlp" << "zero-3" << 3 << 1 << 1 << 0;
+    QTest::newRow("batch norm") << "resnet" << "mirrored" << 2 << 1 << 1 << 0;
+    QTest::newRow("tensor x pipeline") << "gpt" << "pipeline" << 4 << 2 << 2 << 0;
+    QTest::newRow("tables on servers") << "ctr" << "parameter-server" << 3 << 1 << 1 << 1;
+  }
+  void aCheckpointIsEvaluatedApart() {
+    QFETCH(QString, model);
+    QFETCH(QString, strategy);
+    QFETCH(int, ranks);
+    QFETCH(int, modelRanks);
+    QFETCH(int, stages);
+    QFETCH(int, servers);
+    QTemporaryDir dir;
+    RunSettings settings;
+    settings.model = model == "mlp"      ? fashionMlp()
+                     : model == "resnet" ? smallResnet()
+                     : model == "gpt"    ? smallGpt()
+                                         : smallCtr();
+    settings.strategy = strategy.toStdString();
+    settings.ranks = ranks;
+    settings.modelRanks = modelRanks;
+    settings.stages = stages;
+    settings.servers = servers;
+    settings.microBatches = stages;
+    settings.optimizer.kind = "adam";
+    settings.samples = 192;
+    settings.trainer.epochs = 2;
+    settings.trainer.schedule.peak = 0.01;
+    settings.trainer.checkpointFolder = dir.path().toStdString();
+    const RunOutcome with = trained(settings);
+    QVERIFY2(with.ok(), with.error().c_str());
+    RunSettings apart = settings;
+    apart.trainer.checkpointFolder = dir.filePath("apart").toStdString();
+    apart.trainer.evaluate = false;
+    const RunOutcome without = trained(apart);
+    QVERIFY2(without.ok(), without.error().c_str());
+    QCOMPARE(without.ranks[0]->weightsSha256, with.ranks[0]->weightsSha256);
+    QCOMPARE(without.epochs.back().evalLoss, 0.0);
+
+    const auto request = planRequestOf(settings);
+    QVERIFY(request.ok());
+    const auto made = planner::makeEvaluationPlan(*request, {"node", "host", "cpu", 0, 1}, {});
+    QVERIFY2(made.ok(), made.ok() ? "" : made.error().text().c_str());
+    const auto plan = plan::parse(plan::text(*made));
+    QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
+    QCOMPARE(planner::memory(*plan, 0).optimizer, std::int64_t{0});
+    const SyntheticImages images(200);
+    const SyntheticText text(200, 6, 11);
+    const SyntheticTable table(200, 4, 3, 400);
+    const data::Dataset& data = model == "gpt"   ? static_cast<const data::Dataset&>(text)
+                                : model == "ctr" ? static_cast<const data::Dataset&>(table)
+                                                 : images;
+    const auto backend = backends::makeBackend("reference", {});
+    QVERIFY(backend.ok());
+    const auto found = runtime::evaluateCheckpoint(*plan, without.checkpoints.back(), data, **backend);
+    QVERIFY2(found.ok(), found.ok() ? "" : found.error().text().c_str());
+    const auto& expected = with.epochs.back();
+    QVERIFY(expected.evalLoss > 0);
+    const double limit = ranks == 1 ? 0 : 1e-12;
+    QVERIFY2(std::abs(found->loss - expected.evalLoss) <= limit * expected.evalLoss,
+             fmt::format("{} and {}", found->loss, expected.evalLoss).c_str());
+    QVERIFY2(std::abs(found->metric - expected.evalMetric) <= 1e-9,
+             fmt::format("{} and {}", found->metric, expected.evalMetric).c_str());
+  }
+
   void resumeGivesTheSameBits_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("ranks");

@@ -353,6 +353,12 @@ class SpecsTest : public QObject {
     spec.mutable_nodes(1)->add_roles("chief");
     spec.mutable_nodes(1)->add_roles("worker");
     spec.mutable_nodes(2)->add_roles("evaluator");
+    QCOMPARE(evaluatorNode(spec)->name(), std::string("n2"));
+    QVERIFY(evaluatorNode(nodes(2)) == nullptr);
+    ClusterSpec two = spec;
+    two.mutable_nodes(3)->add_roles("evaluator");
+    QCOMPARE(messageOf(toCluster(two, {}, {}).status()),
+             "nodes[3].roles | n3 is an evaluator, and so is n2; expected one in a cluster");
     spec::v1::StrategySpec strategy;
     strategy.set_kind("parameter-server");
     const Result<cluster::Cluster> served = toCluster(spec, {}, strategy);

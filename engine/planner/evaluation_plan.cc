@@ -1,0 +1,40 @@
+#include <algorithm>
+
+#include "engine/planner/planner.h"
+
+namespace lockstep::planner {
+
+Result<plan::Plan> makeEvaluationPlan(const PlanRequest& request, const cluster::Device& device,
+                                      const CostModel& cost) {
+  PlanRequest alone;
+  alone.step = request.step;
+  alone.evaluate = request.evaluate;
+  alone.training.optimizer.kind = "sgd";
+  alone.training.seed = request.training.seed;
+  alone.strategy = "mirrored";
+  cluster::Cluster one;
+  one.hosts.push_back({device.host, device.threads});
+  one.devices.push_back(device);
+  one.mesh = cluster::Mesh({{"data", 1}});
+  LOCKSTEP_ASSIGN(plan::Plan plan, makePlan(alone, one, cost));
+
+  std::erase_if(plan.programs, [](const plan::Program& program) { return program.name != "evaluate"; });
+  plan.schedule = {{{"evaluate", 0, 0}}};
+  std::erase_if(plan.state, [](const plan::StateSlot& slot) {
+    return !slot.name.starts_with("params.") && !slot.name.starts_with("stats.");
+  });
+  plan.stateBytes = 0;
+  for (plan::StateSlot& slot : plan.state) {
+    slot.offset = plan.stateBytes;
+    plan.stateBytes += plan::Plan::copyBytes(slot) * slot.copies;
+    for (plan::Buffer& buffer : plan.programs.front().bodies.front().buffers)
+      if (buffer.kind == plan::BufferKind::kState && buffer.base < 0 && buffer.name == slot.name)
+        buffer.offset = slot.offset;
+  }
+  if (const Status status = plan::verify(plan); !status.ok())
+    return makeError(Code::kInternal, "the plan that evaluates {} does not hold: {}", plan.name,
+                     status.error().text());
+  return plan;
+}
+
+}  // namespace lockstep::planner

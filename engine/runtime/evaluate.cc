@@ -1,0 +1,45 @@
+#include "engine/runtime/evaluate.h"
+
+#include "engine/runtime/aligned_memory.h"
+#include "engine/runtime/checkpoint.h"
+#include "engine/runtime/metric.h"
+
+namespace lockstep::runtime {
+
+Result<Evaluation> evaluate(const plan::Plan& plan, Feed& program, const data::Dataset& data,
+                            const Groups& groups, std::int64_t step, std::uint64_t seed) {
+  const std::int64_t batch = plan.evaluateCuts.back();
+  data::Loader::Options load;
+  load.globalBatch = batch;
+  load.begin = program.begin();
+  load.end = program.end();
+  load.shuffle = false;
+  load.lastStep = data::stepsPerEpoch(data.size(), batch);
+  data::Loader loader(data, load);
+  Sums total;
+  total.metric.resize(metricSums(program.metrics()));
+  while (const data::Batch* share = loader.next()) {
+    program.write(*share, 0, 1, batch, seed);
+    program.writeScalars(0, 0, false);
+    LOCKSTEP_TRY(program.executor().play(step, nullptr));
+    if (program.hasMetrics()) addTo(total, program.metrics());  // a server has none
+  }
+  if (Sender* sender = groups.sender()) LOCKSTEP_TRY(sender->drain());
+  if (!program.hasMetrics()) return Evaluation{};
+  return Evaluation{total.loss / total.weight, metricValue(plan.metric(), total.metric, total.weight)};
+}
+
+Result<Evaluation> evaluateCheckpoint(const plan::Plan& plan, const std::string& checkpoint,
+                                      const data::Dataset& data, backends::Backend& backend) {
+  if (plan.mesh.size() != 1)
+    return invalidArgument("a checkpoint is evaluated by one rank, and the plan is of {}", plan.mesh.size());
+  StateArena state(plan, 0);
+  const AlignedMemory arena = allocateAligned(plan.arenaBytesOf(0));
+  const Groups alone;
+  LOCKSTEP_ASSIGN(const auto program, Feed::bind(plan, "evaluate", 0, plan.evaluateCuts, data, backend, alone,
+                                                 state, arena.get()));
+  LOCKSTEP_TRY(readModel(checkpoint, {plan, 0, state, alone}));
+  return evaluate(plan, *program, data, alone, 0, 0);
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,92 @@
+#include "engine/runtime/feed.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/base/random.h"
+
+namespace lockstep::runtime {
+namespace {
+
+// So that no number here is one of the order of samples or of augmentation.
+constexpr std::uint64_t kDropoutStream = 0x64726f706f7574;
+
+}  // namespace
+
+Result<std::unique_ptr<Feed>> Feed::bind(const plan::Plan& plan, std::string_view program, int rank,
+                                         std::span<const std::int64_t> cuts, const data::Dataset& dataset,
+                                         backends::Backend& backend, const Groups& groups, StateArena& state,
+                                         std::byte* arena, int copy) {
+  auto feed = std::unique_ptr<Feed>(new Feed);
+  LOCKSTEP_ASSIGN(feed->executor_, Executor::bind(plan, program, rank, backend, groups, state,
+                                                  copy, arena));
+  const auto coordinate = static_cast<std::size_t>(
+      std::max(plan.mesh.coordinate(rank, "data"), 0));
+  if (coordinate + 1 >= cuts.size())
+    return invalidArgument("the plan's cut-points of program \"{}\" do not reach rank {}", program,
+                           rank);
+  feed->begin_ = cuts[coordinate];
+  // A server reads no samples.
+  feed->end_ = plan.mesh.isServer(rank) ? feed->begin_ : cuts[coordinate + 1];
+  for (const data::Field& field : dataset.fields()) {
+    const backends::Operand to = feed->executor_->input(field.name);
+    if (to.data != nullptr) {
+      const std::int64_t expected = (feed->end_ - feed->begin_) * elementCount(field.shape);
+      const bool widened = field.dtype == DType::kU8 && to.type.dtype == DType::kI32;
+      if (to.type.count() != expected || (to.type.dtype != field.dtype && !widened))
+        return invalidArgument(
+            "the data's field \"{}\" ({}[{}] a sample) does not fit the model's input {}",
+            field.name, dtypeName(field.dtype), shapeText(field.shape), to.type.text());
+    }
+    feed->fields_.push_back(to);
+  }
+  feed->weight_ = feed->executor_->input("weight");
+  feed->learningRate_ = feed->executor_->input("lr");
+  feed->updates_ = feed->executor_->input("t");
+  feed->stop_ = feed->executor_->input("stop");
+  feed->dropout_ = feed->executor_->input("dropout");
+  feed->metrics_ = feed->executor_->result(
+      plan.metric().empty() ? "metrics" : fmt::format("metrics.{}", plan.metric()));
+  feed->control_ = feed->executor_->result("control");
+  return feed;
+}
+
+bool Feed::readsSamples() const {
+  return weight_.data != nullptr ||
+         std::any_of(fields_.begin(), fields_.end(), [](const auto& f) { return f.data != nullptr; });
+}
+
+void Feed::write(const data::Batch& batch, int micro, int micros, std::int64_t size, std::uint64_t seed) {
+  const auto part = static_cast<std::size_t>(micro);
+  for (std::size_t f = 0; f < fields_.size(); ++f) {
+    const backends::Operand& to = fields_[f];
+    if (to.data == nullptr) continue;
+    const std::size_t bytes = batch.fields[f].size() / static_cast<std::size_t>(micros);
+    const std::byte* from = batch.fields[f].data() + part * bytes;
+    if (static_cast<std::int64_t>(bytes) == to.type.bytes()) {
+      std::memcpy(to.data, from, bytes);
+    } else {  // u8 labels as i32
+      auto* out = static_cast<std::int32_t*>(to.data);
+      for (std::size_t i = 0; i < bytes; ++i) out[i] = std::to_integer<std::int32_t>(from[i]);
+    }
+  }
+  const std::size_t samples = batch.weights.size() / static_cast<std::size_t>(micros);
+  if (weight_.data != nullptr)
+    for (std::size_t i = 0; i < samples; ++i)
+      writeFloat(weight_, i, static_cast<double>(batch.weights[part * samples + i]));
+  if (dropout_.data == nullptr) return;
+  const std::uint64_t key = randomKey(randomKey(seed, kDropoutStream),
+                                      static_cast<std::uint64_t>(batch.step));
+  auto* numbers = static_cast<std::int32_t*>(dropout_.data);
+  for (std::int64_t i = 0; i < dropout_.type.count(); ++i)
+    numbers[i] = static_cast<std::int32_t>(
+        randomBits(key, static_cast<std::uint64_t>(micro * size + begin_ + i)));
+}
+
+void Feed::writeScalars(double learningRate, double updates, bool stop) {
+  writeFloat(learningRate_, 0, learningRate);
+  writeFloat(updates_, 0, updates);
+  writeFloat(stop_, 0, stop ? 1 : 0);
+}
+
+}  // namespace lockstep::runtime
