@@ -246,6 +246,9 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
   start.set_backend(request.backend());
   start.set_threads(std::max(1, request.threads()));
   start.set_events_every(request.events_every());
+  *start.mutable_spec() = request.spec();
+  for (const auto& [name, path] : dataPaths(request.spec(), request.data_paths()))
+    (*start.mutable_data_paths())[name] = path;
   start.set_mode("measure");
   start.set_seconds(collectives ? seconds / 3 : seconds);
   const auto limit = static_cast<Nanoseconds>((seconds + 30) * 1e9);

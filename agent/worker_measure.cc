@@ -6,8 +6,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -174,7 +176,34 @@ Result<MadeUp> madeUpData(const plan::Plan& plan, int rank, std::int64_t size,
   return MadeUp(std::move(fields), size, classesOf(plan), categoriesOf(plan), bytes);
 }
 
-void fill(runtime::Executor& executor, const MadeUp& data) {
+// The training data many times over, so that no epoch ends while the clock runs.
+class Repeated final : public data::Dataset {
+ public:
+  Repeated(const data::Dataset& data, std::int64_t times) : data_(data), times_(times) {}
+  std::int64_t size() const override { return data_.size() * times_; }
+  const std::vector<data::Field>& fields() const override { return data_.fields(); }
+  void read(std::int64_t index, std::size_t field, std::byte* out) const override {
+    data_.read(index % data_.size(), field, out);
+  }
+
+ private:
+  const data::Dataset& data_;
+  std::int64_t times_;
+};
+
+// The table that the run trains on, where it is here and not too large to be read for this; null else.
+std::unique_ptr<data::Dataset> tableHere(const node::v1::WorkerStart& start) {
+  constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 30;
+  if (start.spec().data().format() != "table") return nullptr;
+  const auto path = start.data_paths().find("train.table");
+  std::error_code unknown;
+  if (path == start.data_paths().end() || std::filesystem::file_size(path->second, unknown) > kMostBytes || unknown)
+    return nullptr;
+  auto data = openData(start, true);
+  return data.ok() && (*data)->size() > 0 ? std::move(*data) : nullptr;
+}
+
+void fill(runtime::Executor& executor, const data::Dataset& data) {
   for (std::size_t f = 0; f < data.fields().size(); ++f) {
     const backends::Operand to = executor.input(data.fields()[f].name);
     if (to.data == nullptr) continue;
@@ -204,7 +233,7 @@ std::vector<int> representatives(const plan::Program& program) {
 using Samples = std::map<std::string, std::vector<double>>;
 
 // Plays one body in order, again and again, so that caches are as in a run.
-Status playBody(const plan::Plan& plan, std::string_view program, int rank,
+Status playBody(const plan::Plan& plan, std::string_view program, int rank, const data::Dataset* table,
                 backends::Backend& backend, double seconds, Samples& samples) {
   const AloneGroups alone(rank, plan.mesh);
   runtime::StateArena state(plan, rank);
@@ -213,8 +242,9 @@ Status playBody(const plan::Plan& plan, std::string_view program, int rank,
   LOCKSTEP_TRY(init->play(0, nullptr));
   LOCKSTEP_ASSIGN(const auto executor,
                   runtime::Executor::bind(plan, program, rank, backend, alone.groups(), state));
-  LOCKSTEP_ASSIGN(const MadeUp data, madeUpData(plan, rank, 1024));
-  fill(*executor, data);
+  LOCKSTEP_ASSIGN(const MadeUp madeUp, madeUpData(plan, rank, 1024));
+  const Repeated repeated(table != nullptr ? *table : madeUp, std::int64_t{1} << 20);
+  fill(*executor, repeated);
   std::vector<plan::Event> events;
   events.reserve(executor->steps());
   const plan::Body& body = executor->body();
@@ -277,19 +307,20 @@ class Deadline {
   std::jthread thread_;
 };
 
-// Trains on made-up data with the real trainer, its loader and its telemetry until rank 0's clock says
+// Trains on the table, or on made-up data, with the real trainer, its loader and its telemetry until rank 0's clock says
 // that it is enough, `mostSteps` steps at most where it is above 0. The clock runs from the first step's end:
 // what comes before, a server's making of large tables too, is no step. Where steps are long it is enough
 // after some, and in any case after ten times as long. The records of the steps, the first of them left out.
 Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, const node::v1::WorkerStart& start,
                                                   WorkerLink& link, backends::Backend& backend,
-                                                  const runtime::Groups& groups, double seconds,
-                                                  std::int64_t mostSteps = 0) {
+                                                  const runtime::Groups& groups, const data::Dataset* table,
+                                                  double seconds, std::int64_t mostSteps = 0) {
   constexpr std::size_t kLeastSteps = 4;            // of which the first is left out
   constexpr std::int64_t kMostSamples = 1 << 18;  // an epoch, which a rehearsal seldom reaches
   const int rank = start.rank();
-  LOCKSTEP_ASSIGN(const MadeUp data,
-                  madeUpData(plan, rank, std::max(plan.globalBatch * 8, kMostSamples), kManyBytes));
+  const std::int64_t samples = std::max(plan.globalBatch * 8, kMostSamples);
+  LOCKSTEP_ASSIGN(const MadeUp madeUp, madeUpData(plan, rank, samples, kManyBytes));
+  const Repeated data(table != nullptr ? *table : madeUp, table != nullptr ? samples / table->size() + 1 : 1);
   LOCKSTEP_ASSIGN(const MadeUp tiny, madeUpData(plan, rank, plan.globalBatch));
   runtime::TrainerOptions options;
   options.epochs = 1 << 20;
@@ -396,12 +427,13 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
   std::size_t bodies = 0;
   for (const plan::Program& program : plan.programs)
     if (program.name != "init") bodies += representatives(program).size();
+  const std::unique_ptr<data::Dataset> table = tableHere(start);
   Samples samples;
   const double each = start.seconds() * 0.7 / static_cast<double>(std::max<std::size_t>(1, bodies));
   for (const plan::Program& program : plan.programs)
     if (program.name != "init")
       for (int rank : representatives(program))
-        LOCKSTEP_TRY(playBody(plan, program.name, rank, *backend, each, samples));
+        LOCKSTEP_TRY(playBody(plan, program.name, rank, table.get(), *backend, each, samples));
 
   node::v1::FromWorker message;
   node::v1::MeasureReply* reply = message.mutable_measured();
@@ -412,7 +444,7 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
   }
   // By its steps, since a worker hears of a stop from its servers, and they are not there.
   const double rehearsal = start.seconds() * 0.3;
-  LOCKSTEP_ASSIGN(const auto steps, rehearse(plan, start, link, *backend, alone.groups(), rehearsal,
+  LOCKSTEP_ASSIGN(const auto steps, rehearse(plan, start, link, *backend, alone.groups(), table.get(), rehearsal,
                                              stepsIn(rehearsal, plan, samples)));
   reply->set_step_overhead_seconds(overheadOf(steps));
   if (plan.mesh.size() == 1) reply->set_step_seconds(medianDuration(steps));
@@ -425,6 +457,7 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
   plan.wholeSteps = 0;  // the first steps are not what a run is made of
   LOCKSTEP_ASSIGN(const RankGroups groups,
                   RankGroups::form(start, meshFor(plan, start.world()), link));
+  const std::unique_ptr<data::Dataset> table = tableHere(start);
   std::map<std::tuple<std::string, std::string, std::int64_t>, Collective> collectives;  // axis, kind, bytes
   for (const plan::Program& program : plan.programs)
     for (const plan::Body& body : program.bodies)
@@ -473,7 +506,7 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
                     backends::makeBackend(start.backend().empty() ? "onednn" : start.backend(),
                                           {start.threads()}));
     LOCKSTEP_ASSIGN(const auto steps,
-                    rehearse(plan, start, link, *backend, groups.groups(), start.seconds() * 0.7));
+                    rehearse(plan, start, link, *backend, groups.groups(), table.get(), start.seconds() * 0.7));
     reply->set_step_seconds(medianDuration(steps));
   }
   link.channel().send(message);
@@ -481,21 +514,6 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
 }
 
 namespace {
-
-// The training data many times over, so that no epoch ends while the clock runs.
-class Repeated final : public data::Dataset {
- public:
-  Repeated(const data::Dataset& data, std::int64_t times) : data_(data), times_(times) {}
-  std::int64_t size() const override { return data_.size() * times_; }
-  const std::vector<data::Field>& fields() const override { return data_.fields(); }
-  void read(std::int64_t index, std::size_t field, std::byte* out) const override {
-    data_.read(index % data_.size(), field, out);
-  }
-
- private:
-  const data::Dataset& data_;
-  std::int64_t times_;
-};
 
 class BenchObserver final : public runtime::TrainerObserver {
  public:

@@ -116,10 +116,11 @@ class Work {
     }
     LOCKSTEP_ASSIGN(Preview plain, makePreview(request_, hosts, nullptr));
     if (!request_.measure) return plain;
+    findData();
     auto cost = [&] {
       const Awaiting awaiting(Stage::kMeasuring, {parties_.front().name}, progress);
       return measureCosts(plain, request_, *parties_.front().access, parties_.front().inventory,
-                          home_, stop);
+                          parties_.front().paths, home_, stop);
     }();
     if (!cost.ok()) {
       // A node that does not answer will not prepare either.

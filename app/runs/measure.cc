@@ -47,15 +47,18 @@ std::optional<planner::CostModel> read(const std::string& path) {
 
 Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequest& request,
                                         NodeAccess& first, const NodeInventory& inventory,
+                                        const std::map<std::string, std::string>& paths,
                                         const Home& home, std::stop_token stop) {
   const auto& devices = preview.cluster.devices;
   const bool oneHost = std::all_of(devices.begin(), devices.end(), [&](const auto& device) {
     return device.host == devices.front().host;
   });
   const std::string& backend = request.spec->training().backend();
-  const std::string key = sha256Hex(fmt::format("{} {} {} {} {} {} {}", inventory.bootId,
+  const auto table = paths.find("train.table");
+  const std::string key = sha256Hex(fmt::format("{} {} {} {} {} {} {} {}", inventory.bootId,
                                                 inventory.agentVersion, preview.planHash, backend,
-                                                devices.front().threads, preview.comm, oneHost));
+                                                devices.front().threads, preview.comm, oneHost,
+                                                table == paths.end() ? "" : table->second));
   const std::string folder = home.root + "/measured";
   const std::string path = folder + "/" + key.substr(0, 32) + ".json";
   if (auto before = read(path)) return *before;
@@ -68,6 +71,8 @@ Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequ
   ask.set_comm(oneHost && devices.size() > 1 ? preview.comm : "");
   ask.set_seconds(1.5);
   ask.set_events_every(request.eventsEvery);
+  *ask.mutable_spec() = *request.spec;
+  for (const auto& [name, file] : paths) (*ask.mutable_data_paths())[name] = file;
   LOCKSTEP_ASSIGN(const auto channel, first.agent());
   const auto stub = node::v1::Agent::NewStub(channel);
   grpc::ClientContext context;

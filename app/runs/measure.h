@@ -1,6 +1,7 @@
 // What a plan costs on the nodes at hand, measured there once and kept in the home.
 #pragma once
 
+#include <map>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -14,10 +15,12 @@ namespace lockstep::app {
 
 // Steps are measured on the first node. Collectives are measured on it too where all ranks of the
 // group are on its host; between hosts the cluster's link stays what the prediction goes by.
+// `paths` says where the first node has the data: a table there is what is played.
 // Blocking, at most some seconds; at once where the same plan was measured before with the same
 // agent on the same host.
 Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequest& request,
                                         NodeAccess& first, const NodeInventory& inventory,
+                                        const std::map<std::string, std::string>& paths,
                                         const Home& home, std::stop_token stop);
 
 }  // namespace lockstep::app

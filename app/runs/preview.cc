@@ -84,6 +84,9 @@ void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts, bool chos
                       facts.node, mebibytes(needed), mebibytes(available)));
     memory.erase(host);
   }
+  if (const std::int64_t window = planner::gatheredWindow(preview.plan, 0); window > 0)
+    preview.remarks.push_back(fmt::format(
+        "of parameters and gradients that ranks have in parts, rank 0 has at most {} whole at once", mebibytes(window)));
   if (const auto& encoded = preview.encoded; encoded.payload > 0)
     preview.remarks.push_back(fmt::format(
         "gradients travel as {}: {} become {}, {:.2f} times less; coding takes {} a step", encoded.coding,

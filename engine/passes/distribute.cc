@@ -205,7 +205,12 @@ class Placer {
       std::vector<ValueId> inputs = rewrite.inputs(node);
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         const auto wanted = wanted_.find({static_cast<ir::NodeId>(id), i});
-        if (wanted == wanted_.end()) continue;
+        if (wanted == wanted_.end()) {
+          if (node.phase == ir::Phase::kBackward && isOfGathered(node.inputs[i])) {
+            LOCKSTEP_ASSIGN(inputs[i], viewAnew(rewrite, node.inputs[i]));
+          }
+          continue;
+        }
         LOCKSTEP_ASSIGN(inputs[i], converted(rewrite, node.inputs[i], wanted->second, node.phase));
       }
       LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id), node.attrs, std::move(inputs)).status());
@@ -224,6 +229,36 @@ class Placer {
       }
     }
     return rewrite.take();
+  }
+
+  const ir::Node& producerOf(ValueId value) const { return graph_.node(graph_.value(value).producer); }
+  static bool isView(const ir::Node& node) { return node.op == ir::Op::kSlice1 || node.op == ir::Op::kReshape; }
+  // Whether a view made in the forward pass is of a divided state, gathered for it.
+  bool gathers(const ir::Node& view) const {
+    return producerOf(view.inputs[0]).op == ir::Op::kState && view.phase == ir::Phase::kForward &&
+           placements_[static_cast<std::size_t>(view.inputs[0])].kind == Kind::kSplit &&
+           wanted_.contains({graph_.value(view.outputs[0]).producer, 0});
+  }
+  bool isOfGathered(ValueId value) const {
+    for (const ir::Node* node = &producerOf(value); isView(*node); node = &producerOf(node->inputs[0]))
+      if (gathers(*node)) return true;
+    return false;
+  }
+  // The same view of the state as it is gathered in the backward pass.
+  Result<ValueId> viewAnew(Rewrite& rewrite, ValueId value) {
+    if (const auto known = anew_.find(value); known != anew_.end()) return known->second;
+    const ir::Node& view = producerOf(value);
+    const auto wanted = wanted_.find({graph_.value(value).producer, 0});
+    LOCKSTEP_ASSIGN(const ValueId from,
+                    gathers(view) ? converted(rewrite, view.inputs[0], wanted->second, ir::Phase::kBackward)
+                                  : viewAnew(rewrite, view.inputs[0]));
+    LOCKSTEP_ASSIGN(const ir::NodeId made,
+                    rewrite.to().add(view.op, view.name + ".anew", {from}, view.attrs, ir::Phase::kBackward));
+    rewrite.to().setStage(made, view.stage);
+    const ValueId result = rewrite.to().output(made);
+    rewrite.to().value(result).placement = rewrite.to().value(rewrite(value)).placement;
+    anew_.emplace(value, result);
+    return result;
   }
 
   Result<ValueId> converted(Rewrite& rewrite, ValueId value, const AxisPlacement& wanted,
@@ -287,6 +322,7 @@ class Placer {
   std::map<ValueId, AxisPlacement> settled_;  // what is converted where it is made
   std::map<std::tuple<ValueId, std::tuple<int, int, std::vector<std::int64_t>>, bool>, ValueId>
       conversions_;
+  std::map<ValueId, ValueId> anew_;
 };
 
 std::int64_t share(const AxisPlacement& placement, int coordinate) {

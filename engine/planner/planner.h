@@ -87,6 +87,9 @@ struct RankMemory {
   }
 };
 RankMemory memory(const plan::Plan& plan, int rank);
+// Of the activations, what is most at once of parameters and gradients that the ranks have in parts: gathered
+// for their use, and not yet scattered (zero-2, zero-3). 0 where none are.
+std::int64_t gatheredWindow(const plan::Plan& plan, int rank);
 
 // What a rank codes of its gradients in a training step.
 struct EncodedGradients {

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <map>
+#include <vector>
 
 #include "engine/planner/planner.h"
 #include "engine/planner/pricing.h"
@@ -127,6 +129,53 @@ void predict(plan::Plan& plan, const cluster::Cluster& cluster, const CostModel&
   }
 }
 
+namespace {
+
+plan::BufferId rootOf(const plan::Body& body, plan::BufferId id) {
+  while (body.buffers[static_cast<std::size_t>(id)].base >= 0) id = body.buffers[static_cast<std::size_t>(id)].base;
+  return id;
+}
+
+// Buffers of parameters and gradients that ranks have in parts, while they are whole: gathered, or not yet scattered.
+std::vector<bool> wholeForATime(const plan::Body& body) {
+  std::vector<bool> out(body.buffers.size(), false);
+  const auto note = [&](plan::BufferId id) {
+    const auto root = static_cast<std::size_t>(rootOf(body, id));
+    if (body.buffers[root].kind == plan::BufferKind::kTemp) out[root] = true;
+  };
+  for (const plan::Step& step : body.steps) {
+    const bool ofState = !step.inputs.empty() && body.buffers[static_cast<std::size_t>(rootOf(body, step.inputs[0]))].kind ==
+                                                     plan::BufferKind::kState;
+    if (step.op == ir::Op::kAllGather && ofState) note(step.outputs[0]);
+    if (step.op == ir::Op::kReduceScatter) note(step.inputs[0]);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::int64_t gatheredWindow(const plan::Plan& plan, int rank) {
+  std::int64_t most = 0;
+  for (const plan::Play& play : plan.plays(rank)) {
+    const plan::Body& body = *plan.find(play.program, rank);
+    const std::vector<bool> whole = wholeForATime(body);
+    std::vector<std::int64_t> change(body.steps.size() + 1, 0);
+    std::map<std::size_t, std::pair<std::size_t, std::size_t>> uses;  // buffer → first and last step
+    for (std::size_t i = 0; i < body.steps.size(); ++i)
+      for (const auto* ids : {&body.steps[i].inputs, &body.steps[i].outputs})
+        for (const plan::BufferId id : *ids)
+          if (const auto root = static_cast<std::size_t>(rootOf(body, id)); whole[root])
+            uses.try_emplace(root, i, i).first->second.second = i;
+    for (const auto& [buffer, steps] : uses) {
+      change[steps.first] += body.buffers[buffer].type.bytes();
+      change[steps.second + 1] -= body.buffers[buffer].type.bytes();
+    }
+    std::int64_t now = 0;
+    for (const std::int64_t by : change) most = std::max(most, now += by);
+  }
+  return most;
+}
+
 RankMemory memory(const plan::Plan& plan, int rank) {
   RankMemory result;
   for (const plan::StateSlot& slot : plan.state) {
@@ -138,10 +187,12 @@ RankMemory memory(const plan::Plan& plan, int rank) {
                                        : result.optimizer) += slot.type.bytes() * slot.copies;
   }
   const auto gradients = [](const plan::Body& body) {
+    const std::vector<bool> whole = wholeForATime(body);
     std::int64_t bytes = 0;
-    for (const plan::Buffer& buffer : body.buffers) {
+    for (std::size_t i = 0; i < body.buffers.size(); ++i) {
+      const plan::Buffer& buffer = body.buffers[i];
       const bool one = buffer.base < 0 && buffer.kind == plan::BufferKind::kTemp && buffer.name.starts_with("grads.");
-      if (one) bytes += buffer.type.bytes();
+      if (one && !whole[i]) bytes += buffer.type.bytes();
     }
     return bytes;
   };

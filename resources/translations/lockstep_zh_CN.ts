@@ -3192,6 +3192,10 @@ It uses:
             <source>the last epoch was not evaluated within %1 s of the training&apos;s end</source>
             <translation>训练结束后 %1 秒内最后一轮未评估完</translation>
         </message>
+        <message>
+            <source>of parameters and gradients that ranks have in parts, rank 0 has at most %1 whole at once</source>
+            <translation>各 rank 分片保存的参数和梯度中，rank 0 同时最多有 %1 是完整的</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>

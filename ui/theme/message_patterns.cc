@@ -232,6 +232,7 @@ constexpr const char* kPatterns[] = {
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the learning rate is %1: %2 for a batch of %3, in proportion to this one of %4"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "gradients of %1 parts are added up in one order: a rank receives %2 a step for it, where sums alone would take %3"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the batch of %1 does not divide by %2 ranks: shares are %3 and %4 samples"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "of parameters and gradients that ranks have in parts, rank 0 has at most %1 whole at once"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "gradients travel as %1: %2 become %3, %4 times less; coding takes %5 a step"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "tables of %1 are on the servers by rows: rank 0 receives at most %2 rows a step, and exchanges at most %3"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the costs could not be measured: %1"),

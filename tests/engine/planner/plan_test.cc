@@ -248,6 +248,41 @@ class PlanTest : public QObject {
     QCOMPARE(plan.arenaBytesOf(0), std::max(step.arenaBytes, body(plan, "evaluate").arenaBytes));
   }
 
+  // Of parameters in parts few are whole at once, and again in the backward pass.
+  void gathersAreFreedAfterUse() {
+    models::Model model = fashionMlp();
+    models::Layer hidden = model.layers[1];
+    hidden.units = 256;
+    model.layers[1].units = 256;
+    for (int i = 0; i < 12; ++i) {
+      hidden.name = fmt::format("hidden{}", i);
+      model.layers.insert(model.layers.begin() + 2, hidden);
+    }
+    auto asked = request(model, 64, 64);
+    const planner::RankMemory one = planner::memory(planOf(asked, clusterOf(1)), 0);
+    QCOMPARE(planner::gatheredWindow(planOf(asked, clusterOf(4)), 0), 0);
+    asked.strategy = "zero-3";
+    asked.bucketBytes = 1 << 18;  // a hidden layer's weight
+    const plan::Plan plan = planOf(asked, clusterOf(4));
+    const planner::RankMemory part = planner::memory(plan, 0);
+    const auto held = [](const planner::RankMemory& memory) {
+      return static_cast<double>(memory.parameters + memory.gradients + memory.optimizer);
+    };
+    qInfo("holds %.4f of one rank's, %lld bytes whole at once", held(part) / held(one),
+          static_cast<long long>(planner::gatheredWindow(plan, 0)));
+    QVERIFY(held(part) <= 0.27 * held(one));
+    // The first layer's parameters and their gradients are the largest: 784 x 256.
+    QVERIFY(planner::gatheredWindow(plan, 0) <= 2 * 784 * 256 * 4 + (1 << 18));
+    QVERIFY(planner::gatheredWindow(plan, 0) < one.parameters);
+    int forward = 0, backward = 0;
+    for (const plan::Step& step : body(plan, "step").steps) {
+      if (step.op != ir::Op::kAllGather) continue;
+      ++(step.phase == ir::Phase::kForward ? forward : backward);
+    }
+    QVERIFY(forward >= 12);
+    QVERIFY(backward >= 11);  // all but the first layer's, whose input has no gradient
+  }
+
   void initialValuesDependOnNamesAlone() {
     auto asked = request(fashionMlp(), 64, 64);
     const plan::Plan one = planOf(asked, clusterOf(1));
