@@ -206,7 +206,9 @@ class Placer {
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         const auto wanted = wanted_.find({static_cast<ir::NodeId>(id), i});
         if (wanted == wanted_.end()) {
-          if (node.phase == ir::Phase::kBackward && isOfGathered(node.inputs[i])) {
+          // What another stage reads it has been sent, and keeps.
+          const bool here = producerOf(node.inputs[i]).stage == node.stage;
+          if (node.phase == ir::Phase::kBackward && here && isOfGathered(node.inputs[i])) {
             LOCKSTEP_ASSIGN(inputs[i], viewAnew(rewrite, node.inputs[i]));
           }
           continue;
