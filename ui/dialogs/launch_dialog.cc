@@ -340,6 +340,7 @@ void LaunchDialog::fillRanks() {
     for (int i = 0; i < spec.count("nodes"); ++i) {
       const std::string path = "nodes[" + std::to_string(i) + "]";
       const QString name = QString::fromStdString(spec.value(path + ".name").value_or(""));
+      if (spec.value(path + ".roles[0]") == "evaluator") continue;   // has no ranks
       int written = 0;
       const int devices = spec.count(path + ".devices");
       for (int d = 0; d < devices; ++d) {

@@ -64,7 +64,7 @@ QVariant RunTableModel::data(const QModelIndex& index, int role) const {
         case kSteps: return run.figures.steps > 0 ? formatCount(run.figures.steps) : dash;
         case kLoss: return run.figures.steps > 0 ? formatNumber(run.figures.trainLoss) : dash;
         case kMetric:
-          if (run.figures.epochs == 0 || run.figures.metric.empty()) return dash;
+          if (run.figures.evalLoss == 0 || run.figures.metric.empty()) return dash;
           return run.figures.metric == "accuracy"
                      ? formatMetric(run.figures.metric, run.figures.evalMetric, 2)
                      : metricName(run.figures.metric) + ' ' + formatMetric(run.figures.metric, run.figures.evalMetric, 2);

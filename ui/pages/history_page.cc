@@ -288,7 +288,7 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
   add(tr("Communicator"), QString::fromStdString(row.comm));
   add(tr("Predicted step"), row.predictedStepSeconds > 0 ? formatSeconds(row.predictedStepSeconds) : QString());
   add(tr("Measured step"), row.measuredStepSeconds > 0 ? formatSeconds(row.measuredStepSeconds) : QString());
-  add(tr("Evaluation loss"), row.figures.epochs > 0 ? formatNumber(row.figures.evalLoss) : QString());
+  add(tr("Evaluation loss"), row.figures.evalLoss != 0 ? formatNumber(row.figures.evalLoss) : QString());
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));
   add(tr("Weights"), QString::fromStdString(row.figures.weightsSha256).left(16));
   add(tr("Model file"), formatPath(QString::fromStdString(row.modelFile)));

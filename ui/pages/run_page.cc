@@ -85,6 +85,9 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
     message()->showError(error);
     Q_EMIT alert(int(Tone::kBad), title(), describeError(error).what);
   });
+  connect(document_, &RunDocument::warned, this, [this](const Error& warning) {
+    Q_EMIT alert(int(Tone::kWarning), title(), describeError(warning).what);
+  });
   connect(document_, &RunDocument::nodeNote, this, [this](const QString& node, bool reachable, const QString& detail) {
     if (reachable) return;
     Q_EMIT alert(int(Tone::kWarning), node, detail.isEmpty() ? tr("not reachable now; the run goes on") : detail);
@@ -370,6 +373,9 @@ void RunPage::refreshFigures() {
   const std::int64_t step = std::max(document_->lastStep(), row.figures.steps);
   const std::int64_t total = app::isFinal(row.phase) ? 0 : document_->totalSteps();
   const auto& epochs = document_->epochs();
+  std::vector<app::EpochRow> tested;   // an evaluator's results come later
+  std::copy_if(epochs.begin(), epochs.end(), std::back_inserter(tested),
+               [](const app::EpochRow& epoch) { return epoch.evaluated(); });
   step_->setValue(step > 0 ? formatCount(step) : QString(QChar(0x2014)),
                   total > 0 ? tr("of %1 · epoch %2").arg(formatCount(total)).arg(static_cast<qlonglong>(epochs.size() + (app::isFinal(row.phase) ? 0 : 1)))
                             : tr("epoch %1").arg(static_cast<qlonglong>(epochs.size() + (app::isFinal(row.phase) ? 0 : 1))));
@@ -378,13 +384,13 @@ void RunPage::refreshFigures() {
     return line->shown().size() == 0 ? std::nan("") : line->shown().y(line->shown().size() - 1);
   };
   lossFigure_->setValue(formatNumber(last("loss"), 4),
-                        epochs.empty() ? QString() : tr("evaluated %1").arg(formatNumber(epochs.back().evalLoss, 4)));
+                        tested.empty() ? QString() : tr("evaluated %1").arg(formatNumber(tested.back().evalLoss, 4)));
   const std::string& metric = row.figures.metric;
   if (metric != shownMetric_) nameMetric();
   const double trained = metric.empty() ? std::nan("") : last(metric.c_str());
-  metricFigure_->setValue(epochs.empty() ? formatMetric(metric, trained, 1)
-                                         : formatMetric(metric, epochs.back().evalMetric, 2),
-                            epochs.empty() ? tr("training") : tr("evaluated, epoch %1").arg(static_cast<qlonglong>(epochs.size())));
+  metricFigure_->setValue(tested.empty() ? formatMetric(metric, trained, 1)
+                                         : formatMetric(metric, tested.back().evalMetric, 2),
+                            tested.empty() ? tr("training") : tr("evaluated, epoch %1").arg(static_cast<qlonglong>(tested.back().epoch)));
   const double speed = app::isFinal(row.phase) && row.figures.samplesPerSecond > 0
                            ? row.figures.samplesPerSecond : last("samples_per_second");
   throughputFigure_->setValue(std::isfinite(speed) ? tr("%1/s").arg(formatCount(std::llround(speed))) : QString(QChar(0x2014)),
@@ -404,10 +410,10 @@ void RunPage::refreshFigures() {
   const auto evaluated = [&](const char* name, PlotView* plot, double app::EpochRow::*field) {
     const auto line = document_->series(name);
     line->name = tr("evaluation");
-    if (line->raw().size() == epochs.size() && (line->raw().size() == 0 ||
-        line->raw().x(line->raw().size() - 1) == static_cast<double>(epochs.back().step))) return;
+    if (line->raw().size() == tested.size() && (line->raw().size() == 0 ||
+        line->raw().x(line->raw().size() - 1) == static_cast<double>(tested.back().step))) return;
     line->clear();
-    for (const auto& epoch : epochs) line->append(static_cast<double>(epoch.step), epoch.*field);
+    for (const auto& epoch : tested) line->append(static_cast<double>(epoch.step), epoch.*field);
     line->dots = true;
     line->colorIndex = 1;
     if (std::find(plot->series().begin(), plot->series().end(), line) == plot->series().end()) plot->addSeries(line);

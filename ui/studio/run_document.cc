@@ -4,6 +4,7 @@
 #include <QDateTime>
 #include <QElapsedTimer>
 #include <QTimer>
+#include <algorithm>
 #include <cmath>
 
 #include "ui/studio/workspace.h"
@@ -236,6 +237,10 @@ void RunDocument::take(const app::RunUpdate& update) {
   for (const auto& series : update.series) append(series);
   if (!update.logs.empty()) logs_->append(logRows(update.logs));
   for (const auto& epoch : update.epochs) {
+    const auto known = std::find_if(epochs_.begin(), epochs_.end(), [&](const app::EpochRow& row) {
+      return row.epoch == epoch.epoch;
+    });
+    if (known != epochs_.end() && epoch.evaluated()) *known = epoch;
     if (epochs_.empty() || epoch.epoch > epochs_.back().epoch) epochs_.push_back(epoch);
   }
   if (!update.breakdown.empty()) {
@@ -249,6 +254,7 @@ void RunDocument::take(const app::RunUpdate& update) {
   for (const auto& node : update.nodes) {
     Q_EMIT nodeNote(QString::fromStdString(node.name), node.reachable, messageText(node.detail));
   }
+  for (const auto& warning : update.warnings) Q_EMIT warned(warning);
   for (const auto& error : update.errors) Q_EMIT failed(error);
   if (update.row) Q_EMIT rowChanged();
   if (!update.series.empty() || !update.epochs.empty()) Q_EMIT dataChanged();

@@ -60,6 +60,7 @@ class RunDocument : public QObject {
   void slowChanged();
   void nodeNote(const QString& node, bool reachable, const QString& detail);
   void failed(const lockstep::Error& error);     // of the run or of a request
+  void warned(const lockstep::Error& warning);   // the run goes on
   void finished();
 
  private:
