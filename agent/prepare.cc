@@ -251,8 +251,9 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
     error.next = "use comm: shm";
     return error;
   }
-  if (request.comm() != "gloo" && request.comm() != "shm" && request.comm() != "in-process")
-    return invalidArgument("comm \"{}\" is not known: shm, gloo, in-process are", request.comm());
+  const auto comms = specs::commKinds();
+  if (std::find(comms.begin(), comms.end(), request.comm()) == comms.end())
+    return invalidArgument("comm \"{}\" is not known: {} are", request.comm(), fmt::join(comms, ", "));
   if (const std::vector<std::string> nodes = nodesOf(request); several || nodes.size() > 1) {
     if (nodes.empty() || (nodes.front() == request.node()) != request.coordinator())
       return invalidArgument("the first node of the cluster coordinates, and no other");

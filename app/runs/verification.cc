@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "app/runs/preview.h"
+#include "engine/cluster/strategies.h"
 #include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -90,7 +91,7 @@ void shorten(spec::v1::TrainingSpec& training, std::int64_t batch, std::int64_t 
 }  // namespace
 
 std::string unequalByDesign(const RunSpec& spec) {
-  if (spec.strategy().kind() == "local-sgd")
+  if (const auto* kind = cluster::findStrategy(spec.strategy().kind()); kind != nullptr && kind->local)
     return "ranks update by themselves between averages";
   if (const std::string& kind = spec.strategy().compression(); !kind.empty() && kind != "none")
     return "gradients travel as " + kind;

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "engine/models/model.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -305,11 +306,11 @@ struct FieldFacts {
   const char* help;
 };
 const std::vector<FieldFacts>& facts() {
-  const auto strategies = specs::strategyKinds();
+  const auto functions = models::activations(), strategies = specs::strategyKinds(), comms = specs::commKinds(), backends = specs::backendKinds();
   static const std::vector<FieldFacts> kFacts = {
       {"ClusterSpec.name", {}, "What this cluster is called"},
       {"ClusterSpec.nodes", {}, "The machines, in the order of their ranks; the first coordinates"},
-      {"ClusterSpec.comm", {"shm", "gloo", "in-process"}, "How ranks exchange data; empty: chosen"},
+      {"ClusterSpec.comm", {comms.begin(), comms.end()}, "How ranks exchange data; empty: chosen"},
       {"ClusterSpec.links", {}, "What is known of links before they are measured"},
       {"NodeSpec.name", {}, "Unique name of the node"},
       {"NodeSpec.ssh", {}, "How to reach it; absent: this machine"},
@@ -337,23 +338,23 @@ const std::vector<FieldFacts>& facts() {
       {"LayerSpec.name", {}, "Unique name; empty: kind and number"},
       {"LayerSpec.inputs", {}, "Names of layers; empty: the layer before"},
       {"DenseLayer.units", {}, "Number of outputs"},
-      {"DenseLayer.activation", {"relu", "gelu", "tanh"}, "Function on the outputs; empty: none"},
+      {"DenseLayer.activation", {functions.begin(), functions.end()}, "Function on the outputs; empty: none"},
       {"DenseLayer.no_bias", {}, "Without a bias"},
       {"Conv2dLayer.filters", {}, "Number of output channels"},
       {"Conv2dLayer.kernel", {}, "Side of the window"},
       {"Conv2dLayer.stride", {}, "Step of the window; 0: 1"},
       {"Conv2dLayer.padding", {"valid", "same"}, "valid: no padding; same: keeps the size"},
-      {"Conv2dLayer.activation", {"relu", "gelu", "tanh"}, "Function on the outputs; empty: none"},
+      {"Conv2dLayer.activation", {functions.begin(), functions.end()}, "Function on the outputs; empty: none"},
       {"Conv2dLayer.no_bias", {}, "Without a bias"},
       {"MaxPool2dLayer.size", {}, "Side of the window"},
       {"MaxPool2dLayer.stride", {}, "Step of the window; 0: its size"},
-      {"AddLayer.activation", {"relu", "gelu", "tanh"}, "Function on the outputs; empty: none"},
+      {"AddLayer.activation", {functions.begin(), functions.end()}, "Function on the outputs; empty: none"},
       {"BatchNormLayer.momentum", {}, "How much of the running statistics a step keeps; 0: 0.9"},
       {"BatchNormLayer.epsilon", {}, "Added to the variance; 0: 1e-5"},
       {"BatchNormLayer.groups", {},
        "Equal parts of the batch with statistics of their own; 0: as many as micro-batches"},
-      {"BatchNormLayer.activation", {"relu", "gelu", "tanh"}, "Function on the outputs; empty: none"},
-      {"ActivationLayer.function", {"relu", "gelu", "tanh"}, "The function"},
+      {"BatchNormLayer.activation", {functions.begin(), functions.end()}, "Function on the outputs; empty: none"},
+      {"ActivationLayer.function", {functions.begin(), functions.end()}, "The function"},
       {"DataSpec.format", {"idx", "text", "table"}, "Format of the files"},
       {"DataSpec.train", {}, "Files to train on"},
       {"DataSpec.evaluate", {}, "Files to evaluate on after each epoch"},
@@ -387,7 +388,7 @@ const std::vector<FieldFacts>& facts() {
       {"TrainingSpec.seed", {}, "Of initial weights and the order of samples; left out: 1"},
       {"TrainingSpec.precision", {"fp32", "fp64"}, "Number format of the computation"},
       {"TrainingSpec.no_shuffle", {}, "Take the samples in the order of the files"},
-      {"TrainingSpec.backend", {"onednn", "reference", "timed"}, "What computes; empty: onednn"},
+      {"TrainingSpec.backend", {backends.begin(), backends.end()}, "What computes; empty: onednn"},
       {"TrainingSpec.evaluate_batch", {}, "Samples an evaluation step; 0: chosen"},
       {"OptimizerSpec.kind", {"sgd", "adam", "adagrad"}, "How weights follow gradients"},
       {"OptimizerSpec.learning_rate", {}, "Size of a step"},

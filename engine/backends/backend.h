@@ -39,7 +39,7 @@ class Kernel {
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::string_view name() const = 0;  // "reference", "timed", "onednn"
+  virtual std::string_view name() const = 0;  // as in backendNames()
   virtual bool supports(ir::Op op, DType dtype) const = 0;
   virtual Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) = 0;
 };
@@ -47,7 +47,7 @@ class Backend {
 struct BackendOptions {
   int threads = 1;  // of the compute thread and its helpers together
 };
-// The one list of what is built in: "reference", "timed", "onednn".
+// What is built in, by the one list in backends.cc.
 std::vector<std::string> backendNames();
 // Errors: kInvalidArgument for an unknown name, listing the known; kFailedPrecondition where the
 // device is absent.

@@ -1,6 +1,4 @@
 // The one list of what is built in.
-#include <array>
-
 #include "engine/backends/backend.h"
 #include "engine/backends/onednn.h"
 #include "engine/backends/reference.h"
@@ -14,7 +12,7 @@ struct Entry {
   Result<std::unique_ptr<Backend>> (*make)(const BackendOptions& options);
 };
 
-constexpr std::array<Entry, 3> kBackends{{
+constexpr Entry kBackends[] = {
     {"reference", [](const BackendOptions&) -> Result<std::unique_ptr<Backend>> {
        return makeReference();
      }},
@@ -22,7 +20,7 @@ constexpr std::array<Entry, 3> kBackends{{
        return makeTimed();
      }},
     {"onednn", [](const BackendOptions& options) { return makeOneDnn(options); }},
-}};
+};
 
 }  // namespace
 

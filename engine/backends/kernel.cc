@@ -78,35 +78,6 @@ DType computeType(const KernelSpec& spec) {
   return floats ? spec.outputs[0].type.dtype : DType::kF32;
 }
 
-bool hasKernel(Op op) {
-  switch (op) {
-    case Op::kInput:
-    case Op::kState:
-    case Op::kStore:
-    case Op::kResult:
-    case Op::kReshape:
-    case Op::kSlice1:
-    case Op::kPack:
-    case Op::kAllReduce:
-    case Op::kReduceScatter:
-    case Op::kAllGather:
-    case Op::kAllToAll:
-    case Op::kBroadcast:
-    case Op::kSend:
-    case Op::kRecv:
-    case Op::kSendAll:
-    case Op::kCollect:
-    case Op::kPush:
-    case Op::kPull:
-    case Op::kSendRows:
-    case Op::kRecvRows:
-    case Op::kCount_:
-      return false;
-    default:
-      return true;
-  }
-}
-
 Error unsupported(std::string_view backend, const KernelSpec& spec) {
   Error error =
       makeError(Code::kFailedPrecondition, "{}: the {} backend has no kernel for {} in {}",

@@ -74,8 +74,6 @@ AdamOptions adamOptions(const ir::Attrs& attrs);
 
 // The dtype a kernel computes in: that of its first output; f32 where that is no float.
 DType computeType(const KernelSpec& spec);
-// Ops the Plan resolves without a kernel: sources, sinks, views, collectives.
-bool hasKernel(ir::Op op);
 // kFailedPrecondition: `backend` has no kernel for the spec.
 Error unsupported(std::string_view backend, const KernelSpec& spec);
 

@@ -305,10 +305,10 @@ std::unique_ptr<Kernel> bindSgdRows(const cpu::Kernels& cpu, const KernelSpec& s
   });
 }
 
-// y = f(a [, b]) over all elements.
+// y = f(a [, b]) over all elements; null for other ops.
 std::unique_ptr<Kernel> bindElementwise(const cpu::Kernels& cpu, const KernelSpec& spec) {
   const std::int64_t n = spec.outputs[0].type.count();
-  const float* a = in(spec, 0);
+  const float* a = spec.inputs.empty() ? nullptr : in(spec, 0);
   const float* b = spec.inputs.size() > 1 ? in(spec, 1) : nullptr;
   float* y = out(spec);
   switch (spec.op) {
@@ -324,10 +324,12 @@ std::unique_ptr<Kernel> bindElementwise(const cpu::Kernels& cpu, const KernelSpe
       return makeKernel([=, &cpu] { cpu.geluGrad(n, a, b, y); });
     case Op::kAdd:
       return makeKernel([=, &cpu] { cpu.add(n, a, b, y); });
-    default: {
+    case Op::kScale: {
       const auto factor = static_cast<float>(ir::floatAttr(*spec.attrs, "factor", 1.0));
       return makeKernel([=, &cpu] { cpu.scale(n, a, factor, y); });
     }
+    default:
+      return nullptr;
   }
 }
 
@@ -553,14 +555,6 @@ class OneDnn final : public Backend {
       case Op::kReduceRows:
       case Op::kBiasAdd:
         return bindRows(cpu_, spec);
-      case Op::kRelu:
-      case Op::kReluGrad:
-      case Op::kTanhGrad:
-      case Op::kGelu:
-      case Op::kGeluGrad:
-      case Op::kAdd:
-      case Op::kScale:
-        return bindElementwise(cpu_, spec);
       case Op::kLayerNorm:
       case Op::kLayerNormGrad:
       case Op::kLayerNormWeightGrad:
@@ -601,6 +595,7 @@ class OneDnn final : public Backend {
         }
         return bindReference(spec);
       default:
+        if (auto kernel = bindElementwise(cpu_, spec)) return kernel;
         return bindReference(spec);
     }
   }

@@ -29,6 +29,7 @@ struct Axis {
   int size = 1;
 };
 
+inline constexpr std::string_view kDataAxis = "data", kModelAxis = "model";
 inline constexpr std::string_view kStageAxis = "stage", kServerAxis = "servers";
 
 // Workers are row-major over the axes: the last axis varies fastest. Parameter servers are the ranks

@@ -55,6 +55,12 @@ const OpInfo& info(Op op) {
   return table().rows[static_cast<std::size_t>(op)];
 }
 
+bool hasKernel(Op op) {
+  const OpInfo& row = info(op);
+  const bool isBoundary = op == Op::kInput || op == Op::kState || op == Op::kStore || op == Op::kResult;
+  return !(isBoundary || row.isView || row.isCollective);
+}
+
 std::optional<Op> opFromName(std::string_view name) {
   const auto it = table().names.find(name);
   if (it == table().names.end()) return std::nullopt;

@@ -1,5 +1,5 @@
 // The op table: everything about an op that is not a kernel, one row each. A new op is one
-// enumerator, one row in ops.cc and one kernel in each backend.
+// enumerator, one row in the list of its family (ops_elementwise.cc, …) and a kernel.
 #pragma once
 
 #include <array>
@@ -284,6 +284,8 @@ const OpInfo& info(Op op);
 // The types of what an operation makes of such operands. Attributes are checked against its row, and
 // integers given for numbers become numbers. Errors: kInvalidArgument.
 Result<std::vector<TensorType>> inferTypes(Op op, std::span<const TensorType> inputs, Attrs& attrs);
+// Whether a backend computes it: sources, sinks, views and collectives have no kernel.
+bool hasKernel(Op op);
 std::optional<Op> opFromName(std::string_view name);
 
 // Attribute access with defaults; a wrong type is a broken invariant (verify has passed).

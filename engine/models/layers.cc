@@ -1,5 +1,6 @@
 // Each kind of layer.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "engine/base/hash.h"
@@ -13,7 +14,23 @@ using ir::Attrs;
 using ir::Op;
 using ir::ValueId;
 
+struct Activation {
+  std::string_view name;
+  Op op;
+};
+constexpr std::array kActivations{Activation{"relu", Op::kRelu}, Activation{"gelu", Op::kGelu},
+                                  Activation{"tanh", Op::kTanh}};
+
 }  // namespace
+
+std::span<const std::string_view> activations() {
+  static const auto kNames = [] {
+    std::array<std::string_view, kActivations.size()> names;
+    std::transform(kActivations.begin(), kActivations.end(), names.begin(), [](const auto& a) { return a.name; });
+    return names;
+  }();
+  return kNames;
+}
 
 Result<ValueId> Builder::addOps(const std::vector<ValueId>& in) {
   switch (layer().kind) {
@@ -27,7 +44,8 @@ Result<ValueId> Builder::addOps(const std::vector<ValueId>& in) {
       return addFlatten(in[0]);
     case Layer::Kind::kActivation:
       if (layer().activation.empty())
-        return failKind("function", "there is no function; expected relu, gelu or tanh");
+        return failKind("function", fmt::format("there is no function; expected {}",
+                                                expectedOneOf("", activations())));
       return addActivation(in[0], "function");
     case Layer::Kind::kAdd: {
       LOCKSTEP_ASSIGN(const ValueId sum, addAdd(in[0], in[1]));
@@ -63,15 +81,12 @@ Result<ValueId> Builder::addOps(const std::vector<ValueId>& in) {
 Result<ValueId> Builder::addActivation(ValueId x, std::string_view field) {
   const std::string& function = layer().activation;
   if (function.empty()) return x;
-  static const std::map<std::string_view, Op> kFunctions = {
-      {"relu", Op::kRelu}, {"gelu", Op::kGelu}, {"tanh", Op::kTanh}};
-  const auto it = kFunctions.find(function);
-  if (it == kFunctions.end()) {
-    const std::string_view known[] = {"relu", "gelu", "tanh"};
+  const auto it = std::find_if(kActivations.begin(), kActivations.end(),
+                               [&](const Activation& a) { return a.name == function; });
+  if (it == kActivations.end())
     return failKind(field, fmt::format("unknown activation {}; expected {}", function,
-                                       expectedOneOf(function, known)));
-  }
-  return add(it->second, layer().name + "." + function, {x});
+                                       expectedOneOf(function, activations())));
+  return add(it->op, layer().name + "." + function, {x});
 }
 
 Result<ValueId> Builder::addBias(ValueId x, std::int64_t fanIn) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -29,7 +31,7 @@ struct Layer {
   std::int64_t kernel = 0, stride = 1;  // conv; pool: kernel is the window
   bool same = false;                 // conv padding: same, else valid
   bool bias = true;
-  std::string activation;            // "", "relu", "gelu", "tanh": dense, conv, add, batch norm
+  std::string activation;            // "" or one of activations(): dense, conv, add, batch norm
   std::string tied;                  // dense: the embedding whose table is the weight, transposed
   std::int64_t heads = 1;            // transformer
   std::int64_t feedForward = 0;      // transformer: units between; 0: four times the channels
@@ -72,5 +74,6 @@ enum class Use : std::uint8_t { kTraining, kEvaluation };
 // `batch` samples in `compute` precision, one of `parts` micro-batches.
 Result<ir::ModelGraph> build(const Model& model, std::int64_t batch, DType compute, Use use, int parts = 1);
 Result<std::vector<LayerInfo>> describe(const Model& model);
+std::span<const std::string_view> activations();
 
 }  // namespace lockstep::models

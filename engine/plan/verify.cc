@@ -127,8 +127,7 @@ class BodyVerifier {
         return fail("step {} {}: {} is {}a collective", i, step.name, info.name,
                     info.isCollective ? "" : "not ");
       }
-      if (info.isView || step.op == ir::Op::kInput || step.op == ir::Op::kState ||
-          step.op == ir::Op::kStore || step.op == ir::Op::kResult) {
+      if (!collective && !ir::hasKernel(step.op)) {
         return fail("step {} {}: {} is no work", i, step.name, info.name);
       }
       if (static_cast<int>(step.outputs.size()) != info.outputs ||

@@ -18,7 +18,6 @@
 #include "engine/planner/pipeline.h"
 #include "engine/planner/pricing.h"
 #include "engine/planner/request_checks.h"
-#include "engine/planner/strategies.h"
 
 namespace lockstep::planner {
 namespace {

@@ -40,7 +40,7 @@ struct PlanRequest {
   bool inOrder = false;
   ir::ModelGraph evaluate;           // of the global evaluation batch; same parameters
   passes::TrainOptions training;
-  std::string strategy;              // a name of strategies()
+  std::string strategy;              // a name of cluster::strategies()
   std::vector<double> shares;        // of the batch, for each coordinate on axis data; none: even
   std::int64_t bucketBytes = 0;      // 0: chosen by the cost model
   // Layers and the stage each is on, instead of stages that are balanced by cost.

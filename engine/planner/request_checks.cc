@@ -24,10 +24,10 @@ Error numberToChange(std::string what, std::string why, std::string next) {
 }  // namespace
 
 Result<Strategy> strategyOf(const PlanRequest& request, const cluster::Cluster& cluster) {
-  const Strategy* strategy = findStrategy(request.strategy);
+  const Strategy* strategy = cluster::findStrategy(request.strategy);
   if (strategy == nullptr) {
     std::vector<std::string_view> known;
-    for (const Strategy& other : strategies()) known.push_back(other.name);
+    for (const Strategy& other : cluster::strategies()) known.push_back(other.name);
     return numberToChange(fmt::format("unknown strategy {}", request.strategy), "",
                           fmt::format("strategy.kind is one of {}", fmt::join(known, ", ")));
   }

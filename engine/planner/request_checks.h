@@ -7,14 +7,14 @@
 
 #include "engine/base/status.h"
 #include "engine/cluster/mesh.h"
+#include "engine/cluster/strategies.h"
 #include "engine/ir/model_graph.h"
 #include "engine/passes/compress.h"
 #include "engine/planner/planner.h"
-#include "engine/planner/strategies.h"
 
 namespace lockstep::planner {
 
-inline constexpr std::string_view kDataAxis = "data", kModelAxis = "model";
+using cluster::kDataAxis, cluster::kModelAxis, cluster::Strategy;
 
 Result<Strategy> strategyOf(const PlanRequest& request, const cluster::Cluster& cluster);
 Status checkBatch(const ir::ModelGraph& model, int ranks, std::string_view what);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "engine/cluster/mesh.h"
 #include "engine/runtime/checkpoint.h"
 #include "engine/runtime/evaluate.h"
 #include "engine/runtime/feed.h"
@@ -14,7 +15,6 @@
 namespace lockstep::runtime {
 namespace {
 
-constexpr std::string_view kDataAxis = "data";
 
 class Training {
  public:
@@ -245,7 +245,7 @@ Result<bool> Training::serveEpoch() {
 
 // Of workers that did not tell each other how they were getting on.
 Status Training::addSums() {
-  comm::Communicator* const workers = groups_.along(kDataAxis);
+  comm::Communicator* const workers = groups_.along(cluster::kDataAxis);
   if (plan_.staleness == 0 || server_ || workers == nullptr) return {};
   std::array sums{progress_.lossSum, progress_.weightSum};
   LOCKSTEP_TRY(workers->allReduce(sums.data(), 2, DType::kF64, comm::ReduceOp::kSum));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "engine/ir/graph.h"
@@ -6,6 +7,12 @@
 #include "engine/specs/specs.h"
 
 namespace lockstep::specs {
+
+std::span<const std::string_view> commKinds() {
+  static constexpr std::array<std::string_view, 3> kKinds{"shm", "gloo", "in-process"};
+  return kKinds;
+}
+
 namespace {
 
 using spec::v1::ClusterSpec;
@@ -73,7 +80,7 @@ Status chooseLink(const ClusterSpec& spec, std::size_t nodes, bool hostsKnown,
                   cluster::Cluster& out) {
   std::string kind = spec.comm();
   if (kind.empty()) kind = nodes == 1 ? "shm" : "gloo";
-  LOCKSTEP_TRY(checkKind("comm", kind, {"shm", "gloo", "in-process"}));
+  LOCKSTEP_TRY(checkKind("comm", kind, commKinds()));
   if (kind == "in-process" && nodes > 1)
     return wrongField("comm", "comm is in-process but there are several nodes; expected gloo");
   if (kind == "shm" && hostsKnown && out.hosts.size() > 1)

@@ -1,11 +1,19 @@
 #include <algorithm>
+#include <array>
 #include <limits>
 
+#include "engine/cluster/strategies.h"
 #include "engine/specs/field.h"
 #include "engine/specs/model_spec.h"
 #include "engine/specs/specs.h"
 
 namespace lockstep::specs {
+
+std::span<const std::string_view> backendKinds() {
+  static constexpr std::array<std::string_view, 3> kKinds{"onednn", "reference", "timed"};
+  return kKinds;
+}
+
 namespace {
 
 using spec::v1::DataFiles;
@@ -137,7 +145,7 @@ Status fillBackend(TrainingSpec& training) {
   LOCKSTEP_TRY(checkKind("training.precision", training.precision(), {"fp32", "fp64"}));
   const bool isDouble = training.precision() == "fp64";
   if (training.backend().empty()) training.set_backend(isDouble ? "reference" : "onednn");
-  LOCKSTEP_TRY(checkKind("training.backend", training.backend(), {"onednn", "reference", "timed"}));
+  LOCKSTEP_TRY(checkKind("training.backend", training.backend(), backendKinds()));
   if (isDouble && training.backend() == "onednn")
     return wrongField("training.backend",
                       "backend onednn has no fp64; expected reference, or precision fp32");
@@ -249,7 +257,8 @@ Status checkAndFill(RunSpec& spec) {
                         fmt::format("a share of {}; expected more than 0 and at most {}", strategy.shares(i), kMaxShare));
   LOCKSTEP_TRY(checkRange("strategy.micro_batches", strategy.micro_batches(), 0, 4096));
   if (strategy.micro_batches() == 0) strategy.set_micro_batches(1);
-  const bool local = strategy.kind() == "local-sgd";
+  const cluster::Strategy& kind = *cluster::findStrategy(strategy.kind());
+  const bool local = kind.local;
   LOCKSTEP_TRY(checkRange("strategy.local_steps", strategy.local_steps(), 0, 4096));
   if (local && strategy.local_steps() == 0) strategy.set_local_steps(8);
   if (!local && strategy.local_steps() > 0)
@@ -270,7 +279,7 @@ Status checkAndFill(RunSpec& spec) {
       return wrongField(fmt::format("strategy.{}", field),
                         fmt::format("{} is {}; expected a divisor of the batch, {}", field, parts, batch));
   LOCKSTEP_TRY(checkRange("strategy.staleness", strategy.staleness(), -1, 1 << 20));
-  if (strategy.staleness() != 0 && strategy.kind() != "parameter-server")
+  if (strategy.staleness() != 0 && !kind.staleness)
     return wrongField("strategy.staleness",
                       fmt::format("staleness is {}, but {} takes each step together; expected 0, or "
                                   "kind parameter-server",

@@ -42,6 +42,9 @@ Result<cluster::Cluster> toCluster(const spec::v1::ClusterSpec& spec,
 
 // The kinds a strategy can be, the default first.
 std::span<const std::string_view> strategyKinds();
+// What a cluster's communicator and a training's backend can be.
+std::span<const std::string_view> commKinds();
+std::span<const std::string_view> backendKinds();
 // The ranks on the axes the strategy divides work over: "stage" where layers are divided among
 // ranks, "data", and "model" where several ranks share layers. The last axis varies fastest, so that
 // ranks that share layers are neighbours. Parameter servers are the last ranks: all those of nodes of

@@ -73,7 +73,7 @@ class FolderStore final : public comm::Store {
 };
 
 struct GroupOptions {
-  std::string kind;   // "in-process", "shm", "gloo"
+  std::string kind;   // of kGroupKinds
   int size = 1;
   Nanoseconds timeout = 10'000'000'000;
   bool oversubscribed = true;
@@ -94,34 +94,65 @@ inline std::string uniquePrefix() {
   return "group" + std::to_string(getpid()) + "-" + std::to_string(count++);
 }
 
-// The rank's communicator of kind "shm" or "gloo".
-inline Result<std::unique_ptr<comm::Communicator>> openRank(const GroupOptions& options, int rank,
-                                                            int memory, const std::string& prefix,
-                                                            comm::Store& store) {
-  if (options.kind == "shm")
-    return comm::openSharedMemory(memory, 0, rank, options.size, options.oversubscribed,
-                                  options.timeout);
-  return comm::connectGloo({rank, options.size, "", "", prefix, options.timeout}, store);
+// What the ranks of a group have in common before it is one.
+struct Meeting {
+  Meeting(int size, comm::Store& shared)
+      : memory(comm::makeSharedMemory(comm::sharedMemoryBytes(size)).value()),
+        prefix(uniquePrefix()),
+        store(shared) {}
+  ~Meeting() { close(memory); }
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+
+  int memory;
+  std::string prefix;
+  comm::Store& store;
+};
+
+// Every kind of communicator, and how a group of it is formed.
+struct GroupKind {
+  const char* name;
+  // All ranks together, as threads of one process; null where each, a process perhaps, opens its own.
+  std::vector<std::unique_ptr<comm::Communicator>> (*together)(int size, Nanoseconds timeout);
+  Result<std::unique_ptr<comm::Communicator>> (*open)(const GroupOptions& options, int rank,
+                                                      const Meeting& meeting);
+};
+inline constexpr GroupKind kGroupKinds[] = {
+    {"in-process", comm::makeInProcessGroup, nullptr},
+    {"shm", nullptr,
+     [](const GroupOptions& options, int rank, const Meeting& meeting) {
+       return comm::openSharedMemory(meeting.memory, 0, rank, options.size, options.oversubscribed,
+                                     options.timeout);
+     }},
+    {"gloo", nullptr,
+     [](const GroupOptions& options, int rank, const Meeting& meeting) {
+       return comm::connectGloo({rank, options.size, "", "", meeting.prefix, options.timeout},
+                                meeting.store);
+     }},
+};
+inline const GroupKind& groupKind(std::string_view name) {
+  for (const GroupKind& kind : kGroupKinds)
+    if (kind.name == name) return kind;
+  std::abort();
 }
 
 // Plays `body` once a rank on threads; gives each rank's answer.
 inline std::vector<std::string> runAsThreads(const GroupOptions& options, const RankBody& body) {
   std::vector<std::string> answers(static_cast<std::size_t>(options.size));
+  const GroupKind& kind = groupKind(options.kind);
   std::vector<std::unique_ptr<comm::Communicator>> group;
-  int memory = -1;
-  if (options.kind == "in-process") group = comm::makeInProcessGroup(options.size, options.timeout);
-  if (options.kind == "shm") memory = comm::makeSharedMemory(comm::sharedMemoryBytes(options.size)).value();
+  if (kind.together != nullptr) group = kind.together(options.size, options.timeout);
   MemoryStore store;
-  const std::string prefix = uniquePrefix();
+  const Meeting meeting(options.size, store);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < options.size; ++rank) {
     threads.emplace_back([&, rank] {
       auto& answer = answers[static_cast<std::size_t>(rank)];
       std::unique_ptr<comm::Communicator> own;
-      if (options.kind == "in-process") {
+      if (!group.empty()) {
         own = std::move(group[static_cast<std::size_t>(rank)]);
       } else {
-        auto made = openRank(options, rank, memory, prefix, store);
+        auto made = kind.open(options, rank, meeting);
         if (!made.ok()) {
           answer = made.error().text();
           return;
@@ -132,7 +163,6 @@ inline std::vector<std::string> runAsThreads(const GroupOptions& options, const 
     });
   }
   for (auto& thread : threads) thread.join();
-  if (memory >= 0) close(memory);
   return answers;
 }
 
@@ -143,8 +173,8 @@ class ProcessGroup {
   using Body = std::function<std::string(comm::Communicator&, const Say&)>;
 
   ProcessGroup(const GroupOptions& options, const std::string& folder, const Body& body) {
-    const int memory = options.kind == "shm" ? comm::makeSharedMemory(comm::sharedMemoryBytes(options.size)).value() : -1;
-    const std::string prefix = uniquePrefix();
+    FolderStore store(folder);
+    const Meeting meeting(options.size, store);
     for (int rank = 0; rank < options.size; ++rank) {
       int ends[2];
       if (pipe(ends) != 0) std::abort();
@@ -152,13 +182,12 @@ class ProcessGroup {
       if (pid == 0) {
         for (const int other : pipes_) close(other);
         close(ends[0]);
-        child(options, folder, body, rank, memory, prefix, ends[1]);
+        child(options, meeting, body, rank, ends[1]);
       }
       close(ends[1]);
       pids_.push_back(pid);
       pipes_.push_back(ends[0]);
     }
-    if (memory >= 0) close(memory);
   }
 
   ~ProcessGroup() {
@@ -191,14 +220,12 @@ class ProcessGroup {
   }
 
  private:
-  [[noreturn]] static void child(const GroupOptions& options, const std::string& folder,
-                                 const Body& body, int rank, int memory, const std::string& prefix,
-                                 int pipe) {
+  [[noreturn]] static void child(const GroupOptions& options, const Meeting& meeting,
+                                 const Body& body, int rank, int pipe) {
     const auto write = [pipe](std::string_view text) {
       if (::write(pipe, text.data(), text.size()) < 0) _exit(3);
     };
-    FolderStore store(folder);
-    auto made = openRank(options, rank, memory, prefix, store);
+    auto made = groupKind(options.kind).open(options, rank, meeting);
     const std::string answer = made.ok() ? body(**made, [&] { write("."); }) : made.error().text();
     if (made.ok()) made->reset();
     write("=" + answer);

@@ -20,8 +20,8 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/random.h"
+#include "engine/cluster/strategies.h"
 #include "engine/data/click_log.h"
-#include "engine/planner/strategies.h"
 #include "lockstep/node/v1/node.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -55,9 +55,9 @@ std::string pins(const spec::v1::RunSpec& spec, int stages) {
 }
 
 void addRows(const std::string& example, const spec::v1::RunSpec& spec, int ranks,
-             const planner::Strategy& strategy, std::vector<Row>& out) {
+             const cluster::Strategy& strategy, std::vector<Row>& out) {
   const std::string kind(strategy.name);
-  const bool staged = kind == "pipeline" || kind == "placement";
+  const bool staged = strategy.axis == cluster::kStageAxis;
   std::vector<int> servers{0};
   if (strategy.servers) servers = strategy.oneServer || ranks == 2 ? std::vector{1} : std::vector{1, 2};
   for (const int server : servers)
@@ -67,7 +67,7 @@ void addRows(const std::string& example, const spec::v1::RunSpec& spec, int rank
         if (workers % (tensor * stages) != 0) continue;
         if (ranks == 8 && (tensor != 2 || stages != 2)) continue;  // three axes
         if (strategy.oneNode && !strategy.servers && tensor * stages > 1) continue;  // as multi-worker-
-        if (kind == "tensor-parallel" && tensor == 1) continue;
+        if (strategy.axis == cluster::kModelAxis && tensor == 1) continue;
         if (staged && stages == 1) continue;
         const int dataRanks = workers / (tensor * stages);
         std::vector<std::string> schedules{"1f1b"};
@@ -258,7 +258,7 @@ int main(const std::vector<std::string>& words) {
     std::map<std::string, runtime::Reference> known;  // what one rank made of this example
     std::vector<Row> all;
     for (const int ranks : {2, 4, 8})
-      for (const planner::Strategy& strategy : planner::strategies())
+      for (const cluster::Strategy& strategy : cluster::strategies())
         addRows(example.name, *example.spec, ranks, strategy, all);
     addWays(example.name, all);
     for (const Row& row : all) {

@@ -77,16 +77,18 @@ const StrategyFields::Field& StrategyFields::field(const char* path) const {
                        [&](const Field& one) { return std::string_view(one.path) == path; });
 }
 QString StrategyFields::kind() const { return field("strategy.kind").value(); }
-bool StrategyFields::served() const {
-  return kind() == "parameter-server" || kind() == "central-storage";
+const cluster::Strategy& StrategyFields::strategy() const {
+  const cluster::Strategy* found = cluster::findStrategy(kind().toStdString());
+  return found != nullptr ? *found : cluster::strategies().front();
 }
-bool StrategyFields::asynchronous() const { return kind() == "parameter-server"; }
+bool StrategyFields::served() const { return strategy().servers; }
+bool StrategyFields::asynchronous() const { return strategy().staleness; }
 bool StrategyFields::apart() const { return asynchronous() && field("strategy.staleness").number->value() != 0; }
 bool StrategyFields::waitingServed() const { return served() && !apart(); }
-bool StrategyFields::local() const { return kind() == "local-sgd"; }
+bool StrategyFields::local() const { return strategy().local; }
 bool StrategyFields::staged() const {
   const int stages = field("strategy.stages").number->value();
-  return layered() && (stages > 1 || (stages == 0 && (kind() == "pipeline" || kind() == "placement")));
+  return layered() && (stages > 1 || (stages == 0 && strategy().axis == cluster::kStageAxis));
 }
 
 QStringList StrategyFields::sets(const app::SpecText& spec) const {

@@ -6,6 +6,8 @@
 #include <QVector>
 #include <vector>
 
+#include "engine/cluster/strategies.h"
+
 class QComboBox;
 class QFormLayout;
 class QLabel;
@@ -45,6 +47,7 @@ class StrategyFields : public QObject {
   };
   const Field& field(const char* path) const;
   QString kind() const;
+  const cluster::Strategy& strategy() const;
   bool always() const { return true; }
   bool asynchronous() const;                    // workers may take their steps by themselves
   bool served() const;                          // there are parameter servers

@@ -632,14 +632,17 @@ void adagrad(const Adagrad& o) {
 }
 
 constexpr Kernels kernels(const char* isa) {
-  return {isa,  gemm,     maxPool,  maxPoolGrad, reduceRows, biasAdd, relu,
-          reluGrad, tanhGrad, add,  scale,       gelu,       geluGrad, largest,
-          expRow,   softmaxGradRow, layerNorm, layerNormGrad, layerNormWeights,
-          batchMoments, batchNorm, batchNormSums, batchNormGrad, meanPool, meanPoolGrad,
-          castU8,
-          {encodeFp16, encodeBf16, encodeInt8},
-          {decodeFp16, decodeBf16, decodeInt8},
-          subtract, adam,     sgd,     adagrad};
+  return {.isa = isa, .gemm = gemm, .maxPool = maxPool, .maxPoolGrad = maxPoolGrad,
+          .reduceRows = reduceRows, .biasAdd = biasAdd, .relu = relu, .reluGrad = reluGrad,
+          .tanhGrad = tanhGrad, .add = add, .scale = scale, .gelu = gelu, .geluGrad = geluGrad,
+          .largest = largest, .expRow = expRow, .softmaxGradRow = softmaxGradRow,
+          .layerNorm = layerNorm, .layerNormGrad = layerNormGrad,
+          .layerNormWeights = layerNormWeights, .batchMoments = batchMoments,
+          .batchNorm = batchNorm, .batchNormSums = batchNormSums, .batchNormGrad = batchNormGrad,
+          .meanPool = meanPool, .meanPoolGrad = meanPoolGrad, .castU8 = castU8,
+          .encode = {encodeFp16, encodeBf16, encodeInt8},
+          .decode = {decodeFp16, decodeBf16, decodeInt8}, .subtract = subtract, .adam = adam,
+          .sgd = sgd, .adagrad = adagrad};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "app/specs/spec_text.h"
+#include "engine/cluster/strategies.h"
 #include "engine/plan/plan.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -112,13 +113,13 @@ class PreviewTest : public QObject {
 
   // What a spec can ask for, the planner knows; and a plan travels as its text.
   void everyStrategyIsPlanned() {
-    for (const std::string_view kind : specs::strategyKinds()) {
+    for (const cluster::Strategy& strategy : cluster::strategies()) {
+      const std::string_view kind = strategy.name;
       const std::string set = fmt::format("strategy.kind={}", kind);
       for (const char* comm : {"shm", "gloo"}) {
-        const bool oneNode = kind == "mirrored" || kind == "central-storage";
-        if (oneNode && comm == std::string("gloo")) continue;
+        if (strategy.oneNode && comm == std::string("gloo")) continue;
         std::vector<std::string> sets{set};
-        if (kind == "pipeline" || kind == "placement") sets.emplace_back("strategy.stages=2");
+        if (strategy.axis == cluster::kStageAxis) sets.emplace_back("strategy.stages=2");
         LaunchRequest asked = requestFor("fashion-mlp.yaml", 4, comm, sets);
         if (kind == "placement") {
           auto pinned = std::make_shared<spec::v1::RunSpec>(*asked.spec);

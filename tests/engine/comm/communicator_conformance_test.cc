@@ -173,12 +173,12 @@ class CommunicatorConformanceTest : public QObject {
     QTest::addColumn<QString>("kind");
     QTest::addColumn<int>("size");
     QTest::addColumn<bool>("processes");
-    for (const char* kind : {"in-process", "shm", "gloo"})
+    for (const GroupKind& kind : kGroupKinds)
       for (const int size : {1, 2, 3, 4, 5, 8})
         for (const bool processes : {false, true}) {
-          if (processes && kind == std::string_view("in-process")) continue;
-          QTest::addRow("%s %d %s", kind, size, processes ? "processes" : "threads")
-              << kind << size << processes;
+          if (processes && kind.open == nullptr) continue;
+          QTest::addRow("%s %d %s", kind.name, size, processes ? "processes" : "threads")
+              << kind.name << size << processes;
         }
   }
   void operations() {
@@ -210,8 +210,8 @@ class CommunicatorConformanceTest : public QObject {
       EXPECT(std::isnan(values[0]) && values[1] == 2.0f, "{} {}", values[0], values[1]);
       return {};
     };
-    for (const char* kind : {"in-process", "gloo"})
-      for (const auto& answer : runAsThreads({kind, 3}, body)) QCOMPARE(QString::fromStdString(answer), QString());
+    for (const GroupKind& kind : kGroupKinds)
+      for (const auto& answer : runAsThreads({kind.name, 3}, body)) QCOMPARE(QString::fromStdString(answer), QString());
   }
 
   void wrongArguments() {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "engine/planner/strategies.h"
+#include "engine/cluster/strategies.h"
 #include "tests/support/counting_communicator.h"
 #include "tests/support/engine_run.h"
 
@@ -318,7 +318,7 @@ class CompressionTest : public QObject {
     for (const char* strategy : {"local-sgd", "parameter-server", "central-storage"}) {
       RunSettings settings = settingsFor("int8", 3);
       settings.strategy = strategy;
-      settings.servers = planner::findStrategy(strategy)->servers ? 1 : 0;
+      settings.servers = cluster::findStrategy(strategy)->servers ? 1 : 0;
       const auto plan = planOf(settings);
       QVERIFY2(!plan.ok() && plan.error().code == Code::kInvalidArgument, strategy);
       QVERIFY2(plan.error().text().find("strategy.compression") != std::string::npos, strategy);

@@ -3,6 +3,10 @@
 
 #include <QtTest>
 
+#include <set>
+
+#include "engine/backends/backend.h"
+
 using namespace lockstep;
 using namespace lockstep::specs;
 using spec::v1::ClusterSpec;
@@ -46,6 +50,12 @@ ClusterSpec nodes(int count) {
 class SpecsTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
+  void everyBackendCanBeAskedFor() {
+    const auto kinds = backendKinds();
+    const std::vector<std::string> names = backends::backendNames();
+    QCOMPARE(std::set<std::string>(kinds.begin(), kinds.end()), std::set<std::string>(names.begin(), names.end()));
+  }
+
   void defaultsAreFilled() {
     RunSpec spec = cnn();
     QCOMPARE(messageOf(checkAndFill(spec)), "no error");

@@ -1,22 +1,22 @@
-#include "engine/planner/strategies.h"
+#include "engine/cluster/strategies.h"
 
 #include <array>
 
-namespace lockstep::planner {
+namespace lockstep::cluster {
 namespace {
 
 constexpr std::array kStrategies{
-    Strategy{.name = "mirrored", .oneNode = true},
     Strategy{.name = "multi-worker-mirrored"},
+    Strategy{.name = "mirrored", .oneNode = true},
     Strategy{.name = "zero-1", .splitOptimizer = true},
     Strategy{.name = "zero-2", .splitOptimizer = true, .splitGradients = true},
     Strategy{.name = "zero-3", .splitOptimizer = true, .splitGradients = true,
              .splitParameters = true},
-    Strategy{.name = "tensor-parallel"},  // each layer over axis model, the batch over axis data
-    Strategy{.name = "pipeline"},         // the layers over axis stage, the batch over axis data
-    Strategy{.name = "placement"},        // the same, with the layers where they are pinned
+    Strategy{.name = "tensor-parallel", .axis = kModelAxis},  // each layer over this axis
+    Strategy{.name = "pipeline", .axis = kStageAxis},         // the layers over this axis
+    Strategy{.name = "placement", .axis = kStageAxis},        // the same, where they are pinned
     Strategy{.name = "local-sgd", .local = true},
-    Strategy{.name = "parameter-server", .servers = true},
+    Strategy{.name = "parameter-server", .servers = true, .staleness = true},
     Strategy{.name = "central-storage", .oneNode = true, .servers = true, .oneServer = true},
 };
 
@@ -33,4 +33,4 @@ const Strategy* findStrategy(std::string_view name) {
   return nullptr;
 }
 
-}  // namespace lockstep::planner
+}  // namespace lockstep::cluster
