@@ -15,7 +15,6 @@
 namespace lockstep::runtime {
 namespace {
 
-
 class Training {
  public:
   Training(const plan::Plan& plan, int rank, const TrainerOptions& options,
