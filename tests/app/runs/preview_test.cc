@@ -1,6 +1,7 @@
 #include "app/runs/preview.h"
 
 #include <QTest>
+#include <algorithm>
 #include <cmath>
 
 #include "app/specs/spec_text.h"
@@ -172,8 +173,8 @@ class PreviewTest : public QObject {
     const auto unused = makePreview(with({"strategy.kind=zero-1"}), {});
     QVERIFY2(unused.ok(), unused.ok() ? "" : unused.error().text().c_str());
     QCOMPARE(unused->plan.mesh.size(), 2);
-    QCOMPARE(unused->remarks.front(),
-             std::string("node local1 takes no part: its role is ps, and strategy zero-1 has no servers"));
+    const std::string remark = "node local1 takes no part: its role is ps, and strategy zero-1 has no servers";
+    QCOMPARE(std::count(unused->remarks.begin(), unused->remarks.end(), remark), std::ptrdiff_t{1});
   }
 
   void aNodeOfRoleEvaluatorHasAPlanOfItsOwn() {
