@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engine/backends/backend.h"
+#include "engine/base/suggest.h"
 
 using namespace lockstep;
 using namespace lockstep::specs;
@@ -153,8 +154,8 @@ class SpecsTest : public QObject {
   void wrongRuns_data() {
     QTest::addColumn<int>("change");
     QTest::addColumn<QString>("message");
-    auto row = [](int change, const char* message) {
-      QTest::addRow("%d", change) << change << QString(message);
+    auto row = [](int change, const std::string& message) {
+      QTest::addRow("%d", change) << change << QString::fromStdString(message);
     };
     row(0,
         "model.layers[0].conv2d.kernel | layer conv1: kernel is 29 but its input is 28x28x1; "
@@ -171,8 +172,7 @@ class SpecsTest : public QObject {
     row(5, "training.batch | batch is -1; expected 1 to 16777216");
     row(6, "training.backend | backend onednn has no fp64; expected reference, or precision fp32");
     row(7,
-        "strategy.kind | kind is \"mirored\"; expected multi-worker-mirrored, mirrored, zero-1, "
-        "zero-2, zero-3, tensor-parallel, pipeline, placement, local-sgd, parameter-server or central-storage; did you mean mirrored?");
+        "strategy.kind | kind is \"mirored\"; expected " + expectedOneOf("mirored", strategyKinds()));
     row(8, "data.evaluate.labels | labels is missing; expected the path of an IDX file");
     row(9, "data.train.images_sha256 | not a SHA-256; expected 64 digits of 0-9 and a-f");
     row(10,
