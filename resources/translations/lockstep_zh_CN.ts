@@ -2925,10 +2925,6 @@ It uses:
             <translation>至少一个</translation>
         </message>
         <message>
-            <source>%1 is %2, but batch norm %3 takes the statistics of the whole batch; expected 1, or another norm</source>
-            <translation>%1 为 %2，但批归一化 %3 取整个批次的统计量；应为 1，或改用其他归一化</translation>
-        </message>
-        <message>
             <source>local_steps is %1, but %2 has none; expected it left out</source>
             <translation>local_steps 为 %1，但 %2 没有本地步；应省略</translation>
         </message>
@@ -3195,6 +3191,14 @@ It uses:
         <message>
             <source>of parameters and gradients that ranks have in parts, rank 0 has at most %1 whole at once</source>
             <translation>各 rank 分片保存的参数和梯度中，rank 0 同时最多有 %1 是完整的</translation>
+        </message>
+        <message>
+            <source>%1 is %2, but batch norm %3 takes statistics over ranks; expected 1, or another norm</source>
+            <translation>%1 为 %2，但批归一化 %3 跨 rank 取统计量；应为 1，或改用其他归一化</translation>
+        </message>
+        <message>
+            <source>groups is %1, and each of %2 micro-batches has statistics of its own; expected %3, or another multiple of %4</source>
+            <translation>groups 为 %1，而 %2 个微批次各有自己的统计量；应为 %3，或 %4 的其他倍数</translation>
         </message>
     </context>
     <context>
