@@ -307,8 +307,8 @@ class Deadline {
   std::jthread thread_;
 };
 
-// Trains on the table, or on made-up data, with the real trainer, its loader and its telemetry until rank 0's clock says
-// that it is enough, `mostSteps` steps at most where it is above 0. The clock runs from the first step's end:
+// Trains on the table, or on made-up data, with the real trainer, its loader and its telemetry until rank
+// 0's clock says that it is enough, `mostSteps` steps at most where it is above 0. The clock runs from the first step's end:
 // what comes before, a server's making of large tables too, is no step. Where steps are long it is enough
 // after some, and in any case after ten times as long. The records of the steps, the first of them left out.
 Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, const node::v1::WorkerStart& start,

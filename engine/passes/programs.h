@@ -38,7 +38,8 @@ Result<ir::Graph> initGraph(const ir::ModelGraph& model, std::uint64_t seed);
 struct Grouping {
   std::int64_t bucketBytes = 0;
   int parts = 1;               // each group can be divided into so many equal parts
-  // The metrics travel as the tail of a gradient group, so that they cost no collective of their own; not where gradients are reduced in parts.
+  // The metrics travel as the tail of a gradient group, so that they cost no collective of their own; not
+  // where gradients are reduced in parts.
   bool metricsInGroup = true;
   // The gradients of several micro-batches are added up before an update.
   bool accumulate = false;
