@@ -101,6 +101,7 @@ std::string timeline(const Preview& preview, const Style& style, int columns) {
   for (std::size_t r = 0; r < ranks; ++r) {
     // Each cell shows what took most of it.
     std::vector<std::array<double, kLooks.size()>> spent(cells);
+    std::vector<double> flying(cells);
     for (const plan::Event& event : events) {
       if (event.step != step || event.rank != static_cast<int>(r)) continue;
       const auto look = static_cast<std::size_t>(
@@ -110,7 +111,7 @@ std::string timeline(const Preview& preview, const Style& style, int columns) {
       const double from = static_cast<double>(event.begin - begin) / perCell;
       const double to = static_cast<double>(event.end - begin) / perCell;
       for (auto c = static_cast<std::size_t>(from); c < cells && static_cast<double>(c) < to; ++c)
-        spent[c][look] +=
+        (event.inFlight && event.kind == plan::EventKind::kTransfer ? flying[c] : spent[c][look]) +=
             std::min(to, static_cast<double>(c + 1)) - std::max(from, static_cast<double>(c));
     }
     std::string row;
@@ -129,6 +130,10 @@ std::string timeline(const Preview& preview, const Style& style, int columns) {
                                         : letter;
     }
     out += padded(fmt::format("{} {}", r, preview.ranks[r].node), label) + " │" + row + "│\n";
+    if (std::all_of(flying.begin(), flying.end(), [](double cell) { return cell <= 0; })) continue;
+    row.clear();
+    for (const double cell : flying) row += cell > 0.5 ? style.yellow("T") : " ";
+    out += padded("  in flight", label) + " │" + row + "│\n";
   }
   out += "d data  F forward  B backward  T transfer  · waiting  O optimizer\n";
   return out;

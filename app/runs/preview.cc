@@ -87,6 +87,10 @@ void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts, bool chos
   if (const std::int64_t window = planner::gatheredWindow(preview.plan, 0); window > 0)
     preview.remarks.push_back(fmt::format(
         "of parameters and gradients that ranks have in parts, rank 0 has at most {} whole at once", mebibytes(window)));
+  if (const auto& spent = preview.simulation.ranks; !spent.empty() && spent[0].hidden > 0)
+    preview.remarks.push_back(fmt::format(
+        "of the {} that rank 0's collectives take in a step, {} are hidden behind what it computes",
+        milliseconds(spent[0].transfer + spent[0].hidden), milliseconds(spent[0].hidden)));
   if (const auto& encoded = preview.encoded; encoded.payload > 0)
     preview.remarks.push_back(fmt::format(
         "gradients travel as {}: {} become {}, {:.2f} times less; coding takes {} a step", encoded.coding,
@@ -139,6 +143,8 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     plan.allReduce = request.spec->strategy().all_reduce();
   if (!request.spec->strategy().compression().empty())
     plan.compression = request.spec->strategy().compression();
+  if (!request.spec->strategy().overlap().empty()) plan.overlap = request.spec->strategy().overlap();
+  plan.gatherBytes = request.spec->strategy().gather_bytes();
   if (!request.spec->strategy().recompute().empty())
     plan.recompute = request.spec->strategy().recompute();
   plan.topKAfter = request.spec->strategy().top_k_after();

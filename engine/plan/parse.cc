@@ -497,7 +497,7 @@ class Parser {
     step.phase = *phase;
     advance();
     if (acceptWord("stream")) {
-      LOCKSTEP_ASSIGN(const std::int64_t stream, integer(1, 7, "a stream"));
+      LOCKSTEP_ASSIGN(const std::int64_t stream, integer(1, kStreams - 1, "a stream"));
       step.stream = static_cast<int>(stream);
     }
     if (acceptWord("over")) {

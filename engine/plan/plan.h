@@ -45,13 +45,17 @@ struct Buffer {
 
 enum class StepKind : std::uint8_t { kCompute, kCollective };
 
+// Steps of the compute stream are played one after another, in the body's order. Collectives of the other are in
+// flight meanwhile: each begins when the body's order has come to it and those in flight before it are done.
+inline constexpr int kComputeStream = 0, kFlightStream = 1, kStreams = 2;
+
 struct Step {
   std::string name;                 // of the node it came from
   StepKind kind = StepKind::kCompute;
   ir::Op op{};
   ir::Attrs attrs;
   ir::Phase phase = ir::Phase::kForward;
-  int stream = 0;                   // 0 compute, 1 communication
+  int stream = kComputeStream;
   std::vector<BufferId> inputs;
   std::vector<BufferId> outputs;
   std::vector<StepId> after;        // happens-before besides the order within a stream
@@ -82,7 +86,7 @@ struct ResultSlot {
 struct Body {
   std::string role;                 // "worker", "worker.21": unique within the program
   std::vector<Buffer> buffers;
-  std::vector<Step> steps;          // the order in which one thread plays them
+  std::vector<Step> steps;          // in the order in which a rank comes to them
   std::vector<ResultSlot> results;
   std::int64_t arenaBytes = 0;      // inputs and temporaries, after reuse
   bool operator==(const Body&) const = default;
@@ -201,8 +205,8 @@ std::string hash(const Plan& plan);  // SHA-256 of the text with predicted secon
 
 // Buffers in range; every overlap of two buffers in use has a happens-before (inputs overlap
 // nothing, results live to the end); what a step reads was written; collectives of all ranks in
-// equal order along each axis, and stages that send each other what they receive, so that none waits
-// for ever; views within their base.
+// equal order, one after another along each axis, and stages that send each other what they receive, so that none
+// waits for ever; views within their base.
 Status verify(const Plan& plan);
 
 // ---- Events: what both players, the executor in real time and the simulator in virtual time,
@@ -220,6 +224,7 @@ struct Event {
   std::int64_t begin = 0, end = 0;   // ns: the node's monotonic clock, or virtual time
   std::int64_t bytes = 0;            // of a transfer
   std::int32_t peer = -1;            // kWaiting: the rank waited for, where known
+  bool inFlight = false;             // of a collective in flight: other events of the rank lie beside it
 };
 
 }  // namespace lockstep::plan

@@ -14,7 +14,6 @@
 namespace lockstep::plan {
 namespace {
 
-constexpr int kMaxStreams = 8;
 constexpr std::int64_t kAlignment = 64;
 
 class BodyVerifier {
@@ -33,6 +32,7 @@ class BodyVerifier {
     LOCKSTEP_TRY(steps());
     LOCKSTEP_TRY(results());
     order();
+    LOCKSTEP_TRY(groups());
     LOCKSTEP_TRY(accesses());
     LOCKSTEP_TRY(sharing());
     for (std::size_t i = 0; i < body_.steps.size(); ++i) LOCKSTEP_TRY(types(i, body_.steps[i]));
@@ -159,7 +159,8 @@ class BodyVerifier {
       if (step.attrs.contains("algorithm") && step.axis == plan_.mesh.messageAxis()) {
         return fail("step {} {}: messages along axis {} are those of stages", i, step.name, step.axis);
       }
-      if (step.stream < 0 || step.stream >= kMaxStreams) {
+      if (step.stream < 0 || step.stream >= kStreams ||
+          (step.stream == kFlightStream && (!collective || step.axis == plan_.mesh.messageAxis()))) {
         return fail("step {} {}: stream {}", i, step.name, step.stream);
       }
       for (const StepId before : step.after) {
@@ -246,18 +247,39 @@ class BodyVerifier {
     return {};
   }
 
+  // A group plays one collective at a time. A rank comes to each in the body's order, waiting for nothing that comes
+  // later: where all ranks agree in that order none waits for ever, whatever the streams.
+  Status groups() const {
+    std::map<std::string, int> last;  // by axis
+    for (std::size_t i = 0; i < body_.steps.size(); ++i) {
+      const Step& step = body_.steps[i];
+      if (step.kind != StepKind::kCollective) continue;
+      const auto [known, isNew] = last.emplace(step.axis, static_cast<int>(i));
+      if (!isNew && !before(known->second, static_cast<int>(i))) {
+        return fail("steps {} and {} use the group along axis {} without an order between them", known->second, i,
+                    step.axis);
+      }
+      known->second = static_cast<int>(i);
+    }
+    return {};
+  }
+
   // Fills clock_ and position_.
   void order() {
-    std::array<int, kMaxStreams> issued{};
-    std::array<std::array<int, kMaxStreams>, kMaxStreams> last{};  // clock after a stream's last
+    std::array<int, kStreams> issued{};
+    std::array<std::array<int, kStreams>, kStreams> last{};  // clock after a stream's last
     for (std::size_t i = 0; i < body_.steps.size(); ++i) {
       const Step& step = body_.steps[i];
       const auto stream = static_cast<std::size_t>(step.stream);
-      std::array<int, kMaxStreams> clock = last[stream];
+      std::array<int, kStreams> clock = last[stream];
       clock[stream] = issued[stream];
+      if (step.stream == kFlightStream) {
+        for (std::size_t s = 0; s < kStreams; ++s) clock[s] = std::max(clock[s], last[kComputeStream][s]);
+        clock[kComputeStream] = issued[kComputeStream];
+      }
       for (const StepId before : step.after) {
         const auto b = static_cast<std::size_t>(before);
-        for (std::size_t s = 0; s < kMaxStreams; ++s) clock[s] = std::max(clock[s], clock_[b][s]);
+        for (std::size_t s = 0; s < kStreams; ++s) clock[s] = std::max(clock[s], clock_[b][s]);
         const auto bs = static_cast<std::size_t>(body_.steps[b].stream);
         clock[bs] = std::max(clock[bs], position_[b] + 1);
       }
@@ -376,7 +398,7 @@ class BodyVerifier {
   const Body& body_;
   const std::vector<int>& ranks_;
   const int stage_;
-  std::vector<std::array<int, kMaxStreams>> clock_;
+  std::vector<std::array<int, kStreams>> clock_;
   std::vector<int> position_;  // within the step's stream
   std::vector<std::vector<Access>> accesses_;
 };
@@ -494,10 +516,10 @@ std::vector<Message> messagesOf(const Body& body) {
 }
 
 // The order over all axes together: ranks of a stage that agree in it cannot wait in a circle.
-std::vector<std::string> axisOrder(const Body& body) {
-  std::vector<std::string> axes;
+std::vector<std::pair<std::string, int>> axisOrder(const Body& body) {
+  std::vector<std::pair<std::string, int>> axes;
   for (const Step& step : body.steps) {
-    if (step.kind == StepKind::kCollective) axes.push_back(step.axis);
+    if (step.kind == StepKind::kCollective) axes.emplace_back(step.axis, step.stream);
   }
   return axes;
 }

@@ -30,18 +30,34 @@ bool isHierarchy(const std::vector<std::int64_t>& hosts) {
 
 }  // namespace
 
+namespace {
+
+std::string hostOfRank(const cluster::Cluster& cluster, int rank) {
+  const auto device = static_cast<std::size_t>(rank);
+  if (device >= cluster.devices.size()) return fmt::format("rank {}", rank);
+  const cluster::Device& at = cluster.devices[device];
+  return at.host.empty() ? at.node : at.host;
+}
+
+}  // namespace
+
+bool crossesHosts(const cluster::Mesh& mesh, const cluster::Cluster& cluster, std::string_view axis) {
+  if (cluster.link.kind != "gloo") return false;
+  for (int rank = 0; rank < mesh.workers(); ++rank) {
+    if (mesh.coordinate(rank, axis) != 0) continue;
+    for (const int other : mesh.group(rank, axis))
+      if (hostOfRank(cluster, other) != hostOfRank(cluster, rank)) return true;
+  }
+  return false;
+}
+
 std::vector<std::int64_t> hostCuts(const cluster::Mesh& mesh, const cluster::Cluster& cluster,
                                    std::string_view axis) {
   std::vector<std::int64_t> common;
   for (int rank = 0; rank < mesh.workers(); ++rank) {
     if (mesh.coordinate(rank, axis) != 0) continue;
     const std::vector<int> group = mesh.group(rank, axis);
-    const auto hostOf = [&](std::size_t i) -> std::string {
-      const auto device = static_cast<std::size_t>(group[i]);
-      if (device >= cluster.devices.size()) return fmt::format("rank {}", device);
-      const cluster::Device& at = cluster.devices[device];
-      return at.host.empty() ? at.node : at.host;
-    };
+    const auto hostOf = [&](std::size_t i) { return hostOfRank(cluster, group[i]); };
     std::vector<std::int64_t> cuts{0};
     for (std::size_t i = 1; i < group.size(); ++i)
       if (hostOf(i) != hostOf(i - 1)) cuts.push_back(static_cast<std::int64_t>(i));

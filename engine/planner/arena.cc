@@ -21,7 +21,7 @@ struct Life {
   std::int64_t offset = -1;
 };
 
-std::vector<Life> livesOf(const plan::Body& body) {
+std::vector<Life> livesOf(const plan::Body& body, const std::vector<std::size_t>& heldUntil) {
   std::vector<Life> lives(body.buffers.size());
   for (std::size_t i = 0; i < lives.size(); ++i) {
     lives[i].buffer = i;
@@ -40,22 +40,18 @@ std::vector<Life> livesOf(const plan::Body& body) {
     }
   }
   for (const plan::ResultSlot& slot : body.results) use(slot.buffer, body.steps.size());
-  // A life that ends off the compute stream has no successor that is known to come after it.
   for (Life& life : lives) {
-    if (life.last < body.steps.size() && life.first <= life.last &&
-        body.steps[life.last].stream != 0) {
-      life.last = body.steps.size();
-    }
+    if (life.last < body.steps.size() && life.first <= life.last) life.last = heldUntil[life.last];
   }
   return lives;
 }
 
 }  // namespace
 
-void layOutArena(plan::Body& body) {
+void layOutArena(plan::Body& body, const std::vector<std::size_t>& heldUntil) {
   std::int64_t inputs = 0;
   std::vector<Life> pending;
-  for (const Life& life : livesOf(body)) {
+  for (const Life& life : livesOf(body, heldUntil)) {
     plan::Buffer& buffer = body.buffers[life.buffer];
     if (buffer.base >= 0 || buffer.kind == plan::BufferKind::kState) continue;
     if (buffer.kind == plan::BufferKind::kInput) {

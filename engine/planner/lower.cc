@@ -16,9 +16,6 @@ using ir::NodeId;
 using ir::Op;
 using ir::ValueId;
 
-constexpr int kMaxStreams = 2;
-constexpr int kComputeStream = 0, kCommunicationStream = 1;
-
 // A piece of memory of its own: a state, an input or a temporary.
 struct Storage {
   std::string name;
@@ -47,7 +44,7 @@ class Lowering {
         locations_(graph.values().size()),
         readers_(graph.values().size()) {}
 
-  Result<plan::Body> run(std::string role) {
+  Result<plan::Body> run(std::string role, FlightRules& flight) {
     body_.role = std::move(role);
     for (std::size_t id = 0; id < graph_.nodes().size(); ++id) {
       for (const ValueId input : graph_.nodes()[id].inputs) {
@@ -59,7 +56,7 @@ class Lowering {
     placePacks();
     LOCKSTEP_TRY(placeOthers());
     LOCKSTEP_TRY(emit());
-    layOutArena(body_);
+    layOutArena(body_, putInFlight(body_, flight));
     synchronise();
     return std::move(body_);
   }
@@ -365,10 +362,7 @@ class Lowering {
     step.phase = node.phase;
     if (info.isCollective) {
       step.kind = plan::StepKind::kCollective;
-      step.stream = kCommunicationStream;
       step.axis = std::string(ir::textAttr(node.attrs, "axis"));
-    } else {
-      step.stream = kComputeStream;
     }
     const ir::OpCost cost = info.cost(node, inputTypes, outputTypes);
     step.flops = cost.flops;
@@ -388,22 +382,21 @@ class Lowering {
     return {};
   }
 
-  // An edge to the latest step of each other stream that uses the same memory, where it is not
-  // implied; also where the memory is another buffer's by then.
+  // A step waits for the latest in flight that uses the same memory, also where that was another buffer's, or the
+  // same group; what is in flight comes after all that was before it in the order.
   void synchronise() {
     struct Access {
       std::size_t step;
       std::int64_t begin, end;
       bool write;
     };
-    std::array<std::vector<Access>, 2> accesses;  // of the arena, of the state
-    std::array<std::array<int, kMaxStreams>, kMaxStreams> known{};
-    for (auto& row : known) row.fill(-1);
+    std::array<std::vector<Access>, 2> inFlight;  // in the arena, in the state
+    std::map<std::string, std::size_t> lastAlong;  // of those in flight
+    int known = -1;                                // the latest of them that is done
     for (std::size_t i = 0; i < body_.steps.size(); ++i) {
       plan::Step& step = body_.steps[i];
-      std::array<int, kMaxStreams> needed;
-      needed.fill(-1);
-      std::vector<std::pair<std::size_t, Access>> fresh;
+      const bool flies = step.stream == plan::kFlightStream;
+      int needed = -1;
       const auto touch = [&](plan::BufferId id, bool write) {
         const plan::Buffer& buffer = body_.buffers[static_cast<std::size_t>(id)];
         const plan::Buffer& root =
@@ -412,27 +405,23 @@ class Lowering {
         // Along an axis: wherever some rank's view may lie.
         const std::int64_t end = buffer.axis.empty() ? begin + buffer.type.bytes()
                                                      : root.offset + root.type.bytes();
-        const Access access{i, begin, end, write};
-        const std::size_t space = root.kind == plan::BufferKind::kState ? 1 : 0;
-        for (const Access& other : accesses[space]) {
-          if (!(write || other.write) || other.end <= access.begin || access.end <= other.begin) {
-            continue;
-          }
-          int& latest = needed[static_cast<std::size_t>(body_.steps[other.step].stream)];
-          latest = std::max(latest, static_cast<int>(other.step));
+        auto& others = inFlight[root.kind == plan::BufferKind::kState ? 1 : 0];
+        for (const Access& other : others) {
+          if ((write || other.write) && other.end > begin && end > other.begin && other.step < i)
+            needed = std::max(needed, static_cast<int>(other.step));
         }
-        fresh.emplace_back(space, access);
+        if (flies) others.push_back({i, begin, end, write});
       };
       for (const plan::BufferId id : step.inputs) touch(id, false);
       for (const plan::BufferId id : step.outputs) touch(id, true);
-      for (auto& [space, access] : fresh) accesses[space].push_back(access);
-      auto& mine = known[static_cast<std::size_t>(step.stream)];
-      for (int stream = 0; stream < kMaxStreams; ++stream) {
-        const auto s = static_cast<std::size_t>(stream);
-        if (stream == step.stream || needed[s] <= mine[s]) continue;
-        step.after.push_back(needed[s]);
-        mine[s] = needed[s];
+      if (step.kind == plan::StepKind::kCollective) {
+        if (const auto last = lastAlong.find(step.axis); last != lastAlong.end())
+          needed = std::max(needed, static_cast<int>(last->second));
+        if (flies) lastAlong[step.axis] = i;
       }
+      if (flies || needed <= known) continue;
+      step.after.push_back(needed);
+      known = needed;
     }
   }
 
@@ -457,8 +446,8 @@ class Lowering {
 }  // namespace
 
 Result<plan::Body> lower(const ir::Graph& local, const std::vector<plan::StateSlot>& state,
-                         std::string role) {
-  return Lowering(local, state).run(std::move(role));
+                         std::string role, FlightRules& flight) {
+  return Lowering(local, state).run(std::move(role), flight);
 }
 
 }  // namespace lockstep::planner

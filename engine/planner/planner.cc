@@ -14,6 +14,7 @@
 #include "engine/passes/recompute.h"
 #include "engine/passes/serve_tables.h"
 #include "engine/passes/stages.h"
+#include "engine/planner/in_flight.h"
 #include "engine/planner/lower.h"
 #include "engine/planner/pipeline.h"
 #include "engine/planner/pricing.h"
@@ -75,6 +76,9 @@ std::vector<double> layerCosts(const ir::ModelGraph& model, const CostModel& cos
   return costs;
 }
 
+// Seconds of computing that are worth a thread's waking and what its waking takes from the others.
+constexpr double kWorthAThread = 1e-4;
+
 class Maker {
  public:
   Maker(const PlanRequest& request, const cluster::Cluster& cluster, const CostModel& cost)
@@ -92,6 +96,7 @@ class Maker {
     LOCKSTEP_TRY(checkBatch(request_.step, ranks_, "batch"));
     LOCKSTEP_TRY(checkBatch(request_.evaluate, ranks_, "evaluation batch"));
     LOCKSTEP_TRY(checkShares(request_, ranks_, isPipeline()));
+    LOCKSTEP_TRY(checkOverlap(request_));
     LOCKSTEP_TRY(checkModels(request_.step, request_.evaluate));
     LOCKSTEP_TRY(checkTensor(request_.step.parameters, modelRanks_));
     LOCKSTEP_TRY(checkServers(strategy, cluster_.mesh));
@@ -409,7 +414,7 @@ class Maker {
       const int rank = static_cast<int>(first - program.bodyOfRank.begin());
       LOCKSTEP_ASSIGN(const ir::Graph local, ofRank(graph, rank));
       LOCKSTEP_ASSIGN(plan::Body lowered,
-                      lower(local, plan_.state, role(program.name, rank, bodies)));
+                      lower(local, plan_.state, role(program.name, rank, bodies), flightOf(program.name)));
       program.bodies.push_back(std::move(lowered));
     }
     plan_.programs.push_back(std::move(program));
@@ -422,6 +427,22 @@ class Maker {
       return checked("order-sums", passes::orderSums(local, kDataAxis, ranks_));
     if (!compression_) return local;
     return checked("compress", passes::compress(local, kDataAxis, ranks_, *compression_));
+  }
+
+  // On one host a collective is work for the cores that compute; between hosts it is waiting.
+  FlightRules& flightOf(const std::string& program) {
+    const auto [known, isNew] = flights_.try_emplace(program);
+    FlightRules& rules = known->second;
+    if (!isNew) return rules;
+    rules.may = [this](std::string_view axis) {
+      return request_.overlap != "never" && axis != cluster_.mesh.messageAxis() && cluster_.mesh.axisSize(axis) > 1 &&
+             (request_.overlap == "always" || crossesHosts(cluster_.mesh, cluster_, axis));
+    };
+    rules.flopsPerSecond = cost_.flopsPerSecond;
+    rules.bytesPerSecond = cost_.bytesPerSecond;
+    rules.leastSeconds = request_.overlap == "always" ? 0 : kWorthAThread;
+    rules.wholeBytes = request_.gatherBytes;
+    return rules;
   }
 
   // Of a server: one legal order of what comes as it comes.
@@ -503,7 +524,7 @@ class Maker {
     for (std::size_t part = 0; part < programs.size(); ++part) {
       LOCKSTEP_ASSIGN(const ir::Graph played, checked("split-programs", split.graphs[part]));
       LOCKSTEP_ASSIGN(plan::Body body,
-                      lower(played, plan_.state, stageRole(programs[part], stage, rank)));
+                      lower(played, plan_.state, stageRole(programs[part], stage, rank), flightOf(programs[part].name)));
       programs[part].bodies.push_back(std::move(body));
     }
     return {};
@@ -536,6 +557,7 @@ class Maker {
   passes::Sources splits_;
   std::map<std::string, ir::Parameter::PartOf, std::less<>> parts_;  // of tables on servers
   std::set<std::string, std::less<>> wholeSums_;  // states of sums that every rank has of all ranks
+  std::map<std::string, FlightRules> flights_;  // by program
   plan::Plan plan_;
 };
 

@@ -51,6 +51,11 @@ struct PlanRequest {
   double topKRatio = 0.01;
   std::int64_t topKAfter = 0;        // steps; until then gradients travel whole
   std::string allReduce = "auto";    // between these ranks: the cheapest, or an algorithmName
+  // Which collectives are played in flight, while the rank computes: "auto" those between hosts behind which there is
+  // enough to compute, "always" all that can be, "never" none.
+  std::string overlap = "auto";
+  std::int64_t gatherBytes = 0;      // parameters and gradients that ranks have in parts: whole at once, at most, where
+                                     // one step's are not more. 0: twice as many as without overlap
   std::string recompute = "none";    // which activations are made again: "none", "selective", "full"
   int staleness = 0;                 // of parameter servers: see Plan::staleness
   std::string dense = "servers";     // where parameters are that are no tables touched by rows: on the
@@ -129,6 +134,7 @@ struct Simulation {
   double stepSeconds = 0;            // steady state: mean distance of step ends
   struct Breakdown {
     double data = 0, forward = 0, backward = 0, waiting = 0, transfer = 0, optimizer = 0;
+    double hidden = 0;               // of transfers in flight, while the rank computed; in none of the others
   };
   std::vector<Breakdown> ranks;      // seconds a step
 };

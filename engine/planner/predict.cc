@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "engine/planner/in_flight.h"
 #include "engine/planner/planner.h"
 #include "engine/planner/pricing.h"
 
@@ -128,31 +129,6 @@ void predict(plan::Plan& plan, const cluster::Cluster& cluster, const CostModel&
     }
   }
 }
-
-namespace {
-
-plan::BufferId rootOf(const plan::Body& body, plan::BufferId id) {
-  while (body.buffers[static_cast<std::size_t>(id)].base >= 0) id = body.buffers[static_cast<std::size_t>(id)].base;
-  return id;
-}
-
-// Buffers of parameters and gradients that ranks have in parts, while they are whole: gathered, or not yet scattered.
-std::vector<bool> wholeForATime(const plan::Body& body) {
-  std::vector<bool> out(body.buffers.size(), false);
-  const auto note = [&](plan::BufferId id) {
-    const auto root = static_cast<std::size_t>(rootOf(body, id));
-    if (body.buffers[root].kind == plan::BufferKind::kTemp) out[root] = true;
-  };
-  for (const plan::Step& step : body.steps) {
-    const bool ofState = !step.inputs.empty() && body.buffers[static_cast<std::size_t>(rootOf(body, step.inputs[0]))].kind ==
-                                                     plan::BufferKind::kState;
-    if (step.op == ir::Op::kAllGather && ofState) note(step.outputs[0]);
-    if (step.op == ir::Op::kReduceScatter) note(step.inputs[0]);
-  }
-  return out;
-}
-
-}  // namespace
 
 std::int64_t gatheredWindow(const plan::Plan& plan, int rank) {
   std::int64_t most = 0;

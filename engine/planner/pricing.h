@@ -15,6 +15,9 @@ double priceOf(const plan::Plan& plan, const plan::Body& body, const plan::Step&
 std::vector<std::int64_t> hostCuts(const cluster::Mesh& mesh, const cluster::Cluster& cluster,
                                    std::string_view axis);
 
+// Whether ranks of one group along the axis talk over links between hosts.
+bool crossesHosts(const cluster::Mesh& mesh, const cluster::Cluster& cluster, std::string_view axis);
+
 // What an all-reduce costs that has not been measured: latencies of its rounds, bytes over the busiest
 // host's link.
 double allReduceSeconds(ir::Algorithm how, int ranks, std::int64_t bytes,

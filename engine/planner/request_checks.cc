@@ -68,6 +68,13 @@ Status checkBatch(const ir::ModelGraph& model, int ranks, std::string_view what)
       fmt::format("raise the {} to at least {} or use fewer ranks", what, ranks));
 }
 
+Status checkOverlap(const PlanRequest& request) {
+  if (request.overlap != "auto" && request.overlap != "always" && request.overlap != "never")
+    return invalidArgument("strategy.overlap is \"{}\"; expected auto, always or never", request.overlap);
+  if (request.gatherBytes < 0) return invalidArgument("strategy.gather_bytes is {}, and cannot be below 0", request.gatherBytes);
+  return {};
+}
+
 Status checkShares(const PlanRequest& request, int ranks, bool pipeline) {
   if (request.shares.empty()) return {};
   if (request.shares.size() != static_cast<std::size_t>(ranks)) {

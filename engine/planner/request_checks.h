@@ -18,6 +18,7 @@ using cluster::kDataAxis, cluster::kModelAxis, cluster::Strategy;
 
 Result<Strategy> strategyOf(const PlanRequest& request, const cluster::Cluster& cluster);
 Status checkBatch(const ir::ModelGraph& model, int ranks, std::string_view what);
+Status checkOverlap(const PlanRequest& request);
 Status checkShares(const PlanRequest& request, int ranks, bool pipeline);
 Status checkModels(const ir::ModelGraph& step, const ir::ModelGraph& evaluate);
 // Statistics of a group of samples are made where all of them are, or of all ranks' samples together.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <queue>
 #include <tuple>
+#include <utility>
 
 #include "engine/planner/planner.h"
 #include "engine/planner/pricing.h"
@@ -80,19 +81,30 @@ class Simulator {
     std::vector<const plan::Step*> steps;
     std::vector<double> seconds;
     std::vector<plan::Peers> peers;
+    // Of what is in flight the step, or the end, waits for the last of so many from the beginning.
+    std::vector<int> awaited;
   };
   Script scriptOf(const std::vector<plan::Play>& plays, int rank,
                   const cluster::Cluster& cluster) const {
     Script script;
+    int inFlight = 0;
     for (const plan::Play& play : plays) {
       const plan::Body& body = *plan_.find(play.program, rank);
+      const int before = inFlight;  // a play ends when all of it has ended
+      std::vector<int> numbers;     // of those in flight, from 1
       for (const plan::Step& step : body.steps) {
+        int awaited = before;
+        for (const plan::StepId id : step.after) awaited = std::max(awaited, numbers[static_cast<std::size_t>(id)]);
+        const bool flies = step.stream == plan::kFlightStream;
+        numbers.push_back(flies ? ++inFlight : 0);
+        script.awaited.push_back(flies ? 0 : awaited);
         script.steps.push_back(&step);
         script.peers.push_back(plan::peersOf(step, play.copy));
         script.seconds.push_back(step.seconds > 0 ? step.seconds
                                                   : priceOf(plan_, body, step, cluster, cost_));
       }
     }
+    script.awaited.push_back(inFlight);
     return script;
   }
 
@@ -107,6 +119,11 @@ class Simulator {
     std::size_t peers = 0;   // from how many it has what it receives now
     std::vector<Event> events;
     std::vector<double> ends;
+    // Of this step: what has been posted to be played in flight, and how much of it is done.
+    std::vector<int> posted;
+    std::size_t flown = 0;
+    bool awaits = false;     // something in flight
+    double exposed = 0, hidden = 0;  // seconds of transfers in flight that it waited for, and did not
   };
   struct Host {
     double cores = 1;
@@ -123,6 +140,7 @@ class Simulator {
     std::vector<std::size_t> ranks;
     std::size_t expected = 0;
     double started = 0;
+    bool inFlight = false;
   };
   struct Due {
     double time;
@@ -158,6 +176,8 @@ class Simulator {
 
   void beginStep(std::size_t r) {
     ranks_[r].at = -1;
+    ranks_[r].posted.clear();
+    ranks_[r].flown = 0;
     work(r, cost_.stepOverheadSeconds);
   }
 
@@ -175,16 +195,30 @@ class Simulator {
   }
 
   void next(std::size_t r) {
+    ++ranks_[r].at;
+    come(r);
+  }
+  // To the step that the rank is at now.
+  void come(std::size_t r) {
     Rank& rank = ranks_[r];
     const auto& steps = scripts_[rank.script].steps;
-    ++rank.at;
+    const int awaited = scripts_[rank.script].awaited[static_cast<std::size_t>(rank.at)];
+    if (rank.flown < static_cast<std::size_t>(awaited)) {
+      rank.since = now_;
+      rank.awaits = true;
+      return;
+    }
     if (static_cast<std::size_t>(rank.at) == steps.size()) {
       rank.ends.push_back(now_);
       if (++rank.played < options_.steps) beginStep(r);
       return;
     }
     const plan::Step& step = *steps[static_cast<std::size_t>(rank.at)];
-    if (step.kind == plan::StepKind::kCompute) {
+    if (step.stream == plan::kFlightStream) {
+      rank.posted.push_back(rank.at);
+      if (rank.posted.size() == rank.flown + 1) fly(r);
+      next(r);
+    } else if (step.kind == plan::StepKind::kCompute) {
       work(r, scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)]);
     } else if (plan::isSend(step)) {
       send(r, step);
@@ -193,8 +227,15 @@ class Simulator {
       rank.peers = 0;
       await(r, step);
     } else {
-      arrive(r, step);
+      rank.since = now_;
+      arrive(r, step, scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)]);
     }
+  }
+  // The oldest that has been posted and is not done.
+  void fly(std::size_t r) {
+    Rank& rank = ranks_[r];
+    const auto at = static_cast<std::size_t>(rank.posted[rank.flown]);
+    arrive(r, *scripts_[rank.script].steps[at], scripts_[rank.script].seconds[at]);
   }
 
   // A message travels while its sender goes on; those to one rank travel one after another.
@@ -251,8 +292,7 @@ class Simulator {
     next(r);
   }
 
-  void arrive(std::size_t r, const plan::Step& step) {
-    ranks_[r].since = now_;
+  void arrive(std::size_t r, const plan::Step& step, double seconds) {
     const std::vector<int> group = plan_.mesh.group(static_cast<int>(r), step.axis);
     const auto [entry, isNew] = groups_.emplace(std::make_pair(step.axis, group[0]),
                                                 meetings_.size());
@@ -261,14 +301,18 @@ class Simulator {
     meeting.ranks.push_back(r);
     if (meeting.ranks.size() < meeting.expected) return;
     meeting.started = now_;
-    const Rank& rank = ranks_[r];
-    agenda_.push({now_ + scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)],
-                  order_++, Due::Kind::kCollective, entry->second, 0});
+    meeting.inFlight = step.stream == plan::kFlightStream;
+    agenda_.push({now_ + seconds, order_++, Due::Kind::kCollective, entry->second, 0});
   }
 
   void finishCollective(std::size_t index) {
     const std::vector<std::size_t> ranks = std::move(meetings_[index].ranks);
     meetings_[index].ranks.clear();
+    if (meetings_[index].inFlight) {
+      const double started = meetings_[index].started;
+      for (const std::size_t r : ranks) land(r, started);
+      return;
+    }
     for (const std::size_t r : ranks) {
       Rank& rank = ranks_[r];
       const double started = meetings_[index].started;
@@ -279,6 +323,22 @@ class Simulator {
       record(rank, r, EventKind::kTransfer, started, now_);
     }
     for (const std::size_t r : ranks) next(r);
+  }
+  // What is in flight takes no time of the rank's but that in which the rank waits for it.
+  void land(std::size_t r, double started) {
+    Rank& rank = ranks_[r];
+    const int comesTo = std::exchange(rank.at, rank.posted[rank.flown++]);
+    if (rank.awaits && started > rank.since) record(rank, r, EventKind::kWaiting, rank.since, started);
+    record(rank, r, EventKind::kTransfer, started, now_);
+    if (isCounted(rank.played + 1)) {
+      const double exposed = rank.awaits ? now_ - std::max(rank.since, started) : 0;
+      rank.exposed += exposed;
+      rank.hidden += now_ - started - exposed;
+    }
+    rank.at = comesTo;
+    if (rank.flown < rank.posted.size()) fly(r);
+    if (!std::exchange(rank.awaits, false)) return;
+    come(r);
   }
 
   void record(Rank& rank, std::size_t r, EventKind kind, double begin, double end) {
@@ -293,10 +353,13 @@ class Simulator {
       event.phase = step.phase;
       if (kind == EventKind::kTransfer) event.bytes = step.bytes;
     }
+    event.inFlight = rank.at >= 0 && scripts_[rank.script].steps[static_cast<std::size_t>(rank.at)]->stream == plan::kFlightStream;
     event.begin = nanoseconds(begin);
     event.end = nanoseconds(end);
     rank.events.push_back(event);
   }
+
+  bool isCounted(std::int64_t step) const { return options_.steps == 1 || step > 1; }
 
   // The first step is left out of the means where there is another: all ranks begin it together.
   Simulation results() {
@@ -308,19 +371,24 @@ class Simulator {
       lastEnd = std::max(lastEnd, rank.ends.back());
       Simulation::Breakdown spent;
       for (const Event& event : rank.events) {
-        if (options_.steps > 1 && event.step == 1) continue;
+        if (!isCounted(event.step)) continue;
         const double seconds = static_cast<double>(event.end - event.begin) * 1e-9 / counted;
         switch (event.kind) {
           case EventKind::kData: spent.data += seconds; break;
           case EventKind::kWaiting: spent.waiting += seconds; break;
-          case EventKind::kTransfer: spent.transfer += seconds; break;
+          case EventKind::kTransfer: spent.transfer += event.inFlight ? 0 : seconds; break;
           case EventKind::kCompute:
             (event.phase == ir::Phase::kBackward    ? spent.backward
              : event.phase == ir::Phase::kOptimizer ? spent.optimizer
                                                     : spent.forward) += seconds;
         }
       }
+      spent.transfer += rank.exposed / counted;
+      spent.hidden = rank.hidden / counted;
       result.ranks.push_back(spent);
+      std::stable_sort(rank.events.begin(), rank.events.end(), [](const Event& a, const Event& b) {
+        return std::tie(a.step, a.planStep) < std::tie(b.step, b.planStep);
+      });
       result.events.insert(result.events.end(), rank.events.begin(), rank.events.end());
     }
     result.stepSeconds = options_.steps > 1 ? (lastEnd - firstEnd) / counted : lastEnd;

@@ -36,6 +36,9 @@ struct BoundStep {
   std::int64_t rows = 0, rowBytes = 0;  // at most
   std::vector<std::int64_t> cuts;
   std::vector<plan::Exchange> exchanges;  // of an all-reduce that is made of messages
+  int flight = -1;                      // of one that is played in flight: among these
+  int awaited = -1;                     // the last of them that must be done before
+  std::vector<std::byte>* staging = nullptr;
   double Breakdown::*account = nullptr;
 };
 
@@ -79,7 +82,8 @@ struct Executor::Impl {
   std::vector<BoundStep> steps;
   Breakdown last;
   std::int64_t workspaceBytes = 0;
-  std::vector<std::byte> staging;  // of all all-reduces
+  std::array<std::vector<std::byte>, plan::kStreams> staging;  // of all all-reduces of a stream
+  std::deque<InFlight::Collective> flights;
 
   std::byte* address(plan::BufferId id) const {
     const plan::Buffer& buffer = body->buffers[static_cast<std::size_t>(id)];
@@ -102,10 +106,13 @@ struct Executor::Impl {
   // Nobody reads the memory of what ends, also where its end is a failure.
   ~Impl() {
     for (const Sender::Message& message : messages) groups.sender()->giveUp(message);
+    for (const InFlight::Collective& flight : flights) groups.inFlight().giveUp(flight);
   }
   Status bindCompute(const plan::Step& step, backends::Backend& backend);
   Status bindCollective(const plan::Step& step);
+  void bindOrder();
   Status collective(const BoundStep& step);
+  Status named(Status status, std::int64_t step) const;
   Status sendRows(const BoundStep& step);
   Status recvRows(const BoundStep& step);
 };
@@ -193,9 +200,10 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
     bound.exchanges = plan::exchanges(*algorithm, group->rank(), size, bound.count,
                                       ir::listAttr(step.attrs, "hosts"));
     const auto bytes = static_cast<std::size_t>(stagingBytes(bound.exchanges, bound.dtype));
-    if (bytes > staging.size()) {
-      workspaceBytes += static_cast<std::int64_t>(bytes - staging.size());
-      staging.resize(bytes);
+    bound.staging = &staging[static_cast<std::size_t>(step.stream)];
+    if (bytes > bound.staging->size()) {
+      workspaceBytes += static_cast<std::int64_t>(bytes - bound.staging->size());
+      bound.staging->resize(bytes);
     }
   }
   bound.account = accountOf(step);
@@ -208,6 +216,30 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
                      step.name, bound.cuts.size(), group->size());
   steps.push_back(std::move(bound));
   return {};
+}
+
+// What is in flight, and what of it each step waits for. It is played in the order of the steps: when the
+// last of what a step names is done, all is.
+void Executor::Impl::bindOrder() {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    BoundStep& bound = steps[i];
+    if (body->steps[i].stream == plan::kComputeStream) {
+      for (const plan::StepId before : body->steps[i].after)
+        bound.awaited = std::max(bound.awaited, steps[static_cast<std::size_t>(before)].flight);
+      continue;
+    }
+    bound.flight = static_cast<int>(flights.size());
+    flights.push_back({bound.group, [this, &bound] { return collective(bound); }});
+    groups.inFlight().prepare();
+  }
+}
+
+Status Executor::Impl::named(Status status, std::int64_t step) const {
+  if (!status.ok()) {
+    status.error().rank = rank;
+    status.error().step = step;
+  }
+  return status;
 }
 
 Status Executor::Impl::collective(const BoundStep& step) {
@@ -236,7 +268,7 @@ Status Executor::Impl::collective(const BoundStep& step) {
   switch (step.op) {
     case ir::Op::kAllReduce:
       if (!step.exchanges.empty())
-        return allReduce(*step.group, step.exchanges, step.out, step.dtype, step.reduce, staging);
+        return allReduce(*step.group, step.exchanges, step.out, step.dtype, step.reduce, *step.staging);
       return step.group->allReduce(step.out, step.count, step.dtype, step.reduce);
     case ir::Op::kReduceScatter:
       return step.group->reduceScatter(step.in, step.out, step.cuts, step.dtype, step.reduce);
@@ -322,6 +354,7 @@ Result<std::unique_ptr<Executor>> Executor::bind(const plan::Plan& plan, std::st
       return bound.error();
     }
   }
+  impl->bindOrder();
   return std::unique_ptr<Executor>(new Executor(std::move(impl)));
 }
 
@@ -343,39 +376,38 @@ Status Executor::play(std::int64_t step, std::vector<plan::Event>* events) {
   Impl& self = *impl_;
   const FlushSubnormals flushed;
   const Nanoseconds begin = monotonicNow();
-  for (const Sender::Message& message : self.messages) {
-    if (Status status = self.groups.sender()->wait(message); !status.ok()) {
-      status.error().rank = self.rank;
-      status.error().step = step;
-      return status;
-    }
-  }
+  for (const Sender::Message& message : self.messages)
+    LOCKSTEP_TRY(self.named(self.groups.sender()->wait(message), step));
   Breakdown spent;
   // The clock is read where the account changes, and round every step when events are wanted.
   double Breakdown::*account = nullptr;
   Nanoseconds since = monotonicNow();
   if (!self.messages.empty()) spent.communication += static_cast<double>(since - begin) * 1e-9;
+  const auto charge = [&](double Breakdown::*to) {
+    const Nanoseconds now = monotonicNow();
+    if (account != nullptr) spent.*account += static_cast<double>(now - since) * 1e-9;
+    since = now;
+    account = to;
+  };
+  // Until it is done, and all that was in flight before it.
+  const auto await = [&](int flight) {
+    const InFlight::Collective& collective = self.flights[static_cast<std::size_t>(flight)];
+    if (!self.groups.inFlight().isDone(collective)) charge(&Breakdown::communication);
+    return self.named(self.groups.inFlight().wait(collective), step);
+  };
   const std::size_t played = events == nullptr ? 0 : events->size();
   for (std::size_t i = 0; i < self.steps.size(); ++i) {
     const BoundStep& bound = self.steps[i];
     const bool isCollective = bound.kernel == nullptr;
-    if (bound.account != account || events != nullptr) {
-      const Nanoseconds now = monotonicNow();
-      if (account != nullptr) spent.*account += static_cast<double>(now - since) * 1e-9;
-      since = now;
-      account = bound.account;
-      if (isCollective && spent.firstCollective == 0) spent.firstCollective = now;
-    }
-    if (isCollective) {
-      Status status = self.collective(bound);
-      if (!status.ok()) {
-        status.error().rank = self.rank;
-        status.error().step = step;
-        return status;
-      }
-    } else {
+    if (bound.awaited >= 0) LOCKSTEP_TRY(await(bound.awaited));
+    if (bound.flight < 0 && (bound.account != account || events != nullptr)) charge(bound.account);
+    if (isCollective && spent.firstCollective == 0) spent.firstCollective = monotonicNow();
+    if (bound.flight >= 0)
+      self.groups.inFlight().post(self.flights[static_cast<std::size_t>(bound.flight)]);
+    else if (isCollective)
+      LOCKSTEP_TRY(self.named(self.collective(bound), step));
+    else
       bound.kernel->run();
-    }
     if (events != nullptr) {
       plan::Event event;
       event.rank = self.rank;
@@ -385,11 +417,19 @@ Status Executor::play(std::int64_t step, std::vector<plan::Event>* events) {
       event.phase = bound.phase;
       event.begin = since;
       event.end = monotonicNow();
+      event.inFlight = bound.flight >= 0;
       event.bytes = bound.counts != nullptr ? self.moved : bound.bytes;
       events->push_back(event);
     }
   }
-  if (account != nullptr) spent.*account += static_cast<double>(monotonicNow() - since) * 1e-9;
+  if (!self.flights.empty()) LOCKSTEP_TRY(await(static_cast<int>(self.flights.size()) - 1));
+  charge(nullptr);
+  for (std::size_t i = 0; events != nullptr && i < self.steps.size(); ++i) {
+    if (self.steps[i].flight < 0) continue;
+    const InFlight::Collective& collective = self.flights[static_cast<std::size_t>(self.steps[i].flight)];
+    (*events)[played + i].begin = collective.begin;
+    (*events)[played + i].end = collective.end;
+  }
   self.last = spent;
   return {};
 }

@@ -1,4 +1,4 @@
-// The communicators of one rank, by mesh axis, and what sends along them.
+// The communicators of one rank, by mesh axis, and the threads that play along them.
 #pragma once
 
 #include <map>
@@ -9,6 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/cluster/mesh.h"
 #include "engine/comm/communicator.h"
+#include "engine/runtime/in_flight.h"
 #include "engine/runtime/sender.h"
 
 namespace lockstep::runtime {
@@ -31,6 +32,7 @@ class Groups {
   // Of the axis whose ranks send each other messages; null where none do. Copies of these groups share
   // it.
   Sender* sender() const { return sender_.get(); }
+  InFlight& inFlight() const { return *inFlight_; }  // shared likewise
   // What rank 0 of the mesh has, to all its ranks: along one axis after another.
   Status broadcast(void* data, std::int64_t bytes) const {
     for (const auto& [axis, group] : groups_) LOCKSTEP_TRY(group->broadcast(data, bytes, 0));
@@ -40,6 +42,7 @@ class Groups {
  private:
   std::map<std::string, comm::Communicator*, std::less<>> groups_;
   std::shared_ptr<Sender> sender_;
+  std::shared_ptr<InFlight> inFlight_ = std::make_shared<InFlight>();
 };
 
 }  // namespace lockstep::runtime

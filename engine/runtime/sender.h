@@ -3,16 +3,13 @@
 // ranks wait for each other.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/comm/communicator.h"
+#include "engine/runtime/lane.h"
 
 namespace lockstep::runtime {
 
@@ -45,19 +42,9 @@ class Sender {
   void giveUp(const Message& message);
 
  private:
-  struct Lane {
-    std::vector<Message> queue;  // a ring with room for every message of the lane
-    std::atomic<std::uint64_t> posted{0}, sent{0};
-    std::thread thread;
-  };
-  void run(Lane& lane);
-  Status waitFor(Lane& lane, std::uint64_t ticket);
-
   comm::Communicator& group_;
-  std::map<int, std::unique_ptr<Lane>> lanes_;  // by peer
-  std::atomic<bool> ending_{false}, failed_{false};
-  std::mutex mutex_;  // of error_
-  Status error_;
+  FirstError failed_;
+  std::map<int, std::unique_ptr<Lane<Message>>> lanes_;  // by peer
 };
 
 }  // namespace lockstep::runtime

@@ -25,6 +25,7 @@ using spec::v1::TrainingSpec;
 
 constexpr double kMaxShare = 1e6;
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 24;
+constexpr std::int64_t kMaxGathered = std::int64_t{1} << 40;  // bytes
 constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40;
 constexpr double kAnyNumber = std::numeric_limits<double>::max();
 
@@ -242,6 +243,9 @@ Status checkAndFill(RunSpec& spec) {
   if (strategy.all_reduce().empty()) strategy.set_all_reduce("auto");
   LOCKSTEP_TRY(checkKind("strategy.all_reduce", strategy.all_reduce(),
                          {"auto", "direct", "ring", "halving-doubling", "tree", "hierarchical"}));
+  if (strategy.overlap().empty()) strategy.set_overlap("auto");
+  LOCKSTEP_TRY(checkKind("strategy.overlap", strategy.overlap(), {"auto", "always", "never"}));
+  LOCKSTEP_TRY(checkRange("strategy.gather_bytes", strategy.gather_bytes(), 0, kMaxGathered));
   if (strategy.recompute().empty()) strategy.set_recompute("none");
   LOCKSTEP_TRY(checkKind("strategy.recompute", strategy.recompute(), {"none", "selective", "full"}));
   if (strategy.compression().empty()) strategy.set_compression("none");

@@ -300,6 +300,8 @@ struct RunSettings {
   bool inOrder = false;
   std::string allReduce = "auto";
   int hosts = 1;                         // the ranks are on, in order
+  std::string overlap = "auto";
+  std::int64_t gatherBytes = 0;
   std::string recompute = "none";
   std::string compression = "none";
   double topKRatio = 0.01;
@@ -312,6 +314,7 @@ struct RunSettings {
   const data::Dataset* train = nullptr;  // e.g. Fashion-MNIST
   runtime::TrainerOptions trainer;
   int failingRank = -1, failingCall = 0;
+  Nanoseconds linkRest = 0;              // before each collective
   int slowRank = -1;                     // rests for some milliseconds after each step
   std::int64_t stopAt = 0;               // rank 0 asks for a stop after this step; 0: never
 };
@@ -330,6 +333,8 @@ inline Result<planner::PlanRequest> planRequestOf(const RunSettings& settings) {
   request.strategy = settings.strategy;
   request.bucketBytes = settings.bucketBytes;
   request.schedule = settings.schedule;
+  request.overlap = settings.overlap;
+  request.gatherBytes = settings.gatherBytes;
   request.recompute = settings.recompute;
   request.compression = settings.compression;
   request.topKRatio = settings.topKRatio;
@@ -423,8 +428,10 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
   runtime::LocalGroups groups(
       plan.mesh, 30'000'000'000,
       [&](int rank, std::unique_ptr<comm::Communicator> group) -> std::unique_ptr<comm::Communicator> {
-        if (rank != settings.failingRank) return group;
-        return std::make_unique<tests::FailingCommunicator>(std::move(group), settings.failingCall);
+        const bool fails = rank == settings.failingRank;
+        if (!fails && settings.linkRest == 0) return group;
+        return std::make_unique<tests::FailingCommunicator>(std::move(group), fails ? settings.failingCall : -1,
+                                                            settings.linkRest);
       });
   std::vector<Collect> observers(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {

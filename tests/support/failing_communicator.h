@@ -3,7 +3,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "engine/comm/communicator.h"
@@ -14,8 +16,9 @@ namespace lockstep::tests {
 // communicator, which is aborted, so that its peers see a death. -1 never fails.
 class FailingCommunicator final : public comm::Communicator {
  public:
-  FailingCommunicator(std::unique_ptr<comm::Communicator> inner, int failing)
-      : inner_(std::move(inner)), failing_(failing) {}
+  // Each call rests first, as on a slow link.
+  FailingCommunicator(std::unique_ptr<comm::Communicator> inner, int failing, Nanoseconds rest = 0)
+      : inner_(std::move(inner)), failing_(failing), rest_(rest) {}
 
   int calls() const { return calls_; }
 
@@ -55,6 +58,7 @@ class FailingCommunicator final : public comm::Communicator {
  private:
   bool due() {
     const int call = calls_++;
+    if (rest_ > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(rest_));
     if (call == failing_) inner_->abort();
     return failing_ >= 0 && call >= failing_;
   }
@@ -67,6 +71,7 @@ class FailingCommunicator final : public comm::Communicator {
 
   std::unique_ptr<comm::Communicator> inner_;
   int failing_;
+  Nanoseconds rest_;
   std::atomic<int> calls_ = 0;
 };
 

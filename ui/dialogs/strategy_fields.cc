@@ -40,6 +40,7 @@ StrategyFields::StrategyFields(const app::SpecText& spec, QFormLayout* form, QWi
       {"launchMicroBatches", "strategy.micro_batches", "1", 1, &StrategyFields::inParts},
       {"launchCompression", "strategy.compression", "none", kChoice, &StrategyFields::layered},
       {"launchRecompute", "strategy.recompute", "none", kChoice, &StrategyFields::always},
+      {"launchOverlap", "strategy.overlap", "auto", kChoice, &StrategyFields::layered},
       {"launchAllReduce", "strategy.all_reduce", "auto", kChoice, &StrategyFields::mayWait},
   };
   for (const Row& row : rows) {
@@ -116,7 +117,7 @@ void StrategyFields::fit() {
 void StrategyFields::retranslate() {
   const QString names[] = {tr("Strategy"), tr("Ranks a layer"), tr("Stages"), tr("Servers"), tr("Steps ahead"), tr("Dense part"),
                            tr("Schedule"), tr("Local steps"), tr("Micro-batches"), tr("Compression"),
-                           tr("Recompute"), tr("All-reduce")};
+                           tr("Recompute"), tr("Overlap"), tr("All-reduce")};
   for (std::size_t i = 0; i < fields_.size(); ++i) {
     Field& one = fields_[i];
     one.label->setText(names[i]);

@@ -81,6 +81,8 @@ namespace lockstep::ui {
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Layers and the stage each is on; none: stages of equal cost"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "How ranks add up gradients; auto: what the cluster's links make cheapest"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "How gradients travel; what coding leaves out is added to the next step's"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Collectives played while the rank computes; auto: those between hosts"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "What zero-2 and zero-3 hold whole at once, in bytes; 0: twice a layer's"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Activations made again in the backward pass, for less memory and more time"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Steps in which gradients travel whole before top-k begins; 0: 200"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Part of the gradients that top-k sends, the largest; 0: 0.01"),

@@ -234,6 +234,7 @@ constexpr const char* kPatterns[] = {
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the batch of %1 does not divide by %2 ranks: shares are %3 and %4 samples"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "of parameters and gradients that ranks have in parts, rank 0 has at most %1 whole at once"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "gradients travel as %1: %2 become %3, %4 times less; coding takes %5 a step"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "of the %1 that rank 0's collectives take in a step, %2 are hidden behind what it computes"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "tables of %1 are on the servers by rows: rank 0 receives at most %2 rows a step, and exchanges at most %3"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the costs could not be measured: %1"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "uploading %1 of %2 MB"),

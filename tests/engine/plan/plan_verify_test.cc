@@ -48,10 +48,16 @@ class PlanVerifyTest : public QObject {
   void overlapsHaveAnOrder() {
     EXPECT("share memory", body.buffers[5].offset = 4096);
     EXPECT("share memory", body.buffers[5].offset = 0);  // an input overlaps nothing
-    EXPECT("without an order", body.steps[3].after.clear());
     EXPECT("without an order", body.steps[4].after.clear());
     EXPECT("before all of it was written", body.steps[2].outputs = {5});
     EXPECT("before all of it was written", body.steps[1].inputs = {2});
+  }
+  void whatIsInFlightHasAnOrder() {
+    EXPECT("stream 1", body.steps[2].stream = kFlightStream);  // no collective
+    EXPECT("stream 2", body.steps[3].stream = 2);
+    EXPECT("use the group along axis data without an order", Step again = body.steps[3]; again.name = "again";
+           again.stream = kComputeStream; body.steps.insert(body.steps.begin() + 4, again));
+    EXPECT("different collectives", body.steps[3].stream = kComputeStream);  // not so on the other ranks
   }
   // A plan that is read may say anything: what a kernel or a collective goes by is checked before.
   void stepsAreAsTheirOperationsHaveThem() {

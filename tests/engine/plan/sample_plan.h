@@ -47,7 +47,6 @@ inline Body sampleBody(std::string role, std::int64_t rows) {
   allReduce.stream = 1;
   allReduce.inputs = {2};
   allReduce.outputs = {2};
-  allReduce.after = {2};
   allReduce.axis = "data";
   allReduce.bytes = 128;
   update.name = "update";

@@ -192,6 +192,8 @@ class SpecsTest : public QObject {
     row(18, "strategy.shares[1] | a share of 0; expected more than 0 and at most 1000000");
     row(19, "training.optimizer.for_batch | for_batch is -1; expected 0 to 16777216");
     row(20, "strategy.recompute | recompute is \"ful\"; expected none, selective or full; did you mean full?");
+    row(21, "strategy.overlap | overlap is \"allways\"; expected auto, always or never; did you mean always?");
+    row(22, "strategy.gather_bytes | gather_bytes is -1; expected 0 to 1099511627776");
   }
   void wrongRuns() {
     QFETCH(int, change);
@@ -262,6 +264,12 @@ class SpecsTest : public QObject {
         break;
       case 20:
         s.mutable_strategy()->set_recompute("ful");
+        break;
+      case 21:
+        s.mutable_strategy()->set_overlap("allways");
+        break;
+      case 22:
+        s.mutable_strategy()->set_gather_bytes(-1);
         break;
       default:
         QFAIL("no such change");

@@ -1,0 +1,38 @@
+// Which collectives a rank plays in flight, while it computes, and how far ahead parameters are gathered.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/plan/plan.h"
+
+namespace lockstep::planner {
+
+// Of one program. What is decided of a collective by one body holds for all bodies that have one of its name: its
+// ranks come to it alike.
+struct FlightRules {
+  std::function<bool(std::string_view axis)> may;  // whether collectives along the axis may be in flight
+  double flopsPerSecond = 0, bytesPerSecond = 0;   // of what is computed meanwhile
+  double leastSeconds = 0;   // of computing between a collective and the first step that needs it, for it to be
+                             // worth another thread's waking
+  std::int64_t wholeBytes = 0;  // parameters and gradients that ranks have in parts, whole at once; 0: twice what
+                                // there is where nothing is in flight
+  std::map<std::string, bool> decided;  // by the collective's name
+};
+
+// Before memory is laid out. Gathers of parameters that are in parts (zero-3) move ahead of the steps before
+// them as far as wholeBytes lets them, in their order; the streams of collectives are set. Returns for each step where
+// what it is the last to use may be another's: of a collective in flight later than itself, since what follows
+// would wait for it.
+std::vector<std::size_t> putInFlight(plan::Body& body, FlightRules& rules);
+
+// Buffers of parameters and gradients that ranks have in parts, while they are whole: gathered, or not yet
+// scattered.
+std::vector<bool> wholeForATime(const plan::Body& body);
+plan::BufferId rootOf(const plan::Body& body, plan::BufferId id);
+
+}  // namespace lockstep::planner
