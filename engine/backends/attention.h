@@ -3,13 +3,13 @@
 
 #include <memory>
 
-#include "engine/backends/cpu/kernels.h"
 #include "engine/backends/kernel.h"
+#include "engine/backends/parallel.h"
 
 namespace lockstep::backends {
 
-// Of kAttention and kAttentionGrad. Scores are made a block of tokens at a time and stay in the cache;
-// where causal, the pairs that do not see one another are left out, but for those within a block.
-std::unique_ptr<Kernel> bindAttention(const cpu::Kernels& cpu, const KernelSpec& spec);
+// Of kAttention and kAttentionGrad, a sample's head at a time, whose scores stay in the cache; where causal, the
+// pairs that do not see one another are left out, but for those within a tile.
+std::unique_ptr<Kernel> bindAttention(const Cpu& cpu, const KernelSpec& spec);
 
 }  // namespace lockstep::backends

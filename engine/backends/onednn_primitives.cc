@@ -9,7 +9,6 @@
 namespace lockstep::backends {
 
 using dnnl::memory;
-using ir::Op;
 using Format = memory::format_tag;
 
 struct OneDnnEngine::State {
@@ -91,10 +90,6 @@ bool OneDnnEngine::wantsMatmul(const MatmulShape& s) const {
   return state_->threads > 1 && s.o >= 64 && s.n >= 16 && s.n * s.k * s.o >= 1 << 27;
 }
 
-bool OneDnnEngine::wantsConv(const ConvShape& s) const {
-  return state_->threads > 1 && s.c >= 8 && s.o >= 8;
-}
-
 Result<std::unique_ptr<Kernel>> OneDnnEngine::bindMatmul(const KernelSpec& spec) {
   const MatmulShape s = matmulShape(spec);
   const auto a = describe({s.n, s.k}, s.ta ? Format::ba : Format::ab);
@@ -117,57 +112,6 @@ Result<std::unique_ptr<Kernel>> OneDnnEngine::bindMatmul(const KernelSpec& spec)
         spec.inputs.size() > 2 ? dnnl::matmul::desc(a, b, bias, y) : dnnl::matmul::desc(a, b, y);
     const dnnl::matmul::primitive_desc chosen(desc, attributes(s.relu), state_->engine);
     return finish(state_, chosen, dnnl::matmul(chosen), std::move(arguments));
-  } catch (const dnnl::error& error) {
-    return foreign(spec, error);
-  }
-}
-
-Result<std::unique_ptr<Kernel>> OneDnnEngine::bindConv(const KernelSpec& spec) {
-  const ConvShape s = convShape(spec);
-  const auto x = describe({s.b, s.c, s.h, s.w}, Format::nhwc);
-  const auto w = describe({s.o, s.c, s.kh, s.kw}, Format::hwio);
-  const auto y = describe({s.b, s.o, s.oh, s.ow}, Format::nhwc);
-  const memory::dims strides{s.stride, s.stride}, before{s.pad, s.pad};
-  // What the last window does not reach is taken off behind.
-  const memory::dims after{(s.oh - 1) * s.stride + s.kh - s.h - s.pad,
-                           (s.ow - 1) * s.stride + s.kw - s.w - s.pad};
-  constexpr auto kDirect = dnnl::algorithm::convolution_direct;
-  auto at = [&](const memory::desc& desc, const Operand& operand) {
-    return memory(desc, state_->engine, operand.data);
-  };
-  const bool hasBias = spec.op == Op::kConv2d && spec.inputs.size() > 2;
-  omp_set_num_threads(state_->threads);
-  try {
-    const memory::desc bias = hasBias ? describe({s.o}, Format::a) : memory::desc();
-    const auto kind = spec.op == Op::kConv2d ? dnnl::prop_kind::forward_inference
-                                             : dnnl::prop_kind::forward_training;
-    const auto forward =
-        hasBias
-            ? dnnl::convolution_forward::desc(kind, kDirect, x, w, bias, y, strides, before, after)
-            : dnnl::convolution_forward::desc(kind, kDirect, x, w, y, strides, before, after);
-    const dnnl::convolution_forward::primitive_desc hint(forward, attributes(s.relu),
-                                                         state_->engine);
-    if (spec.op == Op::kConv2d) {
-      std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, at(x, spec.inputs[0])},
-                                                {DNNL_ARG_WEIGHTS, at(w, spec.inputs[1])},
-                                                {DNNL_ARG_DST, at(y, spec.outputs[0])}};
-      if (hasBias) arguments.insert({DNNL_ARG_BIAS, at(bias, spec.inputs[2])});
-      return finish(state_, hint, dnnl::convolution_forward(hint), std::move(arguments));
-    }
-    if (spec.op == Op::kConv2dInputGrad) {
-      const dnnl::convolution_backward_data::primitive_desc chosen(
-          {kDirect, x, w, y, strides, before, after}, attributes(false), state_->engine, hint);
-      return finish(state_, chosen, dnnl::convolution_backward_data(chosen),
-                    {{DNNL_ARG_DIFF_DST, at(y, spec.inputs[0])},
-                     {DNNL_ARG_WEIGHTS, at(w, spec.inputs[1])},
-                     {DNNL_ARG_DIFF_SRC, at(x, spec.outputs[0])}});
-    }
-    const dnnl::convolution_backward_weights::primitive_desc chosen(
-        {kDirect, x, w, y, strides, before, after}, attributes(false), state_->engine, hint);
-    return finish(state_, chosen, dnnl::convolution_backward_weights(chosen),
-                  {{DNNL_ARG_SRC, at(x, spec.inputs[0])},
-                   {DNNL_ARG_DIFF_DST, at(y, spec.inputs[1])},
-                   {DNNL_ARG_DIFF_WEIGHTS, at(w, spec.outputs[0])}});
   } catch (const dnnl::error& error) {
     return foreign(spec, error);
   }

@@ -2,9 +2,9 @@
 
 namespace lockstep::backends::cpu {
 
-float* packOfThread() {
-  alignas(64) static thread_local float pack[kPackFloats];
-  return pack;
+Packs& packsOfThread() {
+  static thread_local Packs packs;
+  return packs;
 }
 
 bool runnable(const Kernels& kernels) {

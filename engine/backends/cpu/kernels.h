@@ -23,10 +23,16 @@ struct Gemm {
   const float* bias = nullptr;
   bool relu = false;
   bool accumulate = false;
+  bool packed = false;  // blocks of `a` are copied together first: worth it from kPackedColumns on
 };
-// Where products pack a panel of b: kPackFloats floats of the calling thread, aligned to 64 bytes.
-inline constexpr std::int64_t kPackFloats = 256 * 64;
-float* packOfThread();
+inline constexpr std::int64_t kPackedColumns = 128;
+// Where the products of a thread pack blocks of their operands: kPackDepth of k at a time.
+inline constexpr std::int64_t kPackDepth = 384, kPackRows = 48, kPackColumns = 384;
+struct Packs {
+  alignas(64) float a[kPackDepth * kPackRows + 16];
+  alignas(64) float b[kPackDepth * kPackColumns];
+};
+Packs& packsOfThread();
 
 inline constexpr std::int64_t kScaledTogether = 256;  // ir::kScaledTogether
 
@@ -57,18 +63,41 @@ struct Adagrad {
   float scale, decay, epsilon, lr;
 };
 
-// rows × channels each, but gain and bias of a row and mean and rstd of a column.
+// Of one sample and head: matrices of tokens × head whose rows are a stride apart.
+struct Attention {
+  std::int64_t tokens, head;
+  bool causal;
+  float scale;  // of the scores
+  std::int64_t qkvStride, yStride, lseStride;
+  const float *q, *k, *v, *dy, *y, *lse;
+  float *yOut, *lseOut, *dq, *dk, *dv;  // of attention; of its gradient
+  float* work;                          // attentionFloats() of them, aligned to 64 bytes
+};
+// The rows whose probabilities and their gradients are held at a time: a share of the second cache.
+constexpr std::int64_t attentionBlock(std::int64_t tokens) {
+  const std::int64_t fit = 36864 / tokens / 12 * 12, most = fit < 12 ? 12 : fit > 144 ? 144 : fit;
+  const std::int64_t blocks = (tokens + most - 1) / most;
+  return ((tokens + blocks - 1) / blocks + 11) / 12 * 12;
+}
+constexpr std::int64_t attentionFloats(std::int64_t tokens, std::int64_t head, bool grad) {
+  const std::int64_t width = (tokens + 31) / 32 * 32, wide = (head + 31) / 32 * 32;
+  return grad ? 2 * width * head + tokens * wide + 2 * attentionBlock(tokens) * (width + wide)
+              : width * head + tokens * wide + 14 * width;
+}
+
+// rows × channels each, rows `stride` apart where channels are summed, but gain and bias of a row and mean
+// and rstd of a column.
 struct LayerNorm {
-  std::int64_t rows, channels;
+  std::int64_t rows, channels, stride;
   float epsilon;
   const float *x, *gain, *bias, *dy;
   float *y, *mean, *rstd, *dx, *dgain, *dbias;
 };
 
-// One group of batch norm: `samples` of `pixels` × channels. Coefficients are a channel's, and a
+// One group of batch norm: `samples` of `pixels` × channels, rows `stride` apart where they are summed. Coefficients are a channel's, and a
 // sample's weight where given.
 struct BatchNorm {
-  std::int64_t samples, pixels, channels;
+  std::int64_t samples, pixels, channels, stride;
   const float *x, *dy, *w;
   const float *mean;
   const float *scale, *offset, *slope;
@@ -81,7 +110,8 @@ struct Kernels {
   void (*maxPool)(const Pool&, const float* x, float* y);
   // dx is written whole.
   void (*maxPoolGrad)(const Pool&, const float* x, const float* y, const float* dy, float* dx);
-  void (*reduceRows)(std::int64_t rows, std::int64_t cols, const float* x, float* y);
+  // Rows are `stride` apart.
+  void (*reduceRows)(std::int64_t rows, std::int64_t cols, std::int64_t stride, const float* x, float* y);
   void (*biasAdd)(std::int64_t rows, std::int64_t cols, const float* x, const float* b, float* y);
   void (*relu)(std::int64_t n, const float* x, float* y);
   void (*reluGrad)(std::int64_t n, const float* dy, const float* y, float* dx);
@@ -90,11 +120,14 @@ struct Kernels {
   void (*scale)(std::int64_t n, const float* x, float factor, float* y);
   void (*gelu)(std::int64_t n, const float* x, float* y);
   void (*geluGrad)(std::int64_t n, const float* dy, const float* x, float* dx);
-  float (*largest)(std::int64_t n, const float* x);
-  // y = e^(scale·x − top); the sum of y.
-  float (*expRow)(std::int64_t n, const float* x, float scale, float top, float* y);
-  // y = p·(y − offset)·scale
-  void (*softmaxGradRow)(std::int64_t n, const float* p, float offset, float scale, float* y);
+  // The weighted sum of the rows' losses; as ops kSoftmaxXent and kSoftmaxXentGrad say.
+  double (*softmaxXent)(std::int64_t rows, std::int64_t k, const float* logits, const std::int32_t* label,
+                        const float* w, float* probs);
+  void (*softmaxXentGrad)(std::int64_t rows, std::int64_t k, const float* probs, const std::int32_t* label,
+                          const float* w, float dloss, float* dx);
+  double (*sumSquares)(std::int64_t n, const float* x);
+  void (*attention)(const Attention&);
+  void (*attentionGrad)(const Attention&);
   void (*layerNorm)(const LayerNorm&);        // y, mean, rstd
   void (*layerNormGrad)(const LayerNorm&);    // dx of dy, x, gain, mean, rstd
   void (*layerNormWeights)(const LayerNorm&); // dgain, dbias of dy, x, mean, rstd

@@ -79,81 +79,79 @@ template <typename F>
 
 // ---- GEMM ----------------------------------------------------------------------------------
 // A tile of R rows and V vectors stays in registers over a block of k; b is one packed panel
-// of V vectors a row.
+// of V vectors a row. A block's sums begin at 0 and what stands in c is added to them at the end, so
+// that nothing waits for c. The blocks of k follow from k and its stride alone: a row or a column of the
+// result has the same bits whatever others are computed with it.
 
-// The most k of one packed panel: it stays in the nearest cache beside the rows of a tile. Where k
-// strides through `a`, every element of a row is in a cache line and perhaps a page of its own.
-constexpr std::int64_t kBlock = 256, kStridedBlock = 128;
-static_assert(kBlock * 4 * kWidth <= kPackFloats);
+// How the rows of a tile lie: by tables of offsets, by strides, or R elements a k.
+enum class Rows { kOffsets, kStrided, kPacked };
+constexpr int kPackedVectors = 2, kPackedPanel = kPackedVectors * kWidth;
 
 struct Tile {
   std::int64_t k;
   const float* a;
   const std::int64_t *rowOffset, *kOffset;
+  std::int64_t rowStride, kStride;
   const float* b;
-  std::int64_t ldb;
+  std::int64_t ldb;  // kPackedPanel but where by offsets
   float* c;
   std::int64_t ldc;
-  const float* start;  // the first value of every row where not accumulating; V vectors
+  const float* start;  // what a row begins with where not accumulating; V vectors
   bool accumulate, relu;
   std::int64_t last;   // lanes of the last vector
 };
 
-template <int R, int V>
+template <int R, int V, Rows kRowsLie>
 void tile(const Tile& t) {
-  const float* p[R];
   Vec sum[R][V];
 #pragma GCC unroll 16
-  for (int i = 0; i < R; ++i) p[i] = t.a + t.rowOffset[i];
-  if (t.accumulate) {
-    const float* row = t.c;
-#pragma GCC unroll 16
-    for (int i = 0; i < R; ++i, row += t.ldc) {
+  for (int i = 0; i < R; ++i) {
+    __builtin_prefetch(t.c + i * t.ldc, 1);
+    if constexpr (V * kWidth > 16) __builtin_prefetch(t.c + i * t.ldc + 16, 1);
 #pragma GCC unroll 4
-      for (int j = 0; j + 1 < V; ++j) sum[i][j] = load(row + j * kWidth);
-      sum[i][V - 1] = loadPart(row + (V - 1) * kWidth, t.last);
-    }
-  } else {
-#pragma GCC unroll 4
-    for (int j = 0; j < V; ++j) {
-      const Vec start = load(t.start + j * kWidth);
-#pragma GCC unroll 16
-      for (int i = 0; i < R; ++i) sum[i][j] = start;
-    }
+    for (int j = 0; j < V; ++j) sum[i][j] = Vec{};
   }
   const float* b = t.b;
-  const std::int64_t* offset = t.kOffset;
-  const std::int64_t ldb = t.ldb;
-  for (const std::int64_t* end = offset + t.k; offset < end; ++offset, b += ldb) {
+  const std::int64_t ldb = kRowsLie == Rows::kOffsets ? t.ldb : kPackedPanel;
+  const auto step = [&](auto a) {
     Vec y[V];
 #pragma GCC unroll 4
     for (int j = 0; j < V; ++j) y[j] = load(b + j * kWidth);
-    const std::int64_t at = *offset;
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i) {
-      const Vec x = splat(p[i][at]);
+      const Vec x = splat(a(i));
 #pragma GCC unroll 4
       for (int j = 0; j < V; ++j) sum[i][j] += x * y[j];
     }
-  }
-  if (t.relu) {
-#pragma GCC unroll 16
-    for (int i = 0; i < R; ++i)
+  };
+  if constexpr (kRowsLie == Rows::kPacked) {
+    const float* a = t.a;
 #pragma GCC unroll 4
-      for (int j = 0; j < V; ++j) sum[i][j] = larger(sum[i][j], Vec{});
+    for (std::int64_t k = 0; k < t.k; ++k, a += R, b += ldb) step([=](int i) { return a[i]; });
+  } else {
+    const float* p[R];
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) p[i] = t.a + (kRowsLie == Rows::kStrided ? i * t.rowStride : t.rowOffset[i]);
+    if constexpr (kRowsLie == Rows::kStrided) {
+      std::int64_t at = 0;
+      for (std::int64_t k = 0; k < t.k; ++k, at += t.kStride, b += ldb) step([&](int i) { return p[i][at]; });
+    } else {
+      const std::int64_t* offset = t.kOffset;
+      for (const std::int64_t* end = offset + t.k; offset < end; ++offset, b += ldb) {
+        const std::int64_t at = *offset;
+        step([&](int i) { return p[i][at]; });
+      }
+    }
   }
   float* row = t.c;
-  if (t.last == kWidth) {
 #pragma GCC unroll 16
-    for (int i = 0; i < R; ++i, row += t.ldc)
+  for (int i = 0; i < R; ++i, row += t.ldc) {
 #pragma GCC unroll 4
-      for (int j = 0; j < V; ++j) store(row + j * kWidth, sum[i][j]);
-  } else {
-#pragma GCC unroll 16
-    for (int i = 0; i < R; ++i, row += t.ldc) {
-#pragma GCC unroll 4
-      for (int j = 0; j + 1 < V; ++j) store(row + j * kWidth, sum[i][j]);
-      storePart(row + (V - 1) * kWidth, sum[i][V - 1], t.last);
+    for (int j = 0; j < V; ++j) {
+      const std::int64_t lanes = j + 1 < V ? kWidth : t.last;
+      Vec v = sum[i][j] + (t.accumulate ? loadPart(row + j * kWidth, lanes) : load(t.start + j * kWidth));
+      if (t.relu) v = larger(v, Vec{});
+      storePart(row + j * kWidth, v, lanes);
     }
   }
 }
@@ -165,73 +163,199 @@ constexpr int kRows[5] = {0, 14, 12, 8, 6};
 #else
 constexpr int kRows[5] = {0, 8, 6, 4, 3};
 #endif
-template <int R, int V>
+template <int R, int V, Rows kRowsLie>
 constexpr TileFunction tileOf() {
-  if constexpr (R <= kRows[V]) return tile<R, V>;
+  if constexpr (R <= kRows[V]) return tile<R, V, kRowsLie>;
   else return nullptr;
 }
-#define LOCKSTEP_TILES(V)                                                              \
-  {nullptr, tileOf<1, V>(), tileOf<2, V>(), tileOf<3, V>(), tileOf<4, V>(),            \
-   tileOf<5, V>(), tileOf<6, V>(), tileOf<7, V>(), tileOf<8, V>(), tileOf<9, V>(),     \
-   tileOf<10, V>(), tileOf<11, V>(), tileOf<12, V>(), tileOf<13, V>(), tileOf<14, V>()}
+#define LOCKSTEP_TILES(V, P)                                                                      \
+  {nullptr, tileOf<1, V, P>(), tileOf<2, V, P>(), tileOf<3, V, P>(), tileOf<4, V, P>(),           \
+   tileOf<5, V, P>(), tileOf<6, V, P>(), tileOf<7, V, P>(), tileOf<8, V, P>(), tileOf<9, V, P>(), \
+   tileOf<10, V, P>(), tileOf<11, V, P>(), tileOf<12, V, P>(), tileOf<13, V, P>(), tileOf<14, V, P>()}
 constexpr TileFunction kTiles[5][kMaxRows + 1] = {
-    {}, LOCKSTEP_TILES(1), LOCKSTEP_TILES(2), LOCKSTEP_TILES(3), LOCKSTEP_TILES(4)};
+    {}, LOCKSTEP_TILES(1, Rows::kOffsets), LOCKSTEP_TILES(2, Rows::kOffsets), LOCKSTEP_TILES(3, Rows::kOffsets),
+    LOCKSTEP_TILES(4, Rows::kOffsets)};
+constexpr TileFunction kPackedTiles[kPackedVectors + 1][kMaxRows + 1] = {
+    {}, LOCKSTEP_TILES(1, Rows::kPacked), LOCKSTEP_TILES(2, Rows::kPacked)};
+constexpr TileFunction kStridedTiles[kPackedVectors + 1][kMaxRows + 1] = {
+    {}, LOCKSTEP_TILES(1, Rows::kStrided), LOCKSTEP_TILES(2, Rows::kStrided)};
 #undef LOCKSTEP_TILES
 
-void pack(const Gemm& g, std::int64_t k0, std::int64_t k, std::int64_t j0, std::int64_t width,
-          std::int64_t panel, float* to) {
-  if (width == panel && !g.transposed) {
-    for (std::int64_t i = 0; i < k; ++i) {
-      const float* from = g.b + (k0 + i) * g.ldb + j0;
-      for (std::int64_t j = 0; j < panel; j += kWidth) store(to + i * panel + j, load(from + j));
+// to[i·stride + r] = from[r][i] of n ≤ 8 lines, for i < k; the rest of 8 elements is undefined, and may be
+// overwritten in the order of i.
+void interleave(std::int64_t n, const float* const* from, std::int64_t k, float* to, std::int64_t stride) {
+  std::int64_t i = 0;
+#if defined(__AVX2__)
+  const float* lines[8];
+  for (std::int64_t r = 0; r < 8; ++r) lines[r] = from[r < n ? r : 0];
+  for (; i + 8 <= k; i += 8) {
+    __m256 x[8], y[8];
+#pragma GCC unroll 8
+    for (int r = 0; r < 8; ++r) x[r] = _mm256_loadu_ps(lines[r] + i);
+#pragma GCC unroll 4
+    for (int r = 0; r < 8; r += 2) {
+      y[r] = _mm256_unpacklo_ps(x[r], x[r + 1]);
+      y[r + 1] = _mm256_unpackhi_ps(x[r], x[r + 1]);
     }
+#pragma GCC unroll 2
+    for (int r = 0; r < 8; r += 4) {
+      x[r] = _mm256_shuffle_ps(y[r], y[r + 2], 0x44);
+      x[r + 1] = _mm256_shuffle_ps(y[r], y[r + 2], 0xee);
+      x[r + 2] = _mm256_shuffle_ps(y[r + 1], y[r + 3], 0x44);
+      x[r + 3] = _mm256_shuffle_ps(y[r + 1], y[r + 3], 0xee);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < 8; ++r)
+      _mm256_storeu_ps(to + (i + r) * stride,
+                       r < 4 ? _mm256_permute2f128_ps(x[r], x[r + 4], 0x20)
+                             : _mm256_permute2f128_ps(x[r - 4], x[r], 0x31));
+  }
+#endif
+  for (; i < k; ++i)
+    for (std::int64_t r = 0; r < n; ++r) to[i * stride + r] = from[r][i];
+}
+
+// k rows of `width` columns of b, which is k×width, or width×k where `transposed`; `panel` a row, the rest 0.
+void packPanel(const float* b, std::int64_t ldb, bool transposed, std::int64_t k, std::int64_t width,
+               std::int64_t panel, float* to) {
+  if (width == panel && !transposed) {
+    for (std::int64_t i = 0; i < k; ++i)
+      for (std::int64_t j = 0; j < panel; j += kWidth) store(to + i * panel + j, load(b + i * ldb + j));
     return;
   }
   if (width < panel)
     for (std::int64_t i = 0; i < k * panel; ++i) to[i] = 0;
-  if (g.transposed) {
-    const float* from = g.b + j0 * g.ldb + k0;
-    for (std::int64_t i = 0; i < k; ++i)
-      for (std::int64_t j = 0; j < width; ++j) to[i * panel + j] = from[j * g.ldb + i];
+  if (transposed) {
+    std::int64_t j = 0;
+    for (; j + 8 <= width; j += 8) {
+      const float* lines[8];
+      for (int r = 0; r < 8; ++r) lines[r] = b + (j + r) * ldb;
+      interleave(8, lines, k, to + j, panel);
+    }
+    for (; j < width; ++j)
+      for (std::int64_t i = 0; i < k; ++i) to[i * panel + j] = b[j * ldb + i];
     return;
   }
-  for (std::int64_t i = 0; i < k; ++i) {
-    const float* from = g.b + (k0 + i) * g.ldb + j0;
-    for (std::int64_t j = 0; j < width; ++j) to[i * panel + j] = from[j];
+  for (std::int64_t i = 0; i < k; ++i)
+    for (std::int64_t j = 0; j < width; ++j) to[i * panel + j] = b[i * ldb + j];
+}
+// Where element (k, j) of b is.
+inline const float* panelAt(const Gemm& g, std::int64_t k, std::int64_t j) {
+  return g.b + (g.transposed ? j * g.ldb + k : k * g.ldb + j);
+}
+
+// Rows [i0, i0 + rows) of a, `rows` elements a k; writes up to 8 elements behind.
+void packRows(const Gemm& g, std::int64_t k0, std::int64_t k, std::int64_t i0, std::int64_t rows, float* to) {
+  const std::int64_t *row = g.rowOffset + i0, *ks = g.kOffset + k0;
+  if (ks[k - 1] - ks[0] == k - 1) {
+    // The tail first: what stands behind the 8 of one k is the next's.
+    const float* lines[kMaxRows] = {};
+    for (std::int64_t r = 0; r < rows; ++r) lines[r] = g.a + row[r] + ks[0];
+    for (std::int64_t r = 8; r < rows; ++r)
+      for (std::int64_t i = 0; i < k; ++i) to[i * rows + r] = lines[r][i];
+    if (rows <= 8) return interleave(rows, lines, k, to, rows);
+    for (std::int64_t i = 0; i < k; ++i)
+      for (std::int64_t r = 0; r < 8; ++r) to[i * rows + r] = lines[r][i];
+    return;
+  }
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  static_assert(kRows[kPackedVectors] <= 8);
+  if (i0 + 8 <= g.rows && row[7] - row[0] == 7) {
+    for (std::int64_t i = 0; i < k; ++i) store(to + i * rows, load(g.a + row[0] + ks[i]));
+    return;
+  }
+#endif
+  for (std::int64_t i = 0; i < k; ++i)
+    for (std::int64_t r = 0; r < rows; ++r) to[i * rows + r] = g.a[row[r] + ks[i]];
+}
+
+// Part i of n whole things in `parts` parts.
+inline std::int64_t cut(std::int64_t n, std::int64_t i, std::int64_t parts) { return i * n / parts; }
+
+// Panels of many columns beside a block of packed rows.
+void gemmPacked(const Gemm& g) {
+  constexpr std::int64_t kColumns = kPackColumns / kPackedPanel * kPackedPanel;
+  constexpr std::int64_t kTileRows = kRows[kPackedVectors], kBlockRows = kPackRows / kTileRows;
+  Packs& packs = packsOfThread();
+  const std::int64_t chunks = (g.rows + kTileRows - 1) / kTileRows;
+  const std::int64_t panels = (g.cols + kPackedPanel - 1) / kPackedPanel;
+  const std::int64_t blocks = (g.k + kPackDepth - 1) / kPackDepth;
+  const std::int64_t wide = (panels + kColumns / kPackedPanel - 1) / (kColumns / kPackedPanel);
+  const std::int64_t high = (chunks + kBlockRows - 1) / kBlockRows;
+  float start[kPackedPanel];
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    const std::int64_t k0 = cut(g.k, block, blocks), k = cut(g.k, block + 1, blocks) - k0;
+    for (std::int64_t w = 0; w < wide; ++w) {
+      const std::int64_t firstPanel = cut(panels, w, wide), endPanel = cut(panels, w + 1, wide);
+      for (std::int64_t p = firstPanel; p < endPanel; ++p)
+        packPanel(panelAt(g, k0, p * kPackedPanel), g.ldb, g.transposed, k,
+                  least(kPackedPanel, g.cols - p * kPackedPanel), kPackedPanel,
+                  packs.b + (p - firstPanel) * k * kPackedPanel);
+      for (std::int64_t h = 0; h < high; ++h) {
+        const std::int64_t firstChunk = cut(chunks, h, high), endChunk = cut(chunks, h + 1, high);
+        const std::int64_t top = cut(g.rows, firstChunk, chunks);
+        for (std::int64_t chunk = firstChunk; chunk < endChunk; ++chunk) {
+          const std::int64_t from = cut(g.rows, chunk, chunks);
+          packRows(g, k0, k, from, cut(g.rows, chunk + 1, chunks) - from, packs.a + (from - top) * k);
+        }
+        for (std::int64_t p = firstPanel; p < endPanel; ++p) {
+          const std::int64_t j0 = p * kPackedPanel, width = least(kPackedPanel, g.cols - j0);
+          const std::int64_t used = (width + kWidth - 1) / kWidth;
+          for (std::int64_t j = 0; j < kPackedPanel; ++j) start[j] = g.bias && j < width ? g.bias[j0 + j] : 0;
+          Tile t{k, nullptr, nullptr, nullptr, 0, 0, packs.b + (p - firstPanel) * k * kPackedPanel, kPackedPanel,
+                 nullptr, g.ldc, start, g.accumulate || k0 > 0, g.relu && k0 + k == g.k,
+                 width - (used - 1) * kWidth};
+          for (std::int64_t chunk = firstChunk; chunk < endChunk; ++chunk) {
+            const std::int64_t from = cut(g.rows, chunk, chunks);
+            t.a = packs.a + (from - top) * k;
+            t.c = g.c + from * g.ldc + j0;
+            kPackedTiles[used][cut(g.rows, chunk + 1, chunks) - from](t);
+          }
+        }
+      }
+    }
   }
 }
 
-void gemm(const Gemm& g) {
+// The most k of one panel beside rows that are read where they lie: it stays in the nearest cache. Where k
+// strides through `a`, every element of a row is in a cache line and perhaps a page of its own.
+constexpr std::int64_t kBlock = 256, kStridedBlock = 128;
+static_assert(kBlock * 4 * kWidth <= kPackDepth * kPackColumns);
+
+// One panel after the other, the rows read where they lie.
+void gemmPanels(const Gemm& g) {
   const int vectors = g.cols <= kWidth ? 1 : (kWidth < 16 && g.cols == 4 * kWidth) ? 4 : 2;
   const std::int64_t panel = vectors * kWidth;
   const std::int64_t chunks = (g.rows + kRows[vectors] - 1) / kRows[vectors];
   // A row of exactly one panel is packed as it stands.
   const bool direct = !g.transposed && g.cols == panel;
-  float* const packed = packOfThread();
+  float* const packed = packsOfThread().b;
   float start[4 * kWidth];
   const bool strided = g.k > 1 && g.kOffset[1] - g.kOffset[0] > kWidth;
   const std::int64_t most = strided ? kStridedBlock : kBlock;
   const std::int64_t blocks = g.k > most ? (g.k + most - 1) / most : 1;
   for (std::int64_t block = 0; block < blocks; ++block) {
-    const std::int64_t k0 = block * g.k / blocks, k = (block + 1) * g.k / blocks - k0;
+    const std::int64_t k0 = cut(g.k, block, blocks), k = cut(g.k, block + 1, blocks) - k0;
     for (std::int64_t j0 = 0; j0 < g.cols; j0 += panel) {
       const std::int64_t width = least(panel, g.cols - j0);
       const int used = static_cast<int>((width + kWidth - 1) / kWidth);
-      if (!direct) pack(g, k0, k, j0, width, panel, packed);
+      if (!direct) packPanel(panelAt(g, k0, j0), g.ldb, g.transposed, k, width, panel, packed);
       for (std::int64_t j = 0; j < panel; ++j) start[j] = g.bias && j < width ? g.bias[j0 + j] : 0;
-      Tile t{k, g.a, nullptr, g.kOffset + k0, direct ? g.b + k0 * g.ldb : packed,
+      Tile t{k, g.a, nullptr, g.kOffset + k0, 0, 0, direct ? g.b + k0 * g.ldb : packed,
              direct ? g.ldb : panel, nullptr, g.ldc, start, g.accumulate || k0 > 0,
              g.relu && k0 + k == g.k, width - (used - 1) * kWidth};
       // Rows are shared out evenly, so that no tile is too small to keep the units busy.
       for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-        const std::int64_t from = chunk * g.rows / chunks, to = (chunk + 1) * g.rows / chunks;
+        const std::int64_t from = cut(g.rows, chunk, chunks);
         t.rowOffset = g.rowOffset + from;
         t.c = g.c + from * g.ldc + j0;
-        kTiles[used][to - from](t);
+        kTiles[used][cut(g.rows, chunk + 1, chunks) - from](t);
       }
     }
   }
 }
+
+void gemm(const Gemm& g) { g.packed && g.k > 0 ? gemmPacked(g) : gemmPanels(g); }
 
 // ---- pooling -------------------------------------------------------------------------------
 
@@ -292,7 +416,7 @@ void maxPoolGrad(const Pool& s, const float* x, const float* y, const float* dy,
 // ---- rows ----------------------------------------------------------------------------------
 
 // Blocks of rows are summed first and the blocks' sums then: the error grows with the square root.
-void reduceRows(std::int64_t rows, std::int64_t cols, const float* x, float* y) {
+void reduceRows(std::int64_t rows, std::int64_t cols, std::int64_t stride, const float* x, float* y) {
   constexpr std::int64_t kRowsPerBlock = 256;
   for (std::int64_t c = 0; c < cols; c += 2 * kWidth) {
     const std::int64_t n0 = least(kWidth, cols - c);
@@ -303,15 +427,15 @@ void reduceRows(std::int64_t rows, std::int64_t cols, const float* x, float* y) 
       Vec even0{}, even1{}, odd0{}, odd1{};
       std::int64_t r = r0;
       for (; r + 1 < end; r += 2) {
-        const float* p = x + r * cols + c;
+        const float* p = x + r * stride + c;
         even0 += loadPart(p, n0);
-        odd0 += loadPart(p + cols, n0);
+        odd0 += loadPart(p + stride, n0);
         if (n1 == 0) continue;
         even1 += loadPart(p + kWidth, n1);
-        odd1 += loadPart(p + cols + kWidth, n1);
+        odd1 += loadPart(p + stride + kWidth, n1);
       }
       if (r < end) {
-        const float* p = x + r * cols + c;
+        const float* p = x + r * stride + c;
         even0 += loadPart(p, n0);
         if (n1 > 0) even1 += loadPart(p + kWidth, n1);
       }
@@ -397,23 +521,24 @@ inline Vec exponential(Vec x) {
   const Mask power = (__builtin_convertvector(n, Mask) + 127) << 23;
   return y * reinterpret_cast<const Vec&>(power);
 }
-inline Vec hyperbolicTangent(Vec x) { return 1.0f - 2.0f / (exponential(2.0f * x) + 1.0f); }
+// 1 / (1 + e^-x)
+inline Vec logistic(Vec x) { return 1.0f / (1.0f + exponential(-x)); }
 
-constexpr float kGeluScale = 0.797884561f, kGeluCubic = 0.044715f;  // √(2/π)
+// The tanh form, ½x(1 + tanh u) = x·logistic(2u), u = √(2/π)(x + 0.044715x³).
+constexpr float kGeluScale = 2 * 0.797884561f, kGeluCubic = 0.044715f * kGeluScale;
 
 void gelu(std::int64_t n, const float* x, float* y) {
   forVectors(n, [=](std::int64_t i, std::int64_t lanes) {
     const Vec v = loadPart(x + i, lanes);
-    const Vec t = hyperbolicTangent(kGeluScale * (v + kGeluCubic * v * v * v));
-    storePart(y + i, 0.5f * v * (1.0f + t), lanes);
+    storePart(y + i, v * logistic(v * (kGeluScale + kGeluCubic * (v * v))), lanes);
   });
 }
 void geluGrad(std::int64_t n, const float* dy, const float* x, float* dx) {
   forVectors(n, [=](std::int64_t i, std::int64_t lanes) {
-    const Vec v = loadPart(x + i, lanes);
-    const Vec t = hyperbolicTangent(kGeluScale * (v + kGeluCubic * v * v * v));
-    const Vec dt = (1.0f - t * t) * kGeluScale * (1.0f + 3.0f * kGeluCubic * v * v);
-    storePart(dx + i, loadPart(dy + i, lanes) * (0.5f * (1.0f + t) + 0.5f * v * dt), lanes);
+    const Vec v = loadPart(x + i, lanes), square = v * v;
+    const Vec s = logistic(v * (kGeluScale + kGeluCubic * square));
+    const Vec slope = s * (1.0f + v * (1.0f - s) * (kGeluScale + 3.0f * kGeluCubic * square));
+    storePart(dx + i, loadPart(dy + i, lanes) * slope, lanes);
   });
 }
 
@@ -435,10 +560,49 @@ float expRow(std::int64_t n, const float* x, float scale, float top, float* y) {
   });
   return total(sum) + rest;
 }
-void softmaxGradRow(std::int64_t n, const float* p, float offset, float scale, float* y) {
-  forVectors(n, [=](std::int64_t i, std::int64_t lanes) {
-    storePart(y + i, loadPart(p + i, lanes) * (loadPart(y + i, lanes) - offset) * scale, lanes);
-  });
+
+// ---- losses and sums -----------------------------------------------------------------------
+
+double softmaxXent(std::int64_t rows, std::int64_t k, const float* logits, const std::int32_t* label,
+                   const float* w, float* probs) {
+  double loss = 0;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* x = logits + r * k;
+    float* p = probs + r * k;
+    const float top = largest(k, x), sum = expRow(k, x, 1, top, p);
+    loss += static_cast<double>(w[r] * (__builtin_logf(sum) + top - x[label[r]]));
+    scale(k, p, 1 / sum, p);
+  }
+  return loss;
+}
+void softmaxXentGrad(std::int64_t rows, std::int64_t k, const float* probs, const std::int32_t* label,
+                     const float* w, float dloss, float* dx) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float factor = w[r] * dloss, right = probs[r * k + label[r]];
+    scale(k, probs + r * k, factor, dx + r * k);
+    dx[r * k + label[r]] = (right - 1) * factor;
+  }
+}
+
+// Blocks are summed in f32, their sums in f64.
+double sumSquares(std::int64_t n, const float* x) {
+  constexpr std::int64_t kInBlock = 4096;
+  double sum = 0;
+  for (std::int64_t first = 0; first < n; first += kInBlock) {
+    const std::int64_t end = least(n, first + kInBlock);
+    Vec s0{}, s1{}, s2{}, s3{};
+    std::int64_t i = first;
+    for (; i + 4 * kWidth <= end; i += 4 * kWidth) {
+      const Vec a = load(x + i), b = load(x + i + kWidth), c = load(x + i + 2 * kWidth), d = load(x + i + 3 * kWidth);
+      s0 += a * a, s1 += b * b, s2 += c * c, s3 += d * d;
+    }
+    forVectors(end - i, [&](std::int64_t j, std::int64_t lanes) {
+      const Vec v = loadPart(x + i + j, lanes);
+      s0 += v * v;
+    });
+    sum += static_cast<double>(total((s0 + s1) + (s2 + s3)));
+  }
+  return sum;
 }
 
 // ---- layer norm ----------------------------------------------------------------------------
@@ -488,18 +652,33 @@ void layerNormGrad(const LayerNorm& o) {
   }
 }
 
+// V vectors of channels from i on, the last of `lanes`.
+template <int V>
+[[gnu::always_inline]] inline void layerNormWeightsOf(const LayerNorm& a, std::int64_t i, std::int64_t lanes) {
+  Vec gain[V], bias[V];
+  for (int j = 0; j < V; ++j) gain[j] = bias[j] = Vec{};
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    const float *dy = a.dy + r * a.stride + i, *x = a.x + r * a.stride + i;
+    const float mean = a.mean[r], rstd = a.rstd[r];
+#pragma GCC unroll 4
+    for (int j = 0; j < V; ++j) {
+      const std::int64_t n = j + 1 < V ? kWidth : lanes;
+      const Vec g = loadPart(dy + j * kWidth, n);
+      gain[j] += g * (loadPart(x + j * kWidth, n) - mean) * rstd;
+      bias[j] += g;
+    }
+  }
+  for (int j = 0; j < V; ++j) {
+    const std::int64_t n = j + 1 < V ? kWidth : lanes;
+    storePart(a.dgain + i + j * kWidth, gain[j], n);
+    storePart(a.dbias + i + j * kWidth, bias[j], n);
+  }
+}
 void layerNormWeights(const LayerNorm& o) {
   const LayerNorm a = o;
-  forVectors(a.channels, [&](std::int64_t i, std::int64_t n) {
-    Vec gain{}, bias{};
-    for (std::int64_t r = 0; r < a.rows; ++r) {
-      const Vec dy = loadPart(a.dy + r * a.channels + i, n);
-      gain += dy * (loadPart(a.x + r * a.channels + i, n) - a.mean[r]) * a.rstd[r];
-      bias += dy;
-    }
-    storePart(a.dgain + i, gain, n);
-    storePart(a.dbias + i, bias, n);
-  });
+  std::int64_t i = 0;
+  for (; i + 4 * kWidth <= a.channels; i += 4 * kWidth) layerNormWeightsOf<4>(a, i, kWidth);
+  for (; i < a.channels; i += kWidth) layerNormWeightsOf<1>(a, i, least(kWidth, a.channels - i));
 }
 
 // ---- batch norm ----------------------------------------------------------------------------
@@ -516,10 +695,10 @@ template <typename F>
       Vec first0{}, first1{}, second0{}, second1{};
       std::int64_t p = 0;
       for (; p + 1 < a.pixels; p += 2) {
-        f((begin + p) * a.channels + c, c, n, first0, second0);
-        f((begin + p + 1) * a.channels + c, c, n, first1, second1);
+        f((begin + p) * a.stride + c, c, n, first0, second0);
+        f((begin + p + 1) * a.stride + c, c, n, first1, second1);
       }
-      if (p < a.pixels) f((begin + p) * a.channels + c, c, n, first0, second0);
+      if (p < a.pixels) f((begin + p) * a.stride + c, c, n, first0, second0);
       const float w = a.w ? a.w[s] : 1.0f;
       first += w * (first0 + first1);
       second += w * (second0 + second1);
@@ -631,11 +810,20 @@ void adagrad(const Adagrad& o) {
   });
 }
 
+}  // namespace
+}  // namespace lockstep::backends::cpu
+
+#include "engine/backends/cpu/attention_body.h"
+
+namespace lockstep::backends::cpu {
+namespace {
+
 constexpr Kernels kernels(const char* isa) {
   return {.isa = isa, .gemm = gemm, .maxPool = maxPool, .maxPoolGrad = maxPoolGrad,
           .reduceRows = reduceRows, .biasAdd = biasAdd, .relu = relu, .reluGrad = reluGrad,
           .tanhGrad = tanhGrad, .add = add, .scale = scale, .gelu = gelu, .geluGrad = geluGrad,
-          .largest = largest, .expRow = expRow, .softmaxGradRow = softmaxGradRow,
+          .softmaxXent = softmaxXent, .softmaxXentGrad = softmaxXentGrad, .sumSquares = sumSquares,
+          .attention = attention, .attentionGrad = attentionGrad,
           .layerNorm = layerNorm, .layerNormGrad = layerNormGrad,
           .layerNormWeights = layerNormWeights, .batchMoments = batchMoments,
           .batchNorm = batchNorm, .batchNormSums = batchNormSums, .batchNormGrad = batchNormGrad,

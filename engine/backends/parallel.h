@@ -1,0 +1,42 @@
+// Kernels on several threads: a kernel's result is cut into parts, and each is computed by the calling thread or
+// one of its team as it would be alone, so that the bits are the same whatever the number of threads. Internal to
+// engine/backends.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/backends/cpu/kernels.h"
+
+namespace lockstep::backends {
+
+// What a rank computes with.
+struct Cpu {
+  const cpu::Kernels& kernels;
+  int threads = 1;
+  // How many parts `work` is worth where less than `least` is done before a thread wakes.
+  int parts(std::int64_t work, std::int64_t least) const {
+    return static_cast<int>(std::clamp<std::int64_t>(work / least, 1, threads));
+  }
+};
+inline constexpr std::int64_t kLeastProducts = 1 << 19, kLeastElements = 1 << 15;
+
+struct Part {
+  std::int64_t first = 0, count = 0;
+};
+// Of n things in `parts` parts, cut at multiples of `step`.
+inline Part partOf(std::int64_t n, int i, int parts, std::int64_t step = 1) {
+  const std::int64_t steps = (n + step - 1) / step;
+  const std::int64_t first = std::min(n, steps * i / parts * step);
+  return {first, std::min(n, steps * (i + 1) / parts * step) - first};
+}
+
+// f(i) for each i < parts. Allocates nothing but, on the first call of a thread, its team.
+template <typename F>
+void forParts(int parts, const F& f) {
+  if (parts == 1) return f(0);
+#pragma omp parallel for num_threads(parts) schedule(static, 1)
+  for (int i = 0; i < parts; ++i) f(i);
+}
+
+}  // namespace lockstep::backends
