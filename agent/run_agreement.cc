@@ -421,6 +421,7 @@ void RunControl::abort(const ErrorInfo& error) {
 void RunControl::finishWhenGone() {
   if (over_ || !outcome_ || !workersGone()) return;
   over_ = true;
+  cores_ = CoreClaims();
   evaluator_.reset();
   loop_.post([this] { finish(); });  // not from within a worker's own handler
 }

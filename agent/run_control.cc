@@ -208,7 +208,9 @@ Status RunControl::startWorkers() {
   const std::string& kind = request_.comm();
   const int ranks = request_.ranks_size();
   int threads = 0;
-  for (int i = 0; i < ranks; ++i) threads += threadsOf(node, i);
+  std::vector<int> each;
+  for (int i = 0; i < ranks; ++i) threads += each.emplace_back(threadsOf(node, i));
+  cores_ = request_.spec().training().unpinned() ? CoreClaims("training.unpinned") : CoreClaims::claim(each);
   if (kind == "shm" && ranks > 1) {
     LOCKSTEP_ASSIGN(const std::string text, readFile(folder_.plan()));
     LOCKSTEP_ASSIGN(const plan::Plan plan, plan::parse(text, folder_.plan()));
@@ -268,6 +270,7 @@ Status RunControl::startWorker(int index, int rank, int threads, bool oversubscr
   }
   start->set_oversubscribed(oversubscribed);
   start->set_threads(threads);
+  setCores(cores_, static_cast<std::size_t>(index), *start);
   start->set_checkpoint_folder(folder_.checkpoints());
   start->set_resume_from(request_.resume_from());
   start->set_events_every(request_.events_every());

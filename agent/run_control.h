@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/cores.h"
 #include "agent/evaluations.h"
 #include "agent/evaluator.h"
 #include "agent/event_loop.h"
@@ -132,6 +133,7 @@ class RunControl {
   run::v1::RunState state_ = run::v1::PREPARED;
   std::vector<std::unique_ptr<Worker>> workers_;
   int sharedMemory_ = -1;
+  CoreClaims cores_;  // while workers are there
   NodeSampler sampler_;
   std::unique_ptr<PeerServer> server_;
   std::unique_ptr<PeerClient> client_;

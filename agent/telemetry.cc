@@ -1,11 +1,10 @@
 #include "agent/telemetry.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <chrono>
 
 #include "agent/beat.h"
+#include "engine/base/threads.h"
 
 namespace lockstep::agent {
 namespace {
@@ -79,7 +78,7 @@ run::v1::StepChunk StepPacker::take() {
 
 Telemetry::Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady)
     : rank_(rank), channel_(channel), ready_(std::move(onReady)), packer_(rank),
-      thread_([this] { work(); }) {}
+      thread_(helperThread("telemetry", [this] { work(); })) {}
 
 Telemetry::~Telemetry() { finish(); }
 
@@ -179,7 +178,6 @@ void Telemetry::sendOthers() {
 }
 
 void Telemetry::work() {
-  pthread_setname_np(pthread_self(), "telemetry");
   Nanoseconds eventsDue = 0, due = monotonicNow();
   for (;;) {
     bool stop = false;

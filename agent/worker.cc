@@ -8,6 +8,7 @@
 #include "agent/commands.h"
 #include "agent/consistency.h"
 #include "agent/convert.h"
+#include "agent/cores.h"
 #include "agent/prepare.h"
 #include "agent/rank_groups.h"
 #include "agent/telemetry.h"
@@ -38,6 +39,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
                   backends::makeBackend(training.backend().empty() ? "onednn" : training.backend(),
                                         backendOptions));
   LOCKSTEP_ASSIGN(const RankGroups groups, RankGroups::form(start, plan.mesh, link));
+  const PinnedThread pinned(start);
 
   runtime::TrainerOptions options;
   options.epochs = training.epochs();

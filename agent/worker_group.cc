@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "agent/convert.h"
+#include "agent/cores.h"
 #include "agent/metrics.h"
 #include "agent/prepare.h"
 #include "agent/rank_groups.h"
@@ -28,6 +29,15 @@ using node::v1::FromWorker;
 using node::v1::ToWorker;
 using node::v1::WorkerStart;
 
+// Those that verify have all ranks in one process.
+CoreClaims claimCores(const std::vector<WorkerStart>& starts) {
+  std::vector<int> threads;
+  for (const WorkerStart& start : starts)
+    if (start.mode() != "verify" && start.mode() != "evaluate") threads.push_back(start.threads());
+  return starts.front().spec().training().unpinned() ? CoreClaims("training.unpinned")
+                                                        : CoreClaims::claim(threads);
+}
+
 struct Group {
   struct Member {
     std::unique_ptr<WorkerProcess> process;
@@ -38,6 +48,7 @@ struct Group {
   std::map<std::string, std::string> kv;
   std::map<std::string, std::vector<std::pair<std::size_t, std::uint64_t>>> waiting;
   int sharedMemory = -1;
+  CoreClaims cores;
   std::string what;                // they are for
 
   std::mutex mutex;
@@ -109,6 +120,7 @@ struct Group {
     members.resize(starts.size());
     for (std::size_t i = 0; i < starts.size(); ++i) {
       WorkerStart& from = starts[i];
+      setCores(cores, i, from);
       from.set_shared_memory_fd(sharedMemory >= 0 ? kWorkerSharedFd : -1);
       WorkerOptions options;
       options.run = from.run();
@@ -197,6 +209,7 @@ Result<std::vector<FromWorker>> playWorkers(EventLoop& loop, std::vector<WorkerS
                                             const std::function<bool()>& cancelled) {
   auto group = std::make_unique<Group>();
   group->what = what;
+  group->cores = claimCores(starts);
   Status started;
   if (!loop.call([&] { started = group->start(loop, starts); }))
     return makeError(Code::kUnavailable, "the agent is leaving");

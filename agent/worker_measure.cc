@@ -16,6 +16,7 @@
 #include <thread>
 #include <tuple>
 
+#include "agent/cores.h"
 #include "agent/rank_groups.h"
 #include "agent/telemetry.h"
 #include "agent/worker_link.h"
@@ -423,6 +424,7 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const auto backend,
                   backends::makeBackend(start.backend().empty() ? "onednn" : start.backend(),
                                         {start.threads()}));
+  const PinnedThread pinned(start);
   const AloneGroups alone(0, plan.mesh);
   std::size_t bodies = 0;
   for (const plan::Program& program : plan.programs)
@@ -457,6 +459,7 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
   plan.wholeSteps = 0;  // the first steps are not what a run is made of
   LOCKSTEP_ASSIGN(const RankGroups groups,
                   RankGroups::form(start, meshFor(plan, start.world()), link));
+  const PinnedThread pinned(start);
   const std::unique_ptr<data::Dataset> table = tableHere(start);
   std::map<std::tuple<std::string, std::string, std::int64_t>, Collective> collectives;  // axis, kind, bytes
   for (const plan::Program& program : plan.programs)
@@ -598,6 +601,7 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
                   backends::makeBackend(training.backend().empty() ? "onednn" : training.backend(),
                                         {start.threads()}));
   LOCKSTEP_ASSIGN(const RankGroups groups, RankGroups::form(start, plan.mesh, link));
+  const PinnedThread pinned(start);
   constexpr std::int64_t kMostSamples = 4'000'000;
   const Repeated repeated(*data, std::max<std::int64_t>(1, kMostSamples / std::max<std::int64_t>(1, data->size())));
   LOCKSTEP_ASSIGN(const MadeUp evaluation, madeUpData(plan, start.rank(), 1));

@@ -390,6 +390,7 @@ const std::vector<FieldFacts>& facts() {
       {"TrainingSpec.no_shuffle", {}, "Take the samples in the order of the files"},
       {"TrainingSpec.backend", {backends.begin(), backends.end()}, "What computes; empty: onednn"},
       {"TrainingSpec.evaluate_batch", {}, "Samples an evaluation step; 0: chosen"},
+      {"TrainingSpec.unpinned", {}, "Compute threads move between cores as the kernel likes"},
       {"OptimizerSpec.kind", {"sgd", "adam", "adagrad"}, "How weights follow gradients"},
       {"OptimizerSpec.learning_rate", {}, "Size of a step"},
       {"OptimizerSpec.momentum", {}, "Of SGD"},

@@ -1,10 +1,9 @@
-#include <pthread.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 
+#include "engine/base/threads.h"
 #include "engine/data/dataset.h"
 
 namespace lockstep::data {
@@ -72,7 +71,6 @@ struct Loader::State {
   std::int64_t half() const { return std::max<std::int64_t>(1, std::ssize(ring) / 2); }
 
   void run() {
-    pthread_setname_np(pthread_self(), "loader");
     const std::int64_t count = options.lastStep - options.firstStep;
     for (std::int64_t index = 0; index < count; ++index) {
       {
@@ -117,7 +115,7 @@ Loader::Loader(const Dataset& dataset, const Options& options) {
                  "samples [{}, {}) of batches of {}", options.begin, options.end,
                  options.globalBatch);
   state_ = std::make_unique<State>(dataset, options);
-  state_->thread = std::thread([state = state_.get()] { state->run(); });
+  state_->thread = helperThread("loader", [state = state_.get()] { state->run(); });
 }
 
 Loader::~Loader() {

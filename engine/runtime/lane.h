@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/base/threads.h"
 
 namespace lockstep::runtime {
 
@@ -18,7 +19,7 @@ template <typename Work>
 class Lane {
  public:
   explicit Lane(std::function<void(const Work&)> play)
-      : play_(std::move(play)), thread_([this] { run(); }) {}
+      : play_(std::move(play)), thread_(helperThread("lane", [this] { run(); })) {}
   // The piece being done is done to its end, what was posted after it is not.
   ~Lane() {
     ending_.store(true);

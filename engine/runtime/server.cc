@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "engine/base/threads.h"
+
 namespace lockstep::runtime {
 
 struct Server::Conversation {
@@ -66,7 +68,7 @@ Result<std::int64_t> Server::serve(std::int64_t first, std::int64_t last, const 
   for (auto& with : conversations_) with->done = first - 1;
   std::vector<std::thread> threads;
   for (auto& with : conversations_) {
-    threads.emplace_back([&, &own = *with] {
+    threads.push_back(helperThread("server", [&, &own = *with] {
       Status status = talk(own, first, last, rates, stop);
       std::unique_lock lock(mutex_);
       const bool failed = !status.ok() && failure_.ok();
@@ -75,7 +77,7 @@ Result<std::int64_t> Server::serve(std::int64_t first, std::int64_t last, const 
       changed_.notify_all();
       lock.unlock();
       if (failed) groups_.along(plan_.mesh.messageAxis())->abort();
-    });
+    }));
   }
   for (std::unique_lock lock(mutex_); ended_ < threads.size() || !done_.empty();) {
     if (ended_ == threads.size() && !failure_.ok()) break;

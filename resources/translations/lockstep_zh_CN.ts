@@ -1093,6 +1093,10 @@ It uses:
             <source>What the node does: computes, holds parameters (ps), or evaluates</source>
             <translation>节点做什么：计算、保存参数（ps）或评估（evaluator）</translation>
         </message>
+        <message>
+            <source>Compute threads move between cores as the kernel likes</source>
+            <translation>计算线程由内核决定在哪些核心上运行</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::FieldModel</name>

@@ -2,11 +2,19 @@
 #include <QTemporaryDir>
 #include <QtTest>
 
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "agent/cores.h"
 #include "agent/lines.h"
 #include "agent/metrics.h"
 #include "agent/paths.h"
 #include "agent/spool.h"
 #include "agent/telemetry.h"
+#include "engine/base/threads.h"
 
 using namespace lockstep;
 using namespace lockstep::agent;
@@ -39,6 +47,53 @@ class AgentPartsTest : public QObject {
   std::string path(const char* name) { return folder_.filePath(name).toStdString(); }
 
  private Q_SLOTS:
+  void noTwoRanksHoldOneCore() {
+    const std::string scope = "lockstep-test-" + std::to_string(getpid());
+    const std::vector<int> given = givenCores();
+    QVERIFY(!given.empty());
+    const auto why = [&](std::size_t ranks) {
+      return CoreClaims::claim(std::vector<int>(ranks, 1), scope).whyNot();
+    };
+    if (usableCores() < static_cast<int>(given.size())) {
+      QVERIFY(why(1).find("quota") != std::string::npos);
+      return;
+    }
+    QVERIFY(why(given.size() + 1).find("more than") != std::string::npos);
+    {
+      const CoreClaims all = CoreClaims::claim(std::vector<int>(given.size(), 1), scope);
+      QVERIFY2(all.pinned(), all.whyNot().c_str());
+      std::vector<int> cores;
+      for (std::size_t rank = 0; rank < given.size(); ++rank) {
+        QCOMPARE(all.of(rank).size(), std::size_t{1});
+        cores.push_back(all.of(rank)[0]);
+      }
+      std::sort(cores.begin(), cores.end());
+      QCOMPARE(cores, given);
+      QVERIFY(all.of(given.size()).empty());
+      QVERIFY(!CoreClaims::claimAtRest(1, scope).pinned());
+      const CoreClaims late = CoreClaims::claim({1}, scope);
+      QVERIFY(!late.pinned() && late.of(0).empty());
+      QVERIFY2(late.whyNot().find("others hold") != std::string::npos, late.whyNot().c_str());
+    }
+    const CoreClaims later = CoreClaims::claim({static_cast<int>(given.size())}, scope);
+    QVERIFY2(later.pinned(), later.whyNot().c_str());
+    QCOMPARE(later.of(0), given);
+  }
+
+  void helpersOfAPinnedThreadAreNot() {
+    const std::vector<int> given = givenCores();
+    std::thread compute([&] {
+      if (!pinThread(0, std::span(given).first(1))) return;
+      cpu_set_t own, helpers;
+      sched_getaffinity(0, sizeof own, &own);
+      helperThread("helper", [&] { sched_getaffinity(0, sizeof helpers, &helpers); }).join();
+      QCOMPARE(CPU_COUNT(&own), 1);
+      QCOMPARE(CPU_COUNT(&helpers), static_cast<int>(given.size()));
+      QCOMPARE(givenCores(), given);
+    });
+    compute.join();
+  }
+
   void spoolNumbersAndSurvives() {
     {
       auto spool = Spool::open(path("a.db"), {});

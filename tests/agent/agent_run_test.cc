@@ -557,6 +557,52 @@ class AgentRunTest : public QObject {
     QVERIFY(benched.ops_size() > 5);
   }
 
+  // Each on one of its own where there are enough that no other run holds; what helps it runs on any.
+  void ranksComputeOnCoresOfTheirOwn() {
+    Node node("n1");
+    node.start();
+    Run run(node, {.run = newRunId(), .ranks = 2, .maxSteps = kEndless});
+    QVERIFY(run.commit().ok());
+    QVERIFY(run.underWay());
+    const auto coresOf = [](const std::string& task) {
+      const auto text = readFile("/proc/" + task + "/status", 65536);
+      const std::string key = "Cpus_allowed_list:\t";
+      const std::size_t at = text.ok() ? text->find(key) : std::string::npos;
+      if (at == std::string::npos) return std::string();
+      return text->substr(at + key.size(), text->find('\n', at) - at - key.size());
+    };
+    const std::string any = coresOf("self");
+    std::set<std::string> cores;
+    for (int rank = 0; rank < 2; ++rank) {
+      const std::string told = "rank " + std::to_string(rank) + " computes on ";
+      std::string where;
+      QVERIFY(run.records->waitFor([&](const run::v1::Record& record) {
+        for (const std::string& line : record.log().lines())
+          if (const auto at = line.find(told); at != std::string::npos) where = line.substr(at + told.size());
+        return !where.empty();
+      }));
+      const std::string worker = std::to_string(run.records->pidOf(rank));
+      const std::string own = coresOf(worker);
+      if (where.starts_with("core ")) {
+        QCOMPARE(own, where.substr(5));
+        cores.insert(own);
+        for (const auto& task : std::filesystem::directory_iterator("/proc/" + worker + "/task"))
+          if (const std::string id = task.path().filename(); id != worker)
+            QCOMPARE(coresOf(worker + "/task/" + id), any);
+      } else {  // one core, a quota, or another run holds what there is
+        QVERIFY2(where.starts_with("any core: ") && where.size() > 10, where.c_str());
+        QCOMPARE(own, any);
+      }
+    }
+    QVERIFY(cores.empty() || cores.size() == 2);
+    node::v1::KillRequest kill;
+    kill.set_run(run.request.run());
+    kill.set_generation(1);
+    node::v1::KillReply killed;
+    QVERIFY(run.supervisor->Kill(deadline().get(), kill, &killed).ok());
+    QVERIFY(run.records->waitFinished());
+  }
+
   // A worker that is measured alone hears no stop from its servers, and a server has no part in what
   // workers reduce.
   void measuresServers() {

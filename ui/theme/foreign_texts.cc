@@ -97,6 +97,7 @@ namespace lockstep::ui {
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Take the samples in the order of the files"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "What computes; empty: onednn"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Samples an evaluation step; 0: chosen"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Compute threads move between cores as the kernel likes"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "How weights follow gradients"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Size of a step"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Of SGD"),
