@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "engine/comm/reduce.h"
+#include "engine/comm/stream_copy.h"
 
 namespace lockstep::comm {
 namespace {
@@ -116,7 +117,7 @@ class SharedMemoryCommunicator final : public Communicator {
       for (int r = 0; r < size_; ++r) {
         const std::int64_t length = std::clamp<std::int64_t>(cuts[r + 1] - cuts[r] - first, 0, piece);
         if (r != rank_ && length > 0)
-          std::memcpy(mine + r * pieceBytes(), from + (cuts[r] + first) * width, length * width);
+          streamCopy(mine + r * pieceBytes(), from + (cuts[r] + first) * width, length * width);
       }
       LOCKSTEP_TRY(finishRound());
       const std::int64_t length =
@@ -147,7 +148,7 @@ class SharedMemoryCommunicator final : public Communicator {
       const auto part = [&](int r) {
         return std::clamp<std::int64_t>((cuts[r + 1] - cuts[r]) * width - first, 0, kHalfBytes);
       };
-      if (part(rank_) > 0) std::memcpy(segment_->half(rank_, round_), from + first, part(rank_));
+      streamCopy(segment_->half(rank_, round_), from + first, part(rank_));
       LOCKSTEP_TRY(finishRound());
       for (int r = 0; r < size_; ++r)
         if (r != rank_ && part(r) > 0)
@@ -165,8 +166,7 @@ class SharedMemoryCommunicator final : public Communicator {
     std::int64_t first = 0;
     do {
       const std::int64_t length = std::min(kHalfBytes, bytes - first);
-      if (rank_ == root && length > 0)
-        std::memcpy(segment_->half(rank_, round_), to + first, length);
+      if (rank_ == root) streamCopy(segment_->half(rank_, round_), to + first, length);
       LOCKSTEP_TRY(finishRound());
       if (rank_ != root && length > 0)
         std::memcpy(to + first, segment_->half(root, round_ - 1), length);
@@ -185,7 +185,7 @@ class SharedMemoryCommunicator final : public Communicator {
       const std::int64_t length = std::min(pieceBytes(), bytes - first);
       std::byte* mine = segment_->half(rank_, round_);
       for (int r = 0; r < size_ && length > 0; ++r)
-        std::memcpy(mine + r * pieceBytes(), from + r * bytes + first, length);
+        streamCopy(mine + r * pieceBytes(), from + r * bytes + first, length);
       LOCKSTEP_TRY(finishRound());
       for (int r = 0; r < size_ && length > 0; ++r)
         std::memcpy(to + r * bytes + first, segment_->half(r, round_ - 1) + rank_ * pieceBytes(),
@@ -288,7 +288,7 @@ class SharedMemoryCommunicator final : public Communicator {
 
   Status reduceInOneRound(std::byte* data, std::int64_t count, DType dtype, ReduceOp op) {
     const auto bytes = static_cast<std::size_t>(count) * sizeOf(dtype);
-    if (bytes > 0) std::memcpy(segment_->half(rank_, round_), data, bytes);
+    streamCopy(segment_->half(rank_, round_), data, bytes);
     LOCKSTEP_TRY(finishRound());
     if (bytes > 0) reduceFromHalves(data, data, 0, count, dtype, op);
     return {};
@@ -302,13 +302,13 @@ class SharedMemoryCommunicator final : public Communicator {
     const auto begin = [&](int r) { return std::min(count, r * slice) * width; };
     const auto bytes = [&](int r) { return static_cast<std::size_t>(begin(r + 1) - begin(r)); };
     std::byte* mine = segment_->half(rank_, round_);
-    std::memcpy(mine, data, begin(rank_));
-    std::memcpy(mine + begin(rank_ + 1), data + begin(rank_ + 1), count * width - begin(rank_ + 1));
+    streamCopy(mine, data, begin(rank_));
+    streamCopy(mine + begin(rank_ + 1), data + begin(rank_ + 1), count * width - begin(rank_ + 1));
     LOCKSTEP_TRY(finishRound());
     if (bytes(rank_) > 0) {
       reduceFromHalves(data + begin(rank_), data + begin(rank_), begin(rank_),
                        static_cast<std::int64_t>(bytes(rank_)) / width, dtype, op);
-      std::memcpy(segment_->half(rank_, round_) + begin(rank_), data + begin(rank_), bytes(rank_));
+      streamCopy(segment_->half(rank_, round_) + begin(rank_), data + begin(rank_), bytes(rank_));
     }
     LOCKSTEP_TRY(finishRound());
     for (int r = 0; r < size_; ++r)
@@ -380,7 +380,7 @@ class SharedMemoryCommunicator final : public Communicator {
     piece.total = out.bytes;
     piece.tag = out.tag;
     piece.length = static_cast<std::int32_t>(std::min(kPieceBytes, out.bytes - out.done));
-    if (piece.length > 0) std::memcpy(piece.data, out.data + out.done, piece.length);
+    streamCopy(piece.data, out.data + out.done, static_cast<std::size_t>(piece.length));
     out.done += piece.length;
     out.finished = out.done >= out.bytes;
     publish(out.box.written, written + 1);

@@ -43,7 +43,7 @@ struct alignas(64) Piece {
   std::int64_t total;               // bytes of the whole message
   std::int32_t tag;
   std::int32_t length;              // bytes of this piece
-  std::byte data[kPieceBytes];
+  alignas(64) std::byte data[kPieceBytes];
 };
 
 // Pieces from one rank to another: the writer owns slot (written % kPieces) while
@@ -60,7 +60,7 @@ struct alignas(64) SegmentHeader {
   std::atomic<std::uint64_t> failure;
 };
 
-inline constexpr std::uint64_t kLayout = 0x4c6f636b73000100u;
+inline constexpr std::uint64_t kLayout = 0x4c6f636b73000200u;
 
 struct SegmentLayout {
   explicit SegmentLayout(int size)
