@@ -113,8 +113,12 @@ struct Group {
   Status start(EventLoop& loop, std::vector<WorkerStart>& starts) {
     const int size = static_cast<int>(starts.size());
     if (starts.front().comm() == "shm" && size > 1) {
-      LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(starts.front()));
-      LOCKSTEP_ASSIGN(const std::int64_t bytes, sharedMemoryBytes(meshFor(plan, size)));
+      cluster::Mesh mesh({{"data", size}});
+      if (!starts.front().plan_path().empty()) {
+        LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(starts.front()));
+        mesh = meshFor(plan, size);
+      }
+      LOCKSTEP_ASSIGN(const std::int64_t bytes, sharedMemoryBytes(mesh));
       LOCKSTEP_ASSIGN(sharedMemory, comm::makeSharedMemory(bytes));
     }
     members.resize(starts.size());
@@ -315,6 +319,7 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
 Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest& request,
                                    const std::string& folder,
                                    const std::function<bool()>& cancelled) {
+  const bool collectives = request.has_collectives();
   const PlanFile plan(folder, request.plan());
   LOCKSTEP_TRY(plan.status());
   const double seconds = request.seconds() > 0 ? std::min(request.seconds(), 600.0) : 5;
@@ -329,7 +334,11 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
   start.set_comm(request.comm().empty() ? "shm" : request.comm());
   start.set_threads(std::max(1, request.threads()));
   start.set_oversubscribed(ranks * start.threads() > usableCores());
-  start.set_mode("bench");
+  start.set_mode(collectives ? "bench-collectives" : "bench");
+  if (collectives) {
+    start.clear_plan_path();
+    *start.mutable_collectives() = request.collectives();
+  }
   start.set_seconds(seconds);
   std::vector<WorkerStart> starts;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -339,7 +348,13 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
   }
   LOCKSTEP_ASSIGN(auto answers, playWorkers(loop, std::move(starts), "the benchmark",
                                             static_cast<Nanoseconds>((seconds + 60) * 1e9), cancelled));
-  return answers.front().benched();
+  node::v1::BenchReply reply = answers.front().benched();
+  for (int i = 0; i < reply.collectives_size(); ++i) {
+    double sum = 0;
+    for (const FromWorker& one : answers) sum += one.benched().collectives(i).seconds();
+    reply.mutable_collectives(i)->set_seconds(sum / static_cast<double>(answers.size()));
+  }
+  return reply;
 }
 
 Result<node::v1::VerifyReply> verify(EventLoop& loop, const node::v1::VerifyRequest& request,

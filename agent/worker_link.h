@@ -47,6 +47,7 @@ class WorkerLink final : public comm::Store {
 // Plays the questions of the agent instead of a run.
 Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link);
 Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link);
+Status playCollectives(const node::v1::WorkerStart& start, WorkerLink& link);
 Status playBench(const node::v1::WorkerStart& start, WorkerLink& link);
 Status playVerify(const node::v1::WorkerStart& start, WorkerLink& link);
 

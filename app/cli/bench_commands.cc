@@ -1,4 +1,4 @@
-// bench train, bench allreduce: played by the worker of a local agent.
+// bench train, bench collective: played by the worker of a local agent.
 #include <grpcpp/channel.h>
 #include <unistd.h>
 
@@ -36,7 +36,6 @@ Result<Bench> benchOf(const Globals& globals, const Arguments& arguments) {
   out.ranks = static_cast<int>(ranks);
   out.threads = static_cast<int>(threads);
   std::vector<std::string> sets = arguments.all("set");
-  if (arguments.has("algorithm")) sets.push_back("strategy.all_reduce=" + arguments.text("algorithm"));
   if (batch > 0) sets.push_back(fmt::format("training.batch={}", batch));
   LOCKSTEP_ASSIGN(const RunSpecFile spec,
                   loadRunSpec(modelFile(arguments.text("model", "fashion-mlp")), sets));
@@ -127,59 +126,102 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
       json);
 }
 
-int benchAllreduceCommand(const Globals& globals, const Arguments& arguments) {
+namespace {
+
+// A collective in the terms of nccl-tests: `bus` is what each link carries of a byte of the size, the
+// larger of what a rank gives and what it gets.
+struct CollectiveTerms {
+  std::string_view name;
+  double (*bus)(double ranks);
+};
+constexpr CollectiveTerms kCollectives[] = {
+    {"all-reduce", [](double n) { return 2 * (n - 1) / n; }},
+    {"reduce-scatter", [](double n) { return (n - 1) / n; }},
+    {"all-gather", [](double n) { return (n - 1) / n; }},
+    {"broadcast", [](double) { return 1.0; }},
+    {"all-to-all", [](double n) { return (n - 1) / n; }},
+    {"send-recv", [](double) { return 1.0; }},
+    {"barrier", [](double) { return 0.0; }},
+};
+
+const CollectiveTerms* collectiveNamed(std::string_view name) {
+  for (const CollectiveTerms& one : kCollectives)
+    if (one.name == name) return &one;
+  return nullptr;
+}
+
+Result<node::v1::CollectiveBench> collectivesAsked(const Arguments& arguments) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  node::v1::CollectiveBench out;
+  for (const std::string& word : arguments.words()) {
+    if (collectiveNamed(word) == nullptr) {
+      std::string names;
+      for (const CollectiveTerms& one : kCollectives) names += (names.empty() ? "" : ", ") + std::string(one.name);
+      return invalidArgument("no collective is named '{}', expected {}", word, names);
+    }
+    out.add_kinds(word);
+  }
+  if (out.kinds().empty())
+    for (const CollectiveTerms& one : kCollectives) out.add_kinds(std::string(one.name));
+  LOCKSTEP_ASSIGN(const std::int64_t least, arguments.integer("min", 4 << 10, 4, kMost));
+  LOCKSTEP_ASSIGN(const std::int64_t most, arguments.integer("max", std::max<std::int64_t>(least, 64 << 20), least, kMost));
+  out.set_min_bytes(least);
+  out.set_max_bytes(most);
+  out.set_algorithm(arguments.text("algorithm", "direct"));
+  const std::vector<std::string> algorithms{"direct", "ring", "halving-doubling", "tree"};
+  if (std::find(algorithms.begin(), algorithms.end(), out.algorithm()) == algorithms.end())
+    return invalidArgument("--algorithm is '{}', expected direct, ring, halving-doubling or tree", out.algorithm());
+  return out;
+}
+
+}  // namespace
+
+int benchCollectiveCommand(const Globals& globals, const Arguments& arguments) {
   watchInterrupts();
   const bool json = arguments.has("json");
   return conclude(
       [&]() -> Status {
-        LOCKSTEP_ASSIGN(const Bench bench, benchOf(globals, arguments));
-        if (bench.ranks < 2)
-          return invalidArgument("--ranks {}: an all-reduce needs at least 2", bench.ranks);
-        node::v1::MeasureRequest request;
-        request.set_plan(bench.preview.planText);
-        request.set_ranks(bench.ranks);
-        request.set_backend(bench.request.spec->training().backend());
-        request.set_threads(bench.threads);
-        request.set_comm(bench.preview.comm);
-        request.set_seconds(bench.seconds);
-        node::v1::MeasureReply reply;
+        node::v1::BenchRequest request;
+        LOCKSTEP_ASSIGN(*request.mutable_collectives(), collectivesAsked(arguments));
+        LOCKSTEP_ASSIGN(const std::int64_t ranks, arguments.integer("ranks", 2, 2, 64));
+        LOCKSTEP_ASSIGN(const double seconds, arguments.number("seconds", 5, 0.1, 600));
+        const std::string comm = arguments.text("comm", "shm");
+        if (comm != "shm" && comm != "gloo")
+          return invalidArgument("--comm is '{}', expected shm or gloo", comm);
+        request.set_ranks(static_cast<int>(ranks));
+        request.set_threads(1);
+        request.set_seconds(seconds);
+        request.set_comm(comm);
+        const ClusterSpecFile local = localCluster(static_cast<int>(ranks), globals.home.root + "/local", "shm");
+        node::v1::BenchReply reply;
         LOCKSTEP_TRY(
-            onLocalAgent(globals, bench.request.cluster, "the benchmark", [&](NodeAccess& access, std::stop_token stop) -> Status {
+            onLocalAgent(globals, local.spec, "the benchmark", [&](NodeAccess& access, std::stop_token stop) -> Status {
               LOCKSTEP_ASSIGN(const auto channel, access.agent());
               const auto stub = node::v1::Agent::NewStub(channel);
               grpc::ClientContext context;
-              setLimit(context, std::chrono::milliseconds(
-                                    static_cast<std::int64_t>((bench.seconds + 90) * 1e3)));
+              setLimit(context, std::chrono::milliseconds(static_cast<std::int64_t>((seconds + 90) * 1e3)));
               const CancelOnStop cancel(context, stop);
-              return rpcStatus(stub->Measure(&context, request, &reply), "the benchmark failed",
-                               access.name());
+              return rpcStatus(stub->Bench(&context, request, &reply), "the benchmark failed", access.name());
             }));
         Table table;
-        table.header = {"collective", "ranks", "size", "µs", "bus bandwidth"};
+        table.header = {"collective", "size", "µs", "algbw", "busbw"};
         table.right = {false, true, true, true, true};
         for (const auto& one : reply.collectives()) {
-          if (one.kind().ends_with(" all-gather") || one.kind().ends_with(" all-to-all")) continue;
-          const std::size_t space = one.kind().find(' ');
-          const std::string algorithm = space == std::string::npos ? "direct" : one.kind().substr(space + 1);
-          // Bytes each link carries: 2·(n−1)/n of the payload for an all-reduce.
-          const double bus = one.seconds() > 0
-                                 ? 2.0 * (one.ranks() - 1) / one.ranks() *
-                                       static_cast<double>(one.bytes()) / one.seconds()
-                                 : 0;
-          if (json)
-            JsonLine("bench")
-                .add("kind", "all-reduce")
-                .add("algorithm", algorithm)
-                .add("comm", bench.preview.comm)
-                .add("ranks", one.ranks())
-                .add("bytes", std::int64_t{one.bytes()})
-                .add("seconds", one.seconds())
-                .add("bus_bytes_per_second", bus)
-                .print();
-          else
-            table.rows.push_back({"all-reduce " + algorithm, fmt::format("{}", one.ranks()),
-                                  bytesText(static_cast<double>(one.bytes())),
-                                  fmt::format("{:.1f}", one.seconds() * 1e6), rateText(bus)});
+          const double algorithmic = one.seconds() > 0 ? static_cast<double>(one.bytes()) / one.seconds() : 0;
+          const double bus = algorithmic * collectiveNamed(one.kind())->bus(one.ranks());
+          const bool sized = one.bytes() > 0;
+          if (json) {
+            JsonLine line("bench");
+            line.add("kind", one.kind()).add("comm", comm).add("ranks", one.ranks());
+            if (one.kind() == "all-reduce") line.add("algorithm", request.collectives().algorithm());
+            line.add("bytes", std::int64_t{one.bytes()}).add("seconds", one.seconds());
+            if (sized) line.add("algorithm_bytes_per_second", algorithmic).add("bus_bytes_per_second", bus);
+            line.print();
+          } else {
+            table.rows.push_back({one.kind(), sized ? bytesText(static_cast<double>(one.bytes())) : "",
+                                  fmt::format("{:.1f}", one.seconds() * 1e6), sized ? rateText(algorithmic) : "",
+                                  sized ? rateText(bus) : ""});
+          }
         }
         if (!json) {
           const std::string text = table.text();

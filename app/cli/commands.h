@@ -26,7 +26,7 @@ int clusterCheckCommand(const Globals& globals, const Arguments& arguments);
 int clusterDeployCommand(const Globals& globals, const Arguments& arguments);
 
 int benchTrainCommand(const Globals& globals, const Arguments& arguments);
-int benchAllreduceCommand(const Globals& globals, const Arguments& arguments);
+int benchCollectiveCommand(const Globals& globals, const Arguments& arguments);
 
 int makeDataCommand(const Globals& globals, const Arguments& arguments);
 int doctorCommand(const Globals& globals, const Arguments& arguments);

@@ -111,14 +111,21 @@ const std::vector<Command>& commands() {
        "Trains on this machine and says how fast: samples a second, milliseconds an op.\n"
        "  --model     a spec or an example's name: fashion-mlp, fashion-cnn, fashion-resnet",
        benchTrainCommand},
-      {"bench allreduce",
-       {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "algorithm=", "set=", "json"},
+      {"bench collective",
+       {{"ranks=", "comm=", "min=", "max=", "seconds=", "algorithm=", "json"},
         0,
-        0,
-        "bench allreduce --ranks N [--model SPEC] [--seconds S] [--comm KIND] [--algorithm NAME] [--json]"},
-       "Measures the all-reduces of a model's plan on this machine.\n"
-       "  --algorithm  direct, ring, halving-doubling or tree; else as the planner chooses",
-       benchAllreduceCommand},
+        7,
+        "bench collective [KIND…] [--ranks N] [--comm KIND] [--min BYTES] [--max BYTES] [--seconds S]\n"
+        "                 [--algorithm NAME] [--json]"},
+       "Measures how fast ranks on this machine exchange, by size, in the terms of nccl-tests: algbw is the\n"
+       "size over the median time, busbw what each link carries.\n"
+       "  KIND         all-reduce, reduce-scatter, all-gather, broadcast, all-to-all, send-recv, barrier;\n"
+       "               none: all\n"
+       "  --comm       shm or gloo\n"
+       "  --min --max  sizes from 4096 to 67108864, each four times the one before\n"
+       "  --seconds    all together: 5\n"
+       "  --algorithm  of the all-reduce: direct, ring, halving-doubling or tree",
+       benchCollectiveCommand},
       {"make-data ctr",
        {{"rows=", "seed=", "skew=", "out=", "json"}, 0, 0,
         "make-data ctr [--rows N] [--seed S] [--skew Z] [--out FILE] [--json]"},

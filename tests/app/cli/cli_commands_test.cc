@@ -3,6 +3,8 @@
 #include <QJsonArray>
 #include <QTest>
 
+#include <cmath>
+
 #include "app/history/history.h"
 #include "engine/plan/plan.h"
 #include "tests/app/cli/cli_runner.h"
@@ -221,13 +223,40 @@ class CliCommandsTest : public QObject {
     QVERIFY(result.last()["samples_per_second"].toDouble() > 0);
     QVERIFY(!result.last()["ops"].toArray().isEmpty());
     QCOMPARE(result.last()["batch"].toInt(), 96);
-    for (const QString algorithm : {"direct", "ring"}) {
-      const CliResult reduce = cli.run({"bench", "allreduce", "--ranks", "2", "--seconds", "1", "--algorithm",
-                                        algorithm, "--json"});
-      QVERIFY2(reduce.exit == 0, reduce.text());
-      QVERIFY(reduce.last()["bytes"].toDouble() > 0);
-      QCOMPARE(reduce.last()["algorithm"].toString(), algorithm);
+    QVERIFY(cli.leave());
+    QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
+  }
+
+  void benchesCollectives() {
+    const Cli cli;
+    for (const QString comm : {"shm", "gloo"}) {
+      const CliResult all = cli.run({"bench", "collective", "--ranks", "3", "--comm", comm, "--max", "65536",
+                                     "--seconds", "0.5", "--json"});
+      QVERIFY2(all.exit == 0, all.text());
+      QCOMPARE(all.events.size(), 6 * 3 + 1);  // 4, 16 and 64 KiB, and the barrier
+      for (const QJsonObject& one : all.events) {
+        QVERIFY(one["seconds"].toDouble() > 0);
+        QCOMPARE(one["comm"].toString(), comm);
+        if (one["kind"].toString() == "barrier") continue;
+        const double algorithmic = one["bytes"].toDouble() / one["seconds"].toDouble();
+        const auto is = [&](const char* rate, double factor) {
+          return std::abs(one[rate].toDouble() / (factor * algorithmic) - 1) < 1e-6;
+        };
+        QVERIFY(is("algorithm_bytes_per_second", 1));
+        if (one["kind"].toString() == "all-reduce") QVERIFY(is("bus_bytes_per_second", 4.0 / 3));
+        if (one["kind"].toString() == "all-gather") QVERIFY(is("bus_bytes_per_second", 2.0 / 3));
+        if (one["kind"].toString() == "send-recv") QVERIFY(is("bus_bytes_per_second", 1));
+      }
     }
+    const CliResult ring = cli.run({"bench", "collective", "all-reduce", "--min", "1048576", "--max", "1048576",
+                                    "--seconds", "0.3", "--algorithm", "ring", "--json"});
+    QVERIFY2(ring.exit == 0, ring.text());
+    QCOMPARE(ring.events.size(), 1);
+    QCOMPARE(ring.last()["algorithm"].toString(), QString("ring"));
+    QCOMPARE(ring.last()["bytes"].toInt(), 1 << 20);
+    const CliResult wrong = cli.run({"bench", "collective", "all-gathr", "--json"});
+    QVERIFY(wrong.exit != 0);
+    QVERIFY(wrong.text().toStdString().find("all-gathr") != std::string::npos);
     QVERIFY(cli.leave());
     QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
   }
