@@ -12,6 +12,8 @@ using ir::Op;
 const float* in(const KernelSpec& spec, std::size_t i) { return static_cast<const float*>(spec.inputs[i].data); }
 float* out(const KernelSpec& spec) { return static_cast<float*>(spec.outputs[0].data); }
 
+// From where on packing the rows is worth it; where k strides through them it is sooner.
+constexpr std::int64_t kPackedColumns = 128, kPackedDepth = 256, kPackedStrided = 64;
 constexpr std::int64_t kColumns = 64;  // a cut at a multiple leaves no panel in two parts
 
 // Part i of a product: some of its columns, or of its rows where columns are few.
@@ -44,7 +46,7 @@ class MatmulKernel final : public Kernel {
     whole_.c = out(spec), whole_.ldc = s.o;
     whole_.bias = spec.inputs.size() > 2 ? in(spec, 2) : nullptr;
     whole_.relu = s.relu;
-    whole_.packed = s.o >= cpu::kPackedColumns;
+    whole_.packed = s.o >= kPackedColumns && s.k >= (s.ta ? kPackedStrided : kPackedDepth);
   }
   void run() override {
     forParts(parts_, [&](int i) { kernels_.gemm(part(whole_, i, parts_)); });

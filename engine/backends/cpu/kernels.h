@@ -23,13 +23,13 @@ struct Gemm {
   const float* bias = nullptr;
   bool relu = false;
   bool accumulate = false;
-  bool packed = false;  // blocks of `a` are copied together first: worth it from kPackedColumns on
+  bool packed = false;  // blocks of `a` are copied together first: worth it for many columns and much k
 };
-inline constexpr std::int64_t kPackedColumns = 128;
 // Where the products of a thread pack blocks of their operands: kPackDepth of k at a time.
 inline constexpr std::int64_t kPackDepth = 384, kPackRows = 48, kPackColumns = 384;
+inline constexpr std::int64_t kPackSlack = 16;  // behind each tile's rows
 struct Packs {
-  alignas(64) float a[kPackDepth * kPackRows + 16];
+  alignas(64) float a[(kPackDepth + kPackSlack) * kPackRows];
   alignas(64) float b[kPackDepth * kPackColumns];
 };
 Packs& packsOfThread();

@@ -181,8 +181,7 @@ constexpr TileFunction kStridedTiles[kPackedVectors + 1][kMaxRows + 1] = {
     {}, LOCKSTEP_TILES(1, Rows::kStrided), LOCKSTEP_TILES(2, Rows::kStrided)};
 #undef LOCKSTEP_TILES
 
-// to[i·stride + r] = from[r][i] of n ≤ 8 lines, for i < k; the rest of 8 elements is undefined, and may be
-// overwritten in the order of i.
+// to[i·stride + r] = from[r][i] of n ≤ 8 lines, for i < k; the rest of 8 elements is undefined.
 void interleave(std::int64_t n, const float* const* from, std::int64_t k, float* to, std::int64_t stride) {
   std::int64_t i = 0;
 #if defined(__AVX2__)
@@ -244,44 +243,54 @@ inline const float* panelAt(const Gemm& g, std::int64_t k, std::int64_t j) {
   return g.b + (g.transposed ? j * g.ldb + k : k * g.ldb + j);
 }
 
-// Rows [i0, i0 + rows) of a, `rows` elements a k; writes up to 8 elements behind.
-void packRows(const Gemm& g, std::int64_t k0, std::int64_t k, std::int64_t i0, std::int64_t rows, float* to) {
-  const std::int64_t *row = g.rowOffset + i0, *ks = g.kOffset + k0;
-  if (ks[k - 1] - ks[0] == k - 1) {
-    // The tail first: what stands behind the 8 of one k is the next's.
-    const float* lines[kMaxRows] = {};
-    for (std::int64_t r = 0; r < rows; ++r) lines[r] = g.a + row[r] + ks[0];
-    for (std::int64_t r = 8; r < rows; ++r)
-      for (std::int64_t i = 0; i < k; ++i) to[i * rows + r] = lines[r][i];
-    if (rows <= 8) return interleave(rows, lines, k, to, rows);
-    for (std::int64_t i = 0; i < k; ++i)
-      for (std::int64_t r = 0; r < 8; ++r) to[i * rows + r] = lines[r][i];
-    return;
-  }
-#if defined(__AVX2__) && !defined(__AVX512F__)
-  static_assert(kRows[kPackedVectors] <= 8);
-  if (i0 + 8 <= g.rows && row[7] - row[0] == 7) {
-    for (std::int64_t i = 0; i < k; ++i) store(to + i * rows, load(g.a + row[0] + ks[i]));
-    return;
-  }
-#endif
-  for (std::int64_t i = 0; i < k; ++i)
-    for (std::int64_t r = 0; r < rows; ++r) to[i * rows + r] = g.a[row[r] + ks[i]];
-}
-
 // Part i of n whole things in `parts` parts.
 inline std::int64_t cut(std::int64_t n, std::int64_t i, std::int64_t parts) { return i * n / parts; }
+
+// Chunks of a's rows beside each other, each `stride` elements from the one before it, of R elements a k; up to
+// kPackSlack are written behind one.
+constexpr std::int64_t kTileRows = kRows[kPackedVectors];
+inline std::int64_t chunkStride(std::int64_t k) { return kTileRows * k + kPackSlack; }
+static_assert(kTileRows <= kPackSlack && kWidth <= kPackSlack);
+
+void packChunks(const Gemm& g, std::int64_t k0, std::int64_t k, std::int64_t first, std::int64_t end,
+                std::int64_t chunks, float* to) {
+  const std::int64_t *row = g.rowOffset, *ks = g.kOffset + k0, stride = chunkStride(k);
+  const std::int64_t top = cut(g.rows, first, chunks), bottom = cut(g.rows, end, chunks);
+  const bool along = ks[k - 1] - ks[0] == k - 1;
+  if (!along && kTileRows <= kWidth && row[bottom - 1] - row[top] == bottom - 1 - top) {
+    // All that a k has here at once: what is written behind a chunk's k is its next one's.
+    for (std::int64_t i = 0; i < k; ++i) {
+      const float* from = g.a + ks[i] - top + row[top];
+      for (std::int64_t chunk = first; chunk < end; ++chunk) {
+        const std::int64_t r0 = cut(g.rows, chunk, chunks), rows = cut(g.rows, chunk + 1, chunks) - r0;
+        store(to + (chunk - first) * stride + i * rows, loadPart(from + r0, least(kWidth, bottom - r0)));
+      }
+    }
+    return;
+  }
+  for (std::int64_t chunk = first; chunk < end; ++chunk, to += stride) {
+    const std::int64_t r0 = cut(g.rows, chunk, chunks), rows = cut(g.rows, chunk + 1, chunks) - r0;
+    if (along && rows <= 8) {
+      const float* lines[8] = {};
+      for (std::int64_t r = 0; r < rows; ++r) lines[r] = g.a + row[r0 + r] + ks[0];
+      interleave(rows, lines, k, to, rows);
+    } else {
+      for (std::int64_t i = 0; i < k; ++i)
+        for (std::int64_t r = 0; r < rows; ++r) to[i * rows + r] = g.a[row[r0 + r] + ks[i]];
+    }
+  }
+}
 
 // Panels of many columns beside a block of packed rows.
 void gemmPacked(const Gemm& g) {
   constexpr std::int64_t kColumns = kPackColumns / kPackedPanel * kPackedPanel;
-  constexpr std::int64_t kTileRows = kRows[kPackedVectors], kBlockRows = kPackRows / kTileRows;
+  constexpr std::int64_t kBlockChunks = kPackRows / kTileRows;
   Packs& packs = packsOfThread();
   const std::int64_t chunks = (g.rows + kTileRows - 1) / kTileRows;
   const std::int64_t panels = (g.cols + kPackedPanel - 1) / kPackedPanel;
   const std::int64_t blocks = (g.k + kPackDepth - 1) / kPackDepth;
   const std::int64_t wide = (panels + kColumns / kPackedPanel - 1) / (kColumns / kPackedPanel);
-  const std::int64_t high = (chunks + kBlockRows - 1) / kBlockRows;
+  const std::int64_t high = (chunks + kBlockChunks - 1) / kBlockChunks;
   float start[kPackedPanel];
   for (std::int64_t block = 0; block < blocks; ++block) {
     const std::int64_t k0 = cut(g.k, block, blocks), k = cut(g.k, block + 1, blocks) - k0;
@@ -293,11 +302,7 @@ void gemmPacked(const Gemm& g) {
                   packs.b + (p - firstPanel) * k * kPackedPanel);
       for (std::int64_t h = 0; h < high; ++h) {
         const std::int64_t firstChunk = cut(chunks, h, high), endChunk = cut(chunks, h + 1, high);
-        const std::int64_t top = cut(g.rows, firstChunk, chunks);
-        for (std::int64_t chunk = firstChunk; chunk < endChunk; ++chunk) {
-          const std::int64_t from = cut(g.rows, chunk, chunks);
-          packRows(g, k0, k, from, cut(g.rows, chunk + 1, chunks) - from, packs.a + (from - top) * k);
-        }
+        packChunks(g, k0, k, firstChunk, endChunk, chunks, packs.a);
         for (std::int64_t p = firstPanel; p < endPanel; ++p) {
           const std::int64_t j0 = p * kPackedPanel, width = least(kPackedPanel, g.cols - j0);
           const std::int64_t used = (width + kWidth - 1) / kWidth;
@@ -307,7 +312,7 @@ void gemmPacked(const Gemm& g) {
                  width - (used - 1) * kWidth};
           for (std::int64_t chunk = firstChunk; chunk < endChunk; ++chunk) {
             const std::int64_t from = cut(g.rows, chunk, chunks);
-            t.a = packs.a + (from - top) * k;
+            t.a = packs.a + (chunk - firstChunk) * chunkStride(k);
             t.c = g.c + from * g.ldc + j0;
             kPackedTiles[used][cut(g.rows, chunk + 1, chunks) - from](t);
           }
