@@ -1097,6 +1097,14 @@ It uses:
             <source>Compute threads move between cores as the kernel likes</source>
             <translation>计算线程由内核决定在哪些核心上运行</translation>
         </message>
+        <message>
+            <source>Collectives played while the rank computes; auto: those between hosts</source>
+            <translation>在计算的同时进行的集合通信；auto：主机之间的</translation>
+        </message>
+        <message>
+            <source>What zero-2 and zero-3 hold whole at once, in bytes; 0: twice a layer&apos;s</source>
+            <translation>zero-2 与 zero-3 同时完整持有的字节数；0：一层的两倍</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::FieldModel</name>
@@ -3204,6 +3212,10 @@ It uses:
             <source>groups is %1, and each of %2 micro-batches has statistics of its own; expected %3, or another multiple of %4</source>
             <translation>groups 为 %1，而 %2 个微批次各有自己的统计量；应为 %3，或 %4 的其他倍数</translation>
         </message>
+        <message>
+            <source>of the %1 that rank 0&apos;s collectives take in a step, %2 are hidden behind what it computes</source>
+            <translation>rank 0 每步的集合通信需要 %1，其中 %2 隐藏在计算之后</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -4210,6 +4222,10 @@ It uses:
         <message>
             <source>Recompute</source>
             <translation>重计算</translation>
+        </message>
+        <message>
+            <source>Overlap</source>
+            <translation>重叠</translation>
         </message>
     </context>
     <context>
