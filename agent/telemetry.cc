@@ -76,6 +76,20 @@ run::v1::StepChunk StepPacker::take() {
   return out;
 }
 
+void writeEvents(const std::vector<plan::Event>& events, run::v1::EventChunk* chunk) {
+  if (events.empty()) return;
+  chunk->set_rank(events.front().rank);
+  chunk->set_step(events.front().step);
+  for (const plan::Event& event : events) {
+    chunk->add_plan_step(event.planStep);
+    chunk->add_kind(static_cast<int>(event.kind));
+    chunk->add_phase(static_cast<int>(event.phase));
+    chunk->add_begin_ns(event.begin);
+    chunk->add_end_ns(event.end);
+    chunk->add_bytes(event.bytes);
+  }
+}
+
 Telemetry::Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady)
     : rank_(rank), channel_(channel), ready_(std::move(onReady)), packer_(rank),
       thread_(helperThread("telemetry", [this] { work(); })) {}
@@ -106,17 +120,7 @@ void Telemetry::onEvents(const std::vector<plan::Event>& events) {
 void Telemetry::sendEvents() {
   if (!eventsFull_.load(std::memory_order_acquire)) return;
   node::v1::FromWorker message;
-  run::v1::EventChunk* chunk = message.mutable_events();
-  chunk->set_rank(rank_);
-  chunk->set_step(events_.front().step);
-  for (const plan::Event& event : events_) {
-    chunk->add_plan_step(event.planStep);
-    chunk->add_kind(static_cast<int>(event.kind));
-    chunk->add_phase(static_cast<int>(event.phase));
-    chunk->add_begin_ns(event.begin);
-    chunk->add_end_ns(event.end);
-    chunk->add_bytes(event.bytes);
-  }
+  writeEvents(events_, message.mutable_events());
   eventsFull_.store(false, std::memory_order_release);
   channel_.send(message);
 }

@@ -354,6 +354,7 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
     for (const FromWorker& one : answers) sum += one.benched().collectives(i).seconds();
     reply.mutable_collectives(i)->set_seconds(sum / static_cast<double>(answers.size()));
   }
+  for (std::size_t i = 1; i < answers.size(); ++i) reply.mutable_steps()->MergeFrom(answers[i].benched().steps());
   return reply;
 }
 

@@ -556,6 +556,7 @@ class BenchObserver final : public runtime::TrainerObserver {
   }
   void onEvents(const std::vector<plan::Event>& events) override {
     timed_ = true;
+    last_ = events;
     for (const plan::Event& event : events) {
       if (event.planStep < 0) continue;
       const std::size_t at = operation_[static_cast<std::size_t>(event.planStep)];
@@ -577,18 +578,53 @@ class BenchObserver final : public runtime::TrainerObserver {
       op->set_name(names_[i]);
       op->set_milliseconds(sum_[i] / count_[i]);
     }
+    writeEvents(last_, out.add_steps());
   }
 
  private:
   WorkerLink& link_;
   Nanoseconds end_, start_ = 0, windowBegin_ = 0;
   bool timed_ = false;                  // the operations of a step
+  std::vector<plan::Event> last_;       // of them
   std::vector<std::size_t> operation_;  // by plan step
   std::int64_t samples_ = 0;
   std::vector<double> windows_;
   std::vector<std::string> names_;
   std::vector<double> sum_, count_;
 };
+
+// The least seconds of ten plays.
+Result<double> leastSeconds(backends::Backend& backend, ir::Op op, const Shape& a, const Shape& b, const Shape& out) {
+  const ir::Attrs attrs;
+  std::vector<runtime::AlignedMemory> memory;
+  const auto operand = [&](const Shape& shape) {
+    const ir::TensorType type{DType::kF32, shape};
+    memory.push_back(runtime::allocateAligned(type.bytes()));
+    std::fill_n(reinterpret_cast<float*>(memory.back().get()), type.count(), 0.5f);
+    return backends::Operand{memory.back().get(), type};
+  };
+  backends::KernelSpec spec{op, "limit", &attrs};
+  spec.inputs = {operand(a), operand(b)};
+  spec.outputs = {operand(out)};
+  LOCKSTEP_ASSIGN(const auto kernel, backend.bind(spec));
+  double least = 1e9;
+  for (int play = 0; play < 10; ++play) {
+    const Nanoseconds from = monotonicNow();
+    kernel->run();
+    least = std::min(least, since(from));
+  }
+  return least;
+}
+
+// What this machine does at most, for what was measured to be held against.
+Status measureLimits(backends::Backend& backend, node::v1::BenchReply& out) {
+  constexpr std::int64_t kSide = 1024, kArray = 16 << 20;
+  LOCKSTEP_ASSIGN(const double product, leastSeconds(backend, ir::Op::kMatmul, {kSide, kSide}, {kSide, kSide}, {kSide, kSide}));
+  LOCKSTEP_ASSIGN(const double sum, leastSeconds(backend, ir::Op::kAdd, {kArray}, {kArray}, {kArray}));
+  out.set_flops_per_second(2.0 * kSide * kSide * kSide / product);
+  out.set_bytes_per_second(3.0 * sizeof(float) * kArray / sum);
+  return {};
+}
 
 }  // namespace
 
@@ -618,6 +654,7 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
                    .status());
   node::v1::FromWorker message;
   observer.reply(*message.mutable_benched());
+  if (start.rank() == 0) LOCKSTEP_TRY(measureLimits(*backend, *message.mutable_benched()));
   link.channel().send(message);
   return {};
 }

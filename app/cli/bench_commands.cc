@@ -11,9 +11,11 @@
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
 #include "app/cli/local_agent.h"
+#include "app/cli/profile.h"
 #include "app/cli/terminal.h"
 #include "app/core/rpc.h"
 #include "app/runs/preview.h"
+#include "engine/base/file.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -87,6 +89,10 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
               return rpcStatus(stub->Bench(&context, request, &reply), "the benchmark failed",
                                access.name());
             }));
+        const MachineLimits limits{reply.flops_per_second(), reply.bytes_per_second()};
+        const std::string profile = arguments.text("profile", "");
+        if (!profile.empty())
+          LOCKSTEP_TRY(writeFileAtomically(profile, chromeTrace(bench.preview.plan, {reply.steps().begin(), reply.steps().end()})));
         if (json) {
           std::string windows, ops;
           for (double window : reply.windows())
@@ -102,12 +108,20 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
           line.add("threads", bench.threads).add("comm", bench.preview.comm);
           line.add("seconds", bench.seconds).add("samples_per_second", reply.samples_per_second());
           line.addRaw("tokens_per_second", "null");  // no model here reads tokens
+          line.add("flops_per_second", limits.flopsPerSecond).add("bytes_per_second", limits.bytesPerSecond);
           line.addRaw("windows", "[" + windows + "]").addRaw("ops", "[" + ops + "]");
           line.print();
           return {};
         }
         std::printf("%.0f samples/s, median of %d windows\n\n", reply.samples_per_second(),
                     reply.windows_size());
+        if (!profile.empty() && reply.steps_size() > 0) {
+          const std::string text = profileTable(bench.preview.plan, reply.steps(0), limits).text();
+          std::printf("a step of rank 0; limits in this run: a product of 1024³ %.1f GFLOP/s, adding large arrays %.1f GB/s\n"
+                      "%s\nall ranks' step is in %s, for chrome://tracing or Perfetto\n",
+                      limits.flopsPerSecond * 1e-9, limits.bytesPerSecond * 1e-9, text.c_str(), profile.c_str());
+          return {};
+        }
         Table table;
         table.header = {"op", "ms"};
         table.right = {false, true};

@@ -103,12 +103,14 @@ const std::vector<Command>& commands() {
        "Brings Lockstep to every node and starts its agent.",
        clusterDeployCommand},
       {"bench train",
-       {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "json"},
+       {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "profile=", "json"},
         0,
         0,
         "bench train [--model SPEC] [--batch B] [--ranks N] [--threads T] [--seconds S]\n"
-        "             [--comm KIND] [--set path=value]… [--json]"},
+        "             [--comm KIND] [--set path=value]… [--profile FILE] [--json]"},
        "Trains on this machine and says how fast: samples a second, milliseconds an op.\n"
+       "  --profile   writes a step of all ranks as a Chrome trace, and says of each kind of operation what it takes\n"
+       "              and how near it comes to what the machine does at most, measured in the same run\n"
        "  --model     a spec or an example's name: fashion-mlp, fashion-cnn, fashion-resnet",
        benchTrainCommand},
       {"bench collective",

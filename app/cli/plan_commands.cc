@@ -249,6 +249,7 @@ int simulateCommand(const Globals& globals, const Arguments& arguments) {
         rank.backward = spent.backward;
         rank.waiting = spent.waiting;
         rank.transfer = spent.transfer;
+        rank.hidden = spent.hidden;
         rank.optimizer = spent.optimizer;
       }
     }

@@ -193,6 +193,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     row.backward = spent.backward;
     row.waiting = spent.waiting;
     row.transfer = spent.transfer;
+    row.hidden = spent.hidden;
     row.optimizer = spent.optimizer;
     out.ranks.push_back(std::move(row));
   }
@@ -262,6 +263,7 @@ std::string predictionJson(const Preview& preview) {
                             {"backward", rank.backward},
                             {"waiting", rank.waiting},
                             {"transfer", rank.transfer},
+                            {"hidden", rank.hidden},
                             {"optimizer", rank.optimizer}});
   return out.dump();
 }
@@ -306,6 +308,7 @@ Result<Preview> parsePrediction(const std::string& text) {
     rank.backward = number(from, "backward");
     rank.waiting = number(from, "waiting");
     rank.transfer = number(from, "transfer");
+    rank.hidden = number(from, "hidden");
     rank.optimizer = number(from, "optimizer");
     out.ranks.push_back(std::move(rank));
   }

@@ -48,6 +48,7 @@ struct RankPreview {
                workspaceBytes = 0;
   std::int64_t totalBytes() const;
   double data = 0, forward = 0, backward = 0, waiting = 0, transfer = 0, optimizer = 0;  // s a step
+  double hidden = 0;         // of transfers, while it computes: in none of those
 };
 
 // The node of role evaluator, which evaluates after each epoch in place of the ranks.

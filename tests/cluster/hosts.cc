@@ -12,10 +12,12 @@ namespace {
 
 constexpr int kPort = 2222;
 
-std::vector<std::string> hostPrefix(const std::string& netns, const std::string& name) {
+std::vector<std::string> hostPrefix(const std::string& netns, const std::string& name, bool apart) {
+  const std::string boot = "cat /proc/sys/kernel/random/uuid > /run/boot_id; "
+                           "mount --bind /run/boot_id /proc/sys/kernel/random/boot_id; ";
   return {"nsenter", "--net=/run/netns/" + netns, "unshare", "--pid", "--fork", "--mount", "--uts",
           "--ipc", "--mount-proc", "--kill-child=SIGKILL", "sh", "-c",
-          "hostname " + name + "; mount -t tmpfs run /run; mkdir /run/sshd; exec \"$@\"", "sh"};
+          "hostname " + name + "; mount -t tmpfs run /run; mkdir /run/sshd; " + (apart ? boot : "") + "exec \"$@\"", "sh"};
 }
 
 }  // namespace
@@ -32,7 +34,7 @@ bool Hosts::ip(std::vector<std::string> arguments) const {
 
 std::unique_ptr<Hosts> Hosts::start(int count, const std::string& folder,
                                     const std::string& clientKey, std::string* why,
-                                    const std::string& sshdConfig) {
+                                    const std::string& sshdConfig, bool apart) {
   if (::getuid() != 0) {
     *why = "hosts in network namespaces need root";
     return nullptr;
@@ -74,7 +76,7 @@ std::unique_ptr<Hosts> Hosts::start(int count, const std::string& folder,
     options.extraConfig = sshdConfig;
     options.address = hosts->address(i);
     options.port = kPort;
-    options.prefix = hostPrefix(hosts->netns(i), "n" + std::to_string(i));
+    options.prefix = hostPrefix(hosts->netns(i), "n" + std::to_string(i), apart);
     auto server = Sshd::start(folder + "/n" + std::to_string(i), clientKey, options, why);
     if (!server) return nullptr;
     hosts->sshd_.push_back(std::move(server));

@@ -14,9 +14,10 @@ namespace lockstep::test {
 class Hosts {
  public:
   // Hosts n1 … nCOUNT, up. Null, with the reason to skip, where namespaces cannot be made.
+  // `apart`: each has a boot id of its own, so that they are taken for several machines.
   static std::unique_ptr<Hosts> start(int count, const std::string& folder,
                                       const std::string& clientKey, std::string* why,
-                                      const std::string& sshdConfig = "");
+                                      const std::string& sshdConfig = "", bool apart = false);
   ~Hosts();  // ends all processes in the hosts, removes the namespaces
   // The calling thread, and all threads and processes it starts from now on, are on the studio's
   // host.
