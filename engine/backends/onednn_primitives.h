@@ -1,7 +1,7 @@
-// oneDNN primitives on plain layouts: the largest matrix products, on several threads. A primitive that would want a blocked layout is never chosen, so nothing is
-// reordered at run time. Executing a primitive allocates a few small blocks (oneDNN 2.6 builds the
-// list of its arguments anew), which is why they are taken only where they are faster than our own
-// kernels: never on one thread. Internal to engine/backends.
+// oneDNN primitives on plain layouts: the largest matrix products, on several threads. A primitive that
+// would want a blocked layout is never chosen, so nothing is reordered at run time. Executing a primitive
+// allocates a few small blocks (oneDNN 2.6 builds the list of its arguments anew), which is why they are taken
+// only where they are faster than our own kernels: never on one thread. Internal to engine/backends.
 #pragma once
 
 #include <memory>

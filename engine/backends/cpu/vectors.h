@@ -1,0 +1,76 @@
+// Vectors of the instruction set that a kernels_<isa>.cc is compiled for. Part of kernels_body.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace lockstep::backends::cpu {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kWidth = 16;
+#elif defined(__AVX2__)
+constexpr int kWidth = 8;
+#else
+constexpr int kWidth = 4;
+#endif
+typedef float Vec __attribute__((vector_size(kWidth * 4), aligned(4), may_alias));
+typedef std::int32_t Mask __attribute__((vector_size(kWidth * 4), aligned(4), may_alias));
+
+inline Vec load(const float* p) { return *reinterpret_cast<const Vec*>(p); }
+inline void store(float* p, Vec v) { *reinterpret_cast<Vec*>(p) = v; }
+inline Vec splat(float x) { return x - Vec{}; }
+inline Vec where(Mask mask, Vec a, Vec b) { return mask ? a : b; }
+inline Vec larger(Vec a, Vec b) { return a > b ? a : b; }
+inline Vec squareRoot(Vec v) {
+#if defined(__AVX512F__)
+  return static_cast<Vec>(_mm512_maskz_sqrt_ps(0xffff, static_cast<__m512>(v)));
+#elif defined(__AVX2__)
+  return static_cast<Vec>(_mm256_sqrt_ps(static_cast<__m256>(v)));
+#else
+  return static_cast<Vec>(_mm_sqrt_ps(static_cast<__m128>(v)));
+#endif
+}
+
+#if defined(__AVX2__) && !defined(__AVX512F__)
+inline __m256i lanes(std::int64_t n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
+                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+#endif
+// The first `n` lanes, 0 < n <= kWidth; the others read as 0 and are not written.
+inline Vec loadPart(const float* p, std::int64_t n) {
+  if (n == kWidth) return load(p);
+#if defined(__AVX512F__)
+  return static_cast<Vec>(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p));
+#elif defined(__AVX2__)
+  return static_cast<Vec>(_mm256_maskload_ps(p, lanes(n)));
+#else
+  Vec v{};
+  for (std::int64_t i = 0; i < n; ++i) v[i] = p[i];
+  return v;
+#endif
+}
+inline void storePart(float* p, Vec v, std::int64_t n) {
+  if (n == kWidth) return store(p, v);
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), static_cast<__m512>(v));
+#elif defined(__AVX2__)
+  _mm256_maskstore_ps(p, lanes(n), static_cast<__m256>(v));
+#else
+  for (std::int64_t i = 0; i < n; ++i) p[i] = v[i];
+#endif
+}
+inline std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+
+// f(i, lanes) over n elements in vectors.
+template <typename F>
+[[gnu::always_inline]] inline void forVectors(std::int64_t n, F f) {
+  std::int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) f(i, std::int64_t{kWidth});
+  if (i < n) f(i, n - i);
+}
+
+}  // namespace
+}  // namespace lockstep::backends::cpu
