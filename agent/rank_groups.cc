@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "agent/metrics.h"
+
 namespace lockstep::agent {
 namespace {
 
@@ -46,10 +48,12 @@ Result<RankGroups> RankGroups::form(const node::v1::WorkerStart& start, const cl
     const auto mine = std::find(ranks.begin(), ranks.end(), start.rank());
     if (!status.ok() || mine == ranks.end()) return;
     const int rank = static_cast<int>(mine - ranks.begin());
+    // Messages leave on a thread of their own, which needs a core while their receivers wait for them.
+    const bool crowded = start.oversubscribed() ||
+                         (axis.name == mesh.messageAxis() && mesh.size() * (start.threads() + 1) > usableCores());
     const auto connect = [&]() -> Result<std::unique_ptr<comm::Communicator>> {
       if (start.comm() == "shm")
-        return comm::openSharedMemory(start.shared_memory_fd(), offset, rank, axis.size,
-                                      start.oversubscribed(), kCollectiveLimit);
+        return comm::openSharedMemory(start.shared_memory_fd(), offset, rank, axis.size, crowded, kCollectiveLimit);
       comm::GlooOptions options;
       options.rank = rank;
       options.size = axis.size;
