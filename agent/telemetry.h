@@ -80,11 +80,11 @@ class StepPacker {
   run::v1::StepChunk chunk_;
 };
 
-// Observes a trainer and sends what there is on each beat, but a step that the process was frozen in
-// as soon as it has ended; of the steps told with all their events four a second.
 // As it is kept and sent; the events are of one step of one rank.
 void writeEvents(const std::vector<plan::Event>& events, run::v1::EventChunk* chunk);
 
+// Observes a trainer and sends what there is on each beat, but a step that the process was frozen in
+// as soon as it has ended; of the steps told with all their events four a second.
 class Telemetry final : public runtime::TrainerObserver {
  public:
   // `onReady` is called on the trainer's thread and may wait.

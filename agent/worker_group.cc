@@ -38,6 +38,22 @@ CoreClaims claimCores(const std::vector<WorkerStart>& starts) {
                                                         : CoreClaims::claim(threads);
 }
 
+// Workers take these as they come: each has two memories of the largest size.
+Status checkCollectives(const node::v1::CollectiveBench& asked, int ranks) {
+  const std::string& algorithm = asked.algorithm();
+  if (ranks < 2) return invalidArgument("{} rank has nobody to exchange with", ranks);
+  if (asked.min_bytes() < 4 || asked.max_bytes() < asked.min_bytes())
+    return invalidArgument("sizes from {} to {} bytes, expected 4 at least", asked.min_bytes(), asked.max_bytes());
+  if (!algorithm.empty() && !ir::algorithmFromName(algorithm))
+    return invalidArgument("no algorithm is named '{}'", algorithm);
+  const std::int64_t available = memoryAvailable(), each = asked.max_bytes() >> 19;  // MiB
+  if (available < 0 || each <= (available >> 20) / ranks) return {};
+  Error error = makeError(Code::kResourceExhausted, "not enough memory for the benchmark's ranks");
+  error.why = fmt::format("{} ranks need {} MiB each, {} MiB are available", ranks, each, available >> 20);
+  error.next = "use fewer ranks or a smaller largest size";
+  return error;
+}
+
 struct Group {
   struct Member {
     std::unique_ptr<WorkerProcess> process;
@@ -320,10 +336,11 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
                                    const std::string& folder,
                                    const std::function<bool()>& cancelled) {
   const bool collectives = request.has_collectives();
+  const int ranks = std::max(1, request.ranks());
+  if (collectives) LOCKSTEP_TRY(checkCollectives(request.collectives(), ranks));
   const PlanFile plan(folder, request.plan());
   LOCKSTEP_TRY(plan.status());
   const double seconds = request.seconds() > 0 ? std::min(request.seconds(), 600.0) : 5;
-  const int ranks = std::max(1, request.ranks());
   WorkerStart start;
   start.set_run(questionId("bench"));
   start.set_plan_path(plan.path());

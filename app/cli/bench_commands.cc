@@ -91,8 +91,11 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
             }));
         const MachineLimits limits{reply.flops_per_second(), reply.bytes_per_second()};
         const std::string profile = arguments.text("profile", "");
-        if (!profile.empty())
-          LOCKSTEP_TRY(writeFileAtomically(profile, chromeTrace(bench.preview.plan, {reply.steps().begin(), reply.steps().end()})));
+        // What was measured is told first: a file that cannot be written does not take it along.
+        const auto writeTrace = [&]() -> Status {
+          if (profile.empty()) return {};
+          return writeFileAtomically(profile, chromeTrace(bench.preview.plan, {reply.steps().begin(), reply.steps().end()}));
+        };
         if (json) {
           std::string windows, ops;
           for (double window : reply.windows())
@@ -111,15 +114,17 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
           line.add("flops_per_second", limits.flopsPerSecond).add("bytes_per_second", limits.bytesPerSecond);
           line.addRaw("windows", "[" + windows + "]").addRaw("ops", "[" + ops + "]");
           line.print();
-          return {};
+          return writeTrace();
         }
         std::printf("%.0f samples/s, median of %d windows\n\n", reply.samples_per_second(),
                     reply.windows_size());
         if (!profile.empty() && reply.steps_size() > 0) {
           const std::string text = profileTable(bench.preview.plan, reply.steps(0), limits).text();
           std::printf("a step of rank 0; limits in this run: a product of 1024³ %.1f GFLOP/s, adding large arrays %.1f GB/s\n"
-                      "%s\nall ranks' step is in %s, for chrome://tracing or Perfetto\n",
-                      limits.flopsPerSecond * 1e-9, limits.bytesPerSecond * 1e-9, text.c_str(), profile.c_str());
+                      "%s\n",
+                      limits.flopsPerSecond * 1e-9, limits.bytesPerSecond * 1e-9, text.c_str());
+          LOCKSTEP_TRY(writeTrace());
+          std::printf("all ranks' step is in %s, for chrome://tracing or Perfetto\n", profile.c_str());
           return {};
         }
         Table table;
@@ -135,7 +140,7 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
               {reply.ops(i).name(), fmt::format("{:.4f}", reply.ops(i).milliseconds())});
         const std::string text = table.text();
         std::fwrite(text.data(), 1, text.size(), stdout);
-        return {};
+        return writeTrace();
       }(),
       json);
 }

@@ -52,6 +52,12 @@ Status writeFileAtomically(const std::string& path, std::string_view bytes, int 
 
 Status writeFileAtomically(const std::string& path,
                            const std::function<Status(const Append&)>& fill, int mode) {
+  struct stat info {};
+  if (lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    Descriptor there{open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)};
+    if (there.fd < 0) return systemError(errno, "cannot write " + path);
+    return fill([&](std::string_view bytes) { return writeAll(there.fd, bytes, path); });
+  }
   const std::string temporary = fmt::format("{}.tmp{}", path, getpid());
   {
     Descriptor file{open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)};

@@ -28,10 +28,6 @@ bool isHierarchy(const std::vector<std::int64_t>& hosts) {
   return hosts.size() > 2 && hosts.back() > static_cast<std::int64_t>(hosts.size()) - 1;
 }
 
-}  // namespace
-
-namespace {
-
 std::string hostOfRank(const cluster::Cluster& cluster, int rank) {
   const auto device = static_cast<std::size_t>(rank);
   if (device >= cluster.devices.size()) return fmt::format("rank {}", rank);

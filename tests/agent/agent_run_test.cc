@@ -555,6 +555,23 @@ class AgentRunTest : public QObject {
     QVERIFY(benched.samples_per_second() > 0);
     QVERIFY(benched.windows_size() >= 2);
     QVERIFY(benched.ops_size() > 5);
+
+    const auto refused = [&](std::int64_t least, std::int64_t most, int ranks, const char* algorithm) {
+      node::v1::BenchRequest exchange;
+      exchange.set_ranks(ranks);
+      exchange.set_seconds(0.1);
+      exchange.mutable_collectives()->add_kinds("all-reduce");
+      exchange.mutable_collectives()->set_min_bytes(least);
+      exchange.mutable_collectives()->set_max_bytes(most);
+      exchange.mutable_collectives()->set_algorithm(algorithm);
+      return node.agent().Bench(deadline(90).get(), exchange, &benched);
+    };
+    QCOMPARE(refused(0, 64, 2, "").error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    QCOMPARE(refused(64, 64, 1, "").error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    QCOMPARE(refused(64, 64, 2, "rings").error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    const grpc::Status large = refused(64, std::int64_t{1} << 50, 2, "");
+    QCOMPARE(large.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    QVERIFY2(refused(64, 64, 2, "ring").ok(), "a benchmark of what there is");
   }
 
   // Each on one of its own where there are enough that no other run holds; what helps it runs on any.

@@ -223,6 +223,12 @@ class CliCommandsTest : public QObject {
     QVERIFY(result.last()["samples_per_second"].toDouble() > 0);
     QVERIFY(!result.last()["ops"].toArray().isEmpty());
     QCOMPARE(result.last()["batch"].toInt(), 96);
+    // A trace that cannot be written does not take along what was measured.
+    const CliResult lost = cli.run({"bench", "train", "--model", "fashion-mlp", "--seconds", "0.5", "--profile",
+                                    "/", "--json"});
+    QVERIFY2(lost.exit != 0, lost.text());
+    QVERIFY2(lost.first("bench")["samples_per_second"].toDouble() > 0, lost.text());
+    QVERIFY2(lost.first("error")["what"].toString() == "cannot write /", lost.text());
     QVERIFY(cli.leave());
     QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
   }

@@ -1,5 +1,7 @@
 // Base vocabulary: errors, hashes, logical randomness, durable files, suggestions.
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <QTemporaryDir>
 #include <QtTest>
@@ -147,6 +149,26 @@ class BaseTest : public QObject {
     QVERIFY(readFile(path, 4).status().code() == Code::kResourceExhausted);
     QCOMPARE(QDir(folder.path()).entryList(QDir::Files).size(), 1);
     QVERIFY(!writeFileAtomically(folder.filePath("none/b").toStdString(), "x").ok());
+  }
+
+  void whatIsNoFileStays() {
+    QTemporaryDir folder;
+    const std::string pipe = folder.filePath("pipe").toStdString(), link = folder.filePath("link").toStdString();
+    const std::string file = folder.filePath("file").toStdString();
+    QCOMPARE(mkfifo(pipe.c_str(), 0600), 0);
+    const int end = open(pipe.c_str(), O_RDWR | O_CLOEXEC);
+    QVERIFY(writeFileAtomically(pipe, "one").ok());
+    struct stat info {};
+    QVERIFY(stat(pipe.c_str(), &info) == 0 && S_ISFIFO(info.st_mode));
+    char text[4] = {};
+    QCOMPARE(read(end, text, sizeof text), ssize_t{3});
+    close(end);
+    QCOMPARE(symlink(file.c_str(), link.c_str()), 0);
+    QVERIFY(writeFileAtomically(link, "two").ok());
+    QVERIFY(lstat(link.c_str(), &info) == 0 && S_ISLNK(info.st_mode));
+    QCOMPARE(*readFile(file), std::string("two"));
+    const Status status = writeFileAtomically(folder.path().toStdString(), "x");
+    QVERIFY2(status.error().what.ends_with("write " + folder.path().toStdString()), status.error().what.c_str());
   }
 
   void aFullDiskLeavesTheOldFile() {
