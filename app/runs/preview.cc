@@ -126,8 +126,9 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   LOCKSTEP_ASSIGN(out.cluster, specs::toCluster(clusterSpec, nodeHosts, request.spec->strategy()));
   LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(request.spec->model()));
   const auto& training = request.spec->training();
-  const DType compute = training.precision() == "fp64" ? DType::kF64 : DType::kF32;
+  const auto [compute, products] = specs::precisionOf(training);
   planner::PlanRequest plan;
+  plan.products = products;
   LOCKSTEP_ASSIGN(plan.microBatches, specs::microBatches(request.spec->strategy(), out.cluster.mesh.axisSize("data")));
   plan.inOrder = request.spec->strategy().deterministic_parts() > 0;
   LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch() / plan.microBatches, compute,

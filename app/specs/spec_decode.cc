@@ -386,7 +386,7 @@ const std::vector<FieldFacts>& facts() {
       {"TrainingSpec.epochs", {}, "Times through the data; left out: 1, or as many as max_steps needs"},
       {"TrainingSpec.max_steps", {}, "Steps at most; 0: no limit"},
       {"TrainingSpec.seed", {}, "Of initial weights and the order of samples; left out: 1"},
-      {"TrainingSpec.precision", {"fp32", "fp64"}, "Number format of the computation"},
+      {"TrainingSpec.precision", {"fp32", "bf16", "fp64"}, "Number format of the computation; bf16: of the factors of matrix products alone"},
       {"TrainingSpec.no_shuffle", {}, "Take the samples in the order of the files"},
       {"TrainingSpec.backend", {backends.begin(), backends.end()}, "What computes; empty: onednn"},
       {"TrainingSpec.evaluate_batch", {}, "Samples an evaluation step; 0: chosen"},

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/backends/attention.h"
+#include "engine/backends/bf16.h"
 #include "engine/backends/compression.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/kernel.h"
@@ -289,20 +290,19 @@ class OneDnn final : public Backend {
   OneDnn(int threads, const cpu::Kernels& kernels)
       : cpu_{kernels, std::max(1, threads)}, engine_(threads) {}
   std::string_view name() const override { return "onednn"; }
-  bool supports(Op op, DType dtype) const override { return dtype == DType::kF32 && hasKernel(op); }
+  bool supports(Op op, DType dtype) const override {
+    return hasKernel(op) && (dtype == DType::kF32 || (op == Op::kCast && dtype == DType::kBf16));
+  }
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
     if (!supports(spec.op, computeType(spec))) return unsupported(name(), spec);
     switch (spec.op) {
       case Op::kMatmul:
-        if (engine_.wantsMatmul(matmulShape(spec))) {
-          LOCKSTEP_ASSIGN(auto primitive, engine_.bindMatmul(spec));
-          if (primitive) return primitive;
-        }
-        return bindMatmul(cpu_, spec);
       case Op::kConv2d:
       case Op::kConv2dInputGrad:
       case Op::kConv2dWeightGrad:
-        return bindConv(cpu_, spec);
+        if (!hasBf16Factors(spec)) return bindProduct(spec);
+        if (spec.op == Op::kMatmul && cpu_.kernels.adds16) return bindMatmul16(cpu_, spec);
+        return widening_.bind(cpu_, spec, [&](const KernelSpec& wide) { return bindProduct(wide); });
       case Op::kMaxPool2d:
       case Op::kMaxPool2dGrad:
         return bindMaxPool(cpu_, spec);
@@ -345,7 +345,7 @@ class OneDnn final : public Backend {
       case Op::kSgdRows:
         return bindSgdRows(cpu_.kernels, spec);
       case Op::kCast:
-        if (spec.inputs[0].type.dtype == DType::kU8) {
+        if (spec.inputs[0].type.dtype == DType::kU8 && computeType(spec) == DType::kF32) {
           const auto* x = static_cast<const std::uint8_t*>(spec.inputs[0].data);
           const auto factor = static_cast<float>(ir::floatAttr(*spec.attrs, "scale", 1.0));
           float* y = out(spec);
@@ -354,6 +354,9 @@ class OneDnn final : public Backend {
             kernels.castU8(count, x + i, factor, y + i);
           });
         }
+        if (computeType(spec) == DType::kBf16 && spec.inputs[0].type.dtype == DType::kF32 &&
+            ir::floatAttr(*spec.attrs, "scale", 1.0) == 1.0)
+          return bindNarrow(cpu_, spec);
         return bindReference(spec);
       default:
         if (auto kernel = bindElementwise(cpu_, spec)) return kernel;
@@ -362,7 +365,17 @@ class OneDnn final : public Backend {
   }
 
  private:
+  Result<std::unique_ptr<Kernel>> bindProduct(const KernelSpec& spec) {
+    if (spec.op != Op::kMatmul) return bindConv(cpu_, spec);
+    if (engine_.wantsMatmul(matmulShape(spec))) {
+      LOCKSTEP_ASSIGN(auto primitive, engine_.bindMatmul(spec));
+      if (primitive) return primitive;
+    }
+    return bindMatmul(cpu_, spec);
+  }
+
   const Cpu cpu_;
+  Widening widening_;
   OneDnnEngine engine_;
 };
 

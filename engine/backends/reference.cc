@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <type_traits>
 
 #include "engine/backends/kernel.h"
 #include "engine/backends/reference_batch_norm.h"
@@ -35,7 +36,11 @@ std::unique_ptr<Kernel> bindCastFrom(const KernelSpec& spec) {
   const std::int64_t n = spec.outputs[0].type.count();
   const double scale = ir::floatAttr(*spec.attrs, "scale", 1.0);
   return makeKernel([=] {
-    for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(static_cast<double>(x[i]) * scale);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double scaled = static_cast<double>(x[i]) * scale;
+      if constexpr (std::is_same_v<To, reference::Bf16>) y[i] = reference::toBf16(scaled);
+      else y[i] = static_cast<To>(scaled);
+    }
   });
 }
 
@@ -44,6 +49,7 @@ Result<std::unique_ptr<Kernel>> bindCast(const KernelSpec& spec) {
   switch (spec.inputs[0].type.dtype) {
     case DType::kF32: return bindCastFrom<T, float>(spec);
     case DType::kF64: return bindCastFrom<T, double>(spec);
+    case DType::kBf16: return bindCastFrom<T, reference::Bf16>(spec);
     case DType::kI32: return bindCastFrom<T, std::int32_t>(spec);
     case DType::kI64: return bindCastFrom<T, std::int64_t>(spec);
     case DType::kU8: return bindCastFrom<T, std::uint8_t>(spec);
@@ -210,6 +216,20 @@ std::unique_ptr<Kernel> bindDividedXent(const KernelSpec& spec) {
   }
 }
 
+// X is the type of the factors.
+template <typename X, typename T>
+std::unique_ptr<Kernel> bindProduct(const KernelSpec& spec) {
+  const X *a = in<X>(spec, 0), *b = in<X>(spec, 1);
+  const T* bias = spec.inputs.size() > 2 ? in<T>(spec, 2) : nullptr;
+  T* y = out<T>(spec);
+  if (spec.op == Op::kMatmul)
+    return makeKernel([=, s = matmulShape(spec)] { reference::matmul(s, a, b, bias, y); });
+  const ConvShape s = convShape(spec);
+  if (spec.op == Op::kConv2d) return makeKernel([=] { reference::conv2d(s, a, b, bias, y); });
+  if (spec.op == Op::kConv2dInputGrad) return makeKernel([=] { reference::conv2dInputGrad(s, a, b, y); });
+  return makeKernel([=] { reference::conv2dWeightGrad(s, a, b, y); });
+}
+
 template <typename T>
 Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
   const ir::Attrs& attrs = *spec.attrs;
@@ -272,13 +292,12 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
           std::copy_n(x + r * from + first, columns, y + r * columns);
       });
     }
-    case Op::kMatmul: {
-      const MatmulShape s = matmulShape(spec);
-      const T *a = in<T>(spec, 0), *b = in<T>(spec, 1);
-      const T* bias = spec.inputs.size() > 2 ? in<T>(spec, 2) : nullptr;
-      T* y = out<T>(spec);
-      return makeKernel([=] { reference::matmul(s, a, b, bias, y); });
-    }
+    case Op::kMatmul:
+    case Op::kConv2d:
+    case Op::kConv2dInputGrad:
+    case Op::kConv2dWeightGrad:
+      if (spec.inputs[0].type.dtype == DType::kBf16) return bindProduct<reference::Bf16, T>(spec);
+      return bindProduct<T, T>(spec);
     case Op::kBiasAdd: {
       const std::int64_t c = spec.inputs[1].type.count(), n = spec.outputs[0].type.count();
       const T *x = in<T>(spec, 0), *b = in<T>(spec, 1);
@@ -293,25 +312,6 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const T* x = in<T>(spec, 0);
       T* y = out<T>(spec);
       return makeKernel([=] { reference::reduceRows(rows, c, x, y); });
-    }
-    case Op::kConv2d: {
-      const ConvShape s = convShape(spec);
-      const T *x = in<T>(spec, 0), *w = in<T>(spec, 1);
-      const T* bias = spec.inputs.size() > 2 ? in<T>(spec, 2) : nullptr;
-      T* y = out<T>(spec);
-      return makeKernel([=] { reference::conv2d(s, x, w, bias, y); });
-    }
-    case Op::kConv2dInputGrad: {
-      const ConvShape s = convShape(spec);
-      const T *dy = in<T>(spec, 0), *w = in<T>(spec, 1);
-      T* dx = out<T>(spec);
-      return makeKernel([=] { reference::conv2dInputGrad(s, dy, w, dx); });
-    }
-    case Op::kConv2dWeightGrad: {
-      const ConvShape s = convShape(spec);
-      const T *x = in<T>(spec, 0), *dy = in<T>(spec, 1);
-      T* dw = out<T>(spec);
-      return makeKernel([=] { reference::conv2dWeightGrad(s, x, dy, dw); });
     }
     case Op::kMaxPool2d: {
       const PoolShape s = poolShape(spec);
@@ -665,11 +665,12 @@ class Reference final : public Backend {
 }  // namespace
 
 bool referenceSupports(Op op, DType dtype) {
-  return hasKernel(op) && (dtype == DType::kF32 || dtype == DType::kF64);
+  return hasKernel(op) && (dtype == DType::kF32 || dtype == DType::kF64 || (op == Op::kCast && dtype == DType::kBf16));
 }
 
 Result<std::unique_ptr<Kernel>> bindReference(const KernelSpec& spec) {
   if (!referenceSupports(spec.op, computeType(spec))) return unsupported("reference", spec);
+  if (computeType(spec) == DType::kBf16) return bindCast<reference::Bf16>(spec);
   return computeType(spec) == DType::kF64 ? bindAs<double>(spec) : bindAs<float>(spec);
 }
 

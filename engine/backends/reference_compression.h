@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/backends/compression.h"
+#include "engine/backends/reference_kernels.h"
 
 namespace lockstep::backends::reference {
 
@@ -50,6 +51,11 @@ struct Format16 {
 inline Format16 format16(ir::Coding coding) {
   if (coding == ir::Coding::kFp16) return {10, -14, 65504};
   return {7, -126, std::ldexp(255.0, 120)};
+}
+
+inline Bf16 toBf16(double x) {
+  const auto [fraction, least, most] = format16(ir::Coding::kBf16);
+  return {bitsOf16(rounded(x, fraction, least, most), fraction, least)};
 }
 
 inline void encode16(const CodingShape& s, const float* t, std::byte* payload) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -51,9 +52,17 @@ void addScaled(std::int64_t n, T x, const T* __restrict row, double* __restrict 
   for (std::int64_t i = 0; i < n; ++i) sums[i] += factor * static_cast<double>(row[i]);
 }
 
-// y[n,o] = bias[o] + Σ_k a[n,k]·b[k,o], k ascending.
-template <typename T>
-void matmul(const MatmulShape& s, const T* a, const T* b, const T* bias, T* y) {
+// A factor of 16 bits.
+struct Bf16 {
+  std::uint16_t bits;
+  explicit operator double() const {
+    return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16));
+  }
+};
+
+// y[n,o] = bias[o] + Σ_k a[n,k]·b[k,o], k ascending. X is the type of factors, here and in convolutions.
+template <typename X, typename T>
+void matmul(const MatmulShape& s, const X* a, const X* b, const T* bias, T* y) {
   for (std::int64_t n = 0; n < s.n; ++n)
     forGroups(s.o, [&](std::int64_t first, std::int64_t count) {
       double sums[kTogether];
@@ -101,8 +110,8 @@ inline Range outputsInside(std::int64_t tap, std::int64_t stride, std::int64_t p
 
 // y[b,oy,ox,o] = bias[o] + Σ_ky Σ_kx Σ_c x[b,iy,ix,c]·w[ky,kx,c,o], iy = oy·stride − pad + ky, ix
 // alike; all ascending, ky outermost.
-template <typename T>
-void conv2d(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
+template <typename X, typename T>
+void conv2d(const ConvShape& s, const X* x, const X* w, const T* bias, T* y) {
   for (std::int64_t b = 0; b < s.b; ++b)
     for (std::int64_t oy = 0; oy < s.oh; ++oy)
       for (std::int64_t ox = 0; ox < s.ow; ++ox, y += s.o) {
@@ -115,8 +124,8 @@ void conv2d(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
           for (std::int64_t ky = rows.begin; ky < rows.end; ++ky)
             for (std::int64_t kx = columns.begin; kx < columns.end; ++kx) {
               const std::int64_t iy = oy * s.stride - s.pad + ky, ix = ox * s.stride - s.pad + kx;
-              const T* pixel = x + ((b * s.h + iy) * s.w + ix) * s.c;
-              const T* tap = w + (ky * s.kw + kx) * s.c * s.o + first;
+              const X* pixel = x + ((b * s.h + iy) * s.w + ix) * s.c;
+              const X* tap = w + (ky * s.kw + kx) * s.c * s.o + first;
               for (std::int64_t c = 0; c < s.c; ++c) addScaled(count, pixel[c], tap + c * s.o, sums);
             }
           for (std::int64_t i = 0; i < count; ++i)
@@ -126,8 +135,8 @@ void conv2d(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
 }
 
 // Gathers, for every input pixel, the output pixels it took part in.
-template <typename T>
-void conv2dInputGrad(const ConvShape& s, const T* dy, const T* w, T* dx) {
+template <typename X, typename T>
+void conv2dInputGrad(const ConvShape& s, const X* dy, const X* w, T* dx) {
   for (std::int64_t b = 0; b < s.b; ++b)
     for (std::int64_t iy = 0; iy < s.h; ++iy)
       for (std::int64_t ix = 0; ix < s.w; ++ix)
@@ -139,8 +148,8 @@ void conv2dInputGrad(const ConvShape& s, const T* dy, const T* w, T* dx) {
               if (top < 0 || left < 0 || top % s.stride != 0 || left % s.stride != 0) continue;
               const std::int64_t oy = top / s.stride, ox = left / s.stride;
               if (oy >= s.oh || ox >= s.ow) continue;
-              const T* g = dy + ((b * s.oh + oy) * s.ow + ox) * s.o;
-              const T* row = w + ((ky * s.kw + kx) * s.c + c) * s.o;
+              const X* g = dy + ((b * s.oh + oy) * s.ow + ox) * s.o;
+              const X* row = w + ((ky * s.kw + kx) * s.c + c) * s.o;
               for (std::int64_t o = 0; o < s.o; ++o)
                 sum += static_cast<double>(g[o]) * static_cast<double>(row[o]);
             }
@@ -150,8 +159,8 @@ void conv2dInputGrad(const ConvShape& s, const T* dy, const T* w, T* dx) {
 
 // dw[ky,kx,c,o] = Σ_b Σ_oy Σ_ox x[b,iy,ix,c]·dy[b,oy,ox,o], iy and ix as in conv2d; all ascending, b
 // outermost.
-template <typename T>
-void conv2dWeightGrad(const ConvShape& s, const T* x, const T* dy, T* dw) {
+template <typename X, typename T>
+void conv2dWeightGrad(const ConvShape& s, const X* x, const X* dy, T* dw) {
   for (std::int64_t ky = 0; ky < s.kh; ++ky)
     for (std::int64_t kx = 0; kx < s.kw; ++kx) {
       const Range rows = outputsInside(ky, s.stride, s.pad, s.h, s.oh);

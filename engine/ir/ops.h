@@ -19,6 +19,8 @@ namespace lockstep::ir {
 // B batch, N rows, I in, O out, C channels; Σ over samples. `f` is a float type, the same for all
 // float operands and outputs of a node unless said otherwise. Attributes marked ? may be absent,
 // with the default given; all others must be there. Numbers are of type double, the rest int64.
+// Products, kMatmul and the three of kConv2d, may have two factors in bf16: their sums, bias and result
+// are then f32.
 enum class Op : std::uint8_t {
   // Sources and sinks.
   kInput,    // () {name, dtype, shape} -> any. Fed by the trainer before every play: x, label, weight, lr, t, stop
@@ -38,7 +40,8 @@ enum class Op : std::uint8_t {
              // offset, plus stride for each step of the rank's coordinate on mesh axis {axis}
   kPack,     // (f …) -> f[Σ counts]: members laid one after another in one flat group
   // Elementwise.
-  kCast,     // (any) {dtype, scale number} -> dtype, a float: x·scale, computed in the output's type
+  kCast,     // (any) {dtype, scale number} -> dtype, a float: x·scale, computed in the output's type; bf16 as kBf16
+             // rounds
   kAdd,      // (f, f) same shape
   kScale,    // (f) {factor number}
   kOwn,      // (f): the operand. Of a sum over ranks each one's own part, taken for the whole: from here on

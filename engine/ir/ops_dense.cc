@@ -29,8 +29,9 @@ Inferred inferMatmul(Types inputs, const Attrs& attrs) {
   const Product size = product(inputs, attrs);
   const Shape b = transposed(attrs, "tb") ? Shape{size.o, size.k} : Shape{size.k, size.o};
   LOCKSTEP_TRY(wantType(inputs, 1, {inputs[0].dtype, b}));
-  if (inputs.size() == 3) LOCKSTEP_TRY(wantType(inputs, 2, {inputs[0].dtype, {size.o}}));
-  return std::vector<TensorType>{{inputs[0].dtype, {size.n, size.o}}};
+  const DType sums = summedIn(inputs[0].dtype);
+  if (inputs.size() == 3) LOCKSTEP_TRY(wantType(inputs, 2, {sums, {size.o}}));
+  return std::vector<TensorType>{{sums, {size.n, size.o}}};
 }
 
 Grads gradMatmul(GradBuilder& build, const Node& node, std::span<const ValueId> outputGrads) {

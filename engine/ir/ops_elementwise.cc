@@ -19,6 +19,12 @@ Grads gradCast(GradBuilder& build, const Node& node, std::span<const ValueId> dy
   return std::vector<ValueId>{dx};
 }
 
+// Rounding to fewer bits is not linear: what is added up over ranks is added up before.
+Placing placeCast(const Node& node, Places inputs, Types inputTypes, Types outputs) {
+  const bool narrows = sizeOf(outputs[0].dtype) < sizeOf(inputTypes[0].dtype);
+  return (narrows ? placeElementwise : placeLinear)(node, inputs, inputTypes, outputs);
+}
+
 Grads gradAdd(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
   std::vector<ValueId> grads;
   for (ValueId input : node.inputs) grads.push_back(build.wants(input) ? dy[0] : -1);
@@ -138,7 +144,7 @@ std::vector<OpInfo> elementwiseOps() {
       {.op = Op::kCast, .name = "cast", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = false,
        .attrs = {{"dtype", AttrKind::kDType}, {"scale", AttrKind::kNumber}}, .inPlace = {-1},
-       .infer = inferCast, .gradient = gradCast, .place = placeLinear, .cost = costElementwise},
+       .infer = inferCast, .gradient = gradCast, .place = placeCast, .cost = costElementwise},
       {.op = Op::kAdd, .name = "add", .minInputs = 2, .maxInputs = 2, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferSame,
        .gradient = gradAdd, .place = placeLinear, .cost = costElementwise},

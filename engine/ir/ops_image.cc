@@ -15,7 +15,7 @@ Status wantWindow(const Attrs& attrs) {
   return {};
 }
 
-// The type of y for x and w, or what is wrong with w or x.
+// The type of y for x and w, of the type of x, or what is wrong with w or x.
 Result<TensorType> convolved(const TensorType& x, const TensorType& w, const Attrs& attrs) {
   LOCKSTEP_TRY(wantWindow(attrs));
   const std::int64_t stride = intAttr(attrs, "stride"), pad = intAttr(attrs, "pad");
@@ -41,6 +41,7 @@ Inferred inferConv2d(Types inputs, const Attrs& attrs) {
     return invalidArgument("act is \"{}\", expected \"\" or \"relu\"", act);
   LOCKSTEP_TRY(wantType(inputs, 1, {inputs[0].dtype, inputs[1].shape}));
   LOCKSTEP_ASSIGN(TensorType y, convolved(inputs[0], inputs[1], attrs));
+  y.dtype = summedIn(y.dtype);
   if (inputs.size() == 3) LOCKSTEP_TRY(wantType(inputs, 2, {y.dtype, {y.shape[3]}}));
   return std::vector<TensorType>{std::move(y)};
 }
@@ -55,6 +56,7 @@ Inferred inferConv2dInputGrad(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantType(inputs, 1, {inputs[0].dtype, inputs[1].shape}));
   LOCKSTEP_ASSIGN(const TensorType y, convolved(dx, inputs[1], attrs));
   LOCKSTEP_TRY(wantType(inputs, 0, y));
+  dx.dtype = summedIn(dx.dtype);
   return std::vector<TensorType>{std::move(dx)};
 }
 
@@ -67,6 +69,7 @@ Inferred inferConv2dWeightGrad(Types inputs, const Attrs& attrs) {
     return invalidArgument("shape is [{}], expected {}", shapeText(dw.shape), kFilter);
   LOCKSTEP_ASSIGN(const TensorType y, convolved(inputs[0], dw, attrs));
   LOCKSTEP_TRY(wantType(inputs, 1, y));
+  dw.dtype = summedIn(dw.dtype);
   return std::vector<TensorType>{std::move(dw)};
 }
 

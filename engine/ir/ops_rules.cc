@@ -63,6 +63,8 @@ Placing placeSource(const Node&, Places, Types, Types outputs) {
   return placedAt(std::vector<AxisPlacement>(outputs.size()));
 }
 
+DType summedIn(DType factors) { return sizeOf(factors) == 2 ? DType::kF32 : factors; }
+
 Placing placeElementwise(const Node&, Places inputs, Types, Types outputs) {
   const auto split = std::find_if(inputs.begin(), inputs.end(), [](const auto& p) { return isSplit(p); });
   const AxisPlacement common = split == inputs.end() ? AxisPlacement{} : *split;

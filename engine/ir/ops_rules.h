@@ -57,6 +57,9 @@ Placing mustBe(std::size_t input, AxisPlacement wanted);
 inline Placing mustReplicate(std::size_t input) { return mustBe(input, {}); }
 Placing placeSource(const Node&, Places, Types, Types);
 // All inputs replicated, or all split alike: so are the outputs. One split is followed by the rest.
+// What a product of factors of this type is: f32 where they have 16 bits.
+DType summedIn(DType factors);
+
 Placing placeElementwise(const Node&, Places, Types, Types);
 // The same, and all partial sums give a partial sum.
 Placing placeLinear(const Node&, Places, Types, Types);

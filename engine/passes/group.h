@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct GroupKind {
   int table = 0;               // above 0: a table updated by rows, alone in its group
   bool divided = false;        // along an axis whose ranks hold other parameters whole
   bool served = false;         // a table's rows on a server: see serveTables
+  std::optional<DType> narrowed;  // the type that all that reads them casts them to
   bool large = false;          // with servers: fills a group by itself, so that servers can share evenly
   auto operator<=>(const GroupKind&) const = default;
 };

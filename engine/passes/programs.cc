@@ -115,7 +115,10 @@ Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
       LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(kind, k), groups[k].count));
       states.push_back(state);
       ValueId read = state;
-      if (ofCopies && !groups[k].kind.served) {  // of a table's rows those that are asked for are copies
+      if (const std::optional<DType> type = groups[k].kind.narrowed) {
+        LOCKSTEP_ASSIGN(read, build.add(Op::kCast, fmt::format("{}.{}.{}", kind, k, dtypeName(*type)), {state},
+                                        {{"dtype", std::string(dtypeName(*type))}, {"scale", 1.0}}));
+      } else if (ofCopies && !groups[k].kind.served) {  // of a table's rows those that are asked for are copies
         LOCKSTEP_ASSIGN(read, build.add(Op::kScale, indexed(kind, k) + ".copy", {state},
                                         {{"factor", 1.0}}));
       }
@@ -130,6 +133,11 @@ Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
   for (std::size_t id = 0; id < from.nodes().size(); ++id) {
     const ir::Node& node = from.nodes()[id];
     if (isSink(node) || node.op == Op::kRunningStatistics || asked[id]) continue;
+    if (node.op == Op::kCast && from.node(from.value(node.inputs[0]).producer).op == Op::kState &&
+        rewrite.to().value(rewrite(node.inputs[0])).type.dtype == from.value(node.outputs[0]).type.dtype) {
+      rewrite.replace(node.outputs[0], rewrite(node.inputs[0]));  // the group is cast whole
+      continue;
+    }
     if (node.op != Op::kState) {
       LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id)).status());
       LOCKSTEP_TRY(copied(static_cast<ir::NodeId>(id)));
@@ -483,6 +491,17 @@ bool updatedByRows(const ir::Graph& train, ValueId gradient, const Optimizer& op
                     train.value(node.inputs[1]).type.count() < train.value(gradient).type.count());
 }
 
+std::optional<DType> narrowedTo(const ir::Graph& train, const std::string& parameter) {
+  const ValueId state = train.find(parameter)->outputs[0];
+  std::optional<DType> type;
+  for (const ir::Node& node : train.nodes()) {
+    if (std::find(node.inputs.begin(), node.inputs.end(), state) == node.inputs.end()) continue;
+    if (node.op != Op::kCast) return std::nullopt;
+    type = train.value(node.outputs[0]).type.dtype;
+  }
+  return type;
+}
+
 TableRows tableRows(const ir::Node& gradient, const Rewrite& values) {
   TableRows out{values(gradient.inputs[0]), values(gradient.inputs[1]), {}};
   const std::int64_t channels = ir::listAttr(gradient.attrs, "shape")[1];
@@ -540,7 +559,8 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
     const bool served = grouping.served.contains(parameter.name);
     const bool table = updatedByRows(train, gradient, optimizer, grouping, served);
     const bool large = grouping.servers > 1 && bytesOf(parameter) >= bucketBytes;
-    kinds.push_back({stage, spared, table ? static_cast<int>(kinds.size()) + 1 : 0, apart, served, large});
+    kinds.push_back({stage, spared, table ? static_cast<int>(kinds.size()) + 1 : 0, apart, served,
+                     narrowedTo(train, parameter.name), large});
   }
   StepProgram program;
   program.metric = metricOf(train);

@@ -24,6 +24,11 @@ bool isLocal(const ir::Node& node) {
 }
 // What is read of another stage there travels as rows.
 bool isOfRows(const ir::Node& node) { return node.op == Op::kPush || node.op == Op::kPull; }
+// A part of a step has what it reads of a state, in other types too, from the state.
+bool isOfState(const ir::Graph& graph, const ir::Node& node) {
+  return node.op == Op::kState ||
+         (node.op == Op::kCast && graph.node(graph.value(node.inputs[0]).producer).op == Op::kState);
+}
 bool isView(const ir::Node& node) { return node.op == Op::kReshape || node.op == Op::kSlice1; }
 
 class StageCut {
@@ -194,7 +199,7 @@ class Splitter {
   Result<Programs> run() {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const ir::Node& node = graph_.nodes()[i];
-      if (isLocal(node) || node.op == Op::kState || isView(node)) continue;  // where they are read
+      if (isLocal(node) || isOfState(graph_, node) || isView(node)) continue;  // where they are read
       const int part = partOf_[i];
       std::vector<ValueId> inputs;
       for (const ValueId input : node.inputs) {
@@ -220,7 +225,7 @@ class Splitter {
     if (in(part)(value) >= 0) return in(part)(value);
     const NodeId id = graph_.value(value).producer;
     const ir::Node& node = graph_.node(id);
-    if (isLocal(node) || node.op == Op::kState || isView(node)) {
+    if (isLocal(node) || isOfState(graph_, node) || isView(node)) {
       std::vector<ValueId> inputs;
       for (const ValueId input : node.inputs) {
         LOCKSTEP_ASSIGN(const ValueId made, valueIn(part, input, phase));
@@ -248,7 +253,7 @@ class Splitter {
     while (isView(producerOf(graph_, whole))) whole = producerOf(graph_, whole).inputs[0];
     const ir::Node& maker = producerOf(graph_, whole);
     if (maker.op == Op::kState || in(part)(whole) < 0 ||
-        partOf_[static_cast<std::size_t>(graph_.value(whole).producer)] != part) {
+        (!isOfState(graph_, maker) && partOf_[static_cast<std::size_t>(graph_.value(whole).producer)] != part)) {
       return in(part)(send.inputs[0]);
     }
     if (!ir::info(maker.op).isCollective) {

@@ -39,6 +39,10 @@ Result<Differentiated> autodiff(const ir::Graph& forward, ir::ValueId loss,
 // a softmax is nowhere whole (Shoeybi et al.: "Megatron-LM", 2019).
 Result<ir::ModelGraph> divideLoss(const ir::ModelGraph& model, int ranks);
 
+// Mixed precision (Micikevicius et al., 2018): the factors of products are cast to `factors`, a value once, where
+// it is made, whoever reads it; sums, parameters, gradients and all else stay as they are. Of a graph with gradients.
+Result<ir::Graph> narrowProducts(const ir::Graph& graph, DType factors);
+
 // matmul/conv2d + bias-add + relu with single uses → one node with bias operand and act attribute.
 Result<ir::Graph> fuseEpilogues(const ir::Graph& graph);
 // Nodes that reach no sink (a store, a result, a send) are left out.

@@ -7,6 +7,7 @@ namespace lockstep::planner {
 Result<plan::Plan> makeEvaluationPlan(const PlanRequest& request, const cluster::Device& device,
                                       const CostModel& cost) {
   PlanRequest alone;
+  alone.products = request.products;
   alone.step = request.step;
   alone.evaluate = request.evaluate;
   alone.training.optimizer.kind = "sgd";

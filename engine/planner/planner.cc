@@ -109,7 +109,7 @@ class Maker {
     plan_.name = request_.step.graph.name();
     plan_.strategy = request_.strategy;
     plan_.mesh = cluster_.mesh;
-    plan_.precision = dtype == DType::kF64 ? "fp64" : "fp32";
+    plan_.precision = request_.products == DType::kBf16 ? "bf16" : dtype == DType::kF64 ? "fp64" : "fp32";
     plan_.globalBatch = request_.step.batch * request_.microBatches;
     plan_.microBatches = request_.microBatches;
     plan_.staleness = request_.staleness;
@@ -178,10 +178,12 @@ class Maker {
     LOCKSTEP_ASSIGN(evaluation, passes::divideLoss(evaluation, modelRanks_));
     LOCKSTEP_ASSIGN(const passes::Recompute what, passes::recomputeFromName(request_.recompute));
     LOCKSTEP_ASSIGN(ir::Graph train, checked("differentiate", passes::trainGraph(model)));
+    LOCKSTEP_ASSIGN(train, narrowed(std::move(train)));
     LOCKSTEP_ASSIGN(train, divided(checked("recompute", passes::recompute(train, what))));
     LOCKSTEP_ASSIGN(const passes::StepProgram step,
                     passes::stepProgram(train, request_.training, grouping));
-    LOCKSTEP_ASSIGN(ir::Graph evaluate, divided(passes::evaluateGraph(evaluation)));
+    LOCKSTEP_ASSIGN(ir::Graph evaluate, passes::evaluateGraph(evaluation));
+    LOCKSTEP_ASSIGN(evaluate, divided(narrowed(std::move(evaluate))));
     LOCKSTEP_ASSIGN(evaluate, passes::evaluateProgram(evaluate, step,
                                                               isPipeline() ? ir::kEveryStage : 0));
     LOCKSTEP_ASSIGN(ir::Graph init, divided(passes::initGraph(model, request_.training.seed)));
@@ -228,6 +230,10 @@ class Maker {
     return {};
   }
 
+  Result<ir::Graph> narrowed(ir::Graph graph) const {
+    if (request_.products == DType::kF32) return graph;
+    return checked("narrow-products", passes::narrowProducts(graph, request_.products));
+  }
   static std::int64_t largestShare(const std::vector<std::int64_t>& cuts) {
     std::int64_t largest = 0;
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) largest = std::max(largest, cuts[i + 1] - cuts[i]);

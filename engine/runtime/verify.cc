@@ -192,6 +192,16 @@ Finding compareTensors(std::string check, const Tensors& a, const Tensors& b, do
 
 std::string stepText(std::size_t index) { return fmt::format("step {}", index + 1); }
 
+struct Limits {
+  double gradients = 0, losses = 0;
+  bool exact = false;  // what is left at the end is compared too
+};
+// A factor of 8 bits of fraction jumps where what it is rounded from differs in its last bits.
+Limits limitsOf(const plan::Plan& plan) {
+  if (plan.precision == "fp64") return {1e-9, 1e-9, true};
+  return plan.precision == "bf16" ? Limits{1e-3, 1e-4} : Limits{1e-5, 1e-5};
+}
+
 Result<Finding> compareGradients(const Reference& one, const plan::Plan& plan,
                                  const Experiment& experiment, const std::atomic<bool>& stop) {
   const Tensors& start = one.played.start;
@@ -201,7 +211,7 @@ Result<Finding> compareGradients(const Reference& one, const plan::Plan& plan,
                     probe(plan, experiment, kProbeRate, static_cast<int>(batch), stop));
     const Tensors& theirs = one.stepped[batch];
     Finding found = compareTensors(
-        "gradients", mine, theirs, plan.precision == "fp64" ? 1e-9 : 1e-5,
+        "gradients", mine, theirs, limitsOf(plan).gradients,
         [&](bool of, const std::string& name, std::size_t i) {
           return (start.at(name).at(i) - (of ? theirs : mine).at(name).at(i)) / kProbeRate;
         });
@@ -214,15 +224,15 @@ Result<Finding> compareGradients(const Reference& one, const plan::Plan& plan,
 }
 
 // Losses, and of fp64 what is left after the last step.
-void compareEnds(const Played& mine, const Played& theirs, double reordering, bool exact,
+void compareEnds(const Played& mine, const Played& theirs, double reordering, const Limits& limits,
                  std::vector<Finding>& out) {
   std::size_t at = 0;
   Finding losses{"losses", worstRelative(mine.losses, theirs.losses, &at),
-                 exact ? 1e-9 : std::max(1e-5, reordering), "", false};
+                 std::max(limits.losses, limits.exact ? 0 : reordering), "", false};
   losses.where = stepText(at);
   losses.holds = losses.difference <= losses.limit;
   out.push_back(std::move(losses));
-  if (!exact) return;
+  if (!limits.exact) return;
   out.push_back(compareTensors("weights at the end", mine.end, theirs.end, 1e-9,
                                [&](bool of, const std::string& name, std::size_t i) {
                                  return (of ? theirs : mine).end.at(name).at(i);
@@ -325,7 +335,6 @@ Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
                                const Experiment& experiment, const std::atomic<bool>& stop) {
   LOCKSTEP_ASSIGN(const Played mine, play(several, experiment, stop));
   const Played& theirs = one.played;
-  const bool exact = several.train.precision == "fp64";
   std::vector<Finding> out;
   Finding start = compareTensors("initial weights", mine.start, theirs.start, 0,
                                  [&](bool of, const std::string& name, std::size_t i) {
@@ -336,7 +345,7 @@ Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
   if (experiment.equal) {
     LOCKSTEP_ASSIGN(Finding gradients, compareGradients(one, several.probe, experiment, stop));
     out.push_back(std::move(gradients));
-    compareEnds(mine, theirs, one.reordering, exact, out);
+    compareEnds(mine, theirs, one.reordering, limitsOf(several.train), out);
   } else {
     const double worse = (mine.evaluation - theirs.evaluation) / std::abs(theirs.evaluation);
     out.push_back({"quality", std::max(0.0, worse), 0.1,

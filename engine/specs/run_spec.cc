@@ -143,7 +143,7 @@ Status fillSchedule(ScheduleSpec& schedule, const TrainingSpec& training) {
 
 Status fillBackend(TrainingSpec& training) {
   if (training.precision().empty()) training.set_precision("fp32");
-  LOCKSTEP_TRY(checkKind("training.precision", training.precision(), {"fp32", "fp64"}));
+  LOCKSTEP_TRY(checkKind("training.precision", training.precision(), {"fp32", "bf16", "fp64"}));
   const bool isDouble = training.precision() == "fp64";
   if (training.backend().empty()) training.set_backend(isDouble ? "reference" : "onednn");
   LOCKSTEP_TRY(checkKind("training.backend", training.backend(), backendKinds()));
@@ -301,6 +301,11 @@ Result<int> microBatches(const spec::v1::StrategySpec& strategy, int dataRanks) 
   return wrongField("strategy.deterministic_parts",
                     fmt::format("deterministic_parts is {}, and the batch is divided over {} ranks; expected a "
                                 "multiple of {}", parts, dataRanks, dataRanks));
+}
+
+Precision precisionOf(const TrainingSpec& training) {
+  return {training.precision() == "fp64" ? DType::kF64 : DType::kF32,
+          training.precision() == "bf16" ? DType::kBf16 : DType::kF32};
 }
 
 double rateScale(const spec::v1::TrainingSpec& training) {

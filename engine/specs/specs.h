@@ -64,6 +64,12 @@ std::vector<DataFile> dataFiles(const spec::v1::DataSpec& data);
 // kInvalidArgument where these do not divide the deterministic parts.
 Result<int> microBatches(const spec::v1::StrategySpec& strategy, int dataRanks);
 
+// What training.precision says: of parameters and most else, and of the factors of products.
+struct Precision {
+  DType compute = DType::kF32, products = DType::kF32;
+};
+Precision precisionOf(const spec::v1::TrainingSpec& training);
+
 // What learning rates are multiplied by: linear in the global batch where the optimizer says which one they are
 // for (Goyal et al.: "Accurate, Large Minibatch SGD", 2017).
 double rateScale(const spec::v1::TrainingSpec& training);

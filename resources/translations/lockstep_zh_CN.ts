@@ -842,10 +842,6 @@ It uses:
             <translation>用于初始权重和样本顺序；不填：1</translation>
         </message>
         <message>
-            <source>Number format of the computation</source>
-            <translation>计算的数值格式</translation>
-        </message>
-        <message>
             <source>Take the samples in the order of the files</source>
             <translation>按文件中的顺序取样本</translation>
         </message>
@@ -1104,6 +1100,10 @@ It uses:
         <message>
             <source>What zero-2 and zero-3 hold whole at once, in bytes; 0: twice a layer&apos;s</source>
             <translation>zero-2 与 zero-3 同时完整持有的字节数；0：一层的两倍</translation>
+        </message>
+        <message>
+            <source>Number format of the computation; bf16: of the factors of matrix products alone</source>
+            <translation>计算所用的数值格式；bf16：仅矩阵乘积的因子用 bf16</translation>
         </message>
     </context>
     <context>

@@ -110,6 +110,29 @@ class VerifyTest : public QObject {
     for (const auto& finding : reply->findings()) QVERIFY2(finding.holds(), finding.check().c_str());
   }
 
+  void narrowFactorsHoldWithinTheirOwnLimit_data() {
+    QTest::addColumn<QStringList>("sets");
+    QTest::newRow("zero-3") << QStringList{"strategy.kind=zero-3"};
+    QTest::newRow("tensor-parallel") << QStringList{"strategy.kind=tensor-parallel"};
+    QTest::newRow("pipeline") << QStringList{"strategy.kind=pipeline", "strategy.micro_batches=4", "strategy.schedule=zb-h1"};
+    QTest::newRow("parameter-server") << QStringList{"strategy.kind=parameter-server"};
+    QTest::newRow("recompute") << QStringList{"strategy.recompute=full"};
+  }
+  void narrowFactorsHoldWithinTheirOwnLimit() {
+    QFETCH(QStringList, sets);
+    std::vector<std::string> all{"training.precision=bf16"};
+    for (const QString& one : sets) all.push_back(one.toStdString());
+    const auto one = caseOf(2, all, app::Precision::kSingle);
+    QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
+    QCOMPARE(one->request->spec().training().precision(), std::string("bf16"));
+    const auto reply = agent::verifyPlans(*one->request);
+    QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
+    for (const auto& finding : reply->findings()) {
+      qInfo("%s: %.1e of %.1e %s", finding.check().c_str(), finding.difference(), finding.limit(), finding.where().c_str());
+      QVERIFY2(finding.holds(), finding.check().c_str());
+    }
+  }
+
   void whatIsUnequalByDesignIsSaid() {
     const auto one = caseOf(2, {"strategy.kind=local-sgd", "strategy.local_steps=2"});
     QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());

@@ -93,7 +93,7 @@ namespace lockstep::ui {
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Times through the data; left out: 1, or as many as max_steps needs"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Steps at most; 0: no limit"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Of initial weights and the order of samples; left out: 1"),
-    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Number format of the computation"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Number format of the computation; bf16: of the factors of matrix products alone"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Take the samples in the order of the files"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "What computes; empty: onednn"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Samples an evaluation step; 0: chosen"),

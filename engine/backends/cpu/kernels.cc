@@ -1,13 +1,24 @@
 #include "engine/backends/cpu/kernels.h"
 
+#include <memory>
+
 namespace lockstep::backends::cpu {
 
-Packs& packsOfThread() {
-  static thread_local Packs packs;
-  return packs;
+namespace {
+// Made on a thread's first product: as a thread_local of its own every thread of the process would hold it.
+template <typename P>
+P& ofThread() {
+  static thread_local std::unique_ptr<P> packs;
+  if (!packs) packs = std::make_unique_for_overwrite<P>();
+  return *packs;
 }
+}  // namespace
+
+Packs& packsOfThread() { return ofThread<Packs>(); }
+Packs16& packs16OfThread() { return ofThread<Packs16>(); }
 
 bool runnable(const Kernels& kernels) {
+  if (&kernels == &kAvx512Bf16) return runnable(kAvx512) && __builtin_cpu_supports("avx512bf16");
   if (&kernels == &kAvx512)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -17,7 +28,12 @@ bool runnable(const Kernels& kernels) {
 }
 
 const Kernels& best() {
-  static const Kernels& chosen = runnable(kAvx512) ? kAvx512 : runnable(kAvx2) ? kAvx2 : kBase;
+  static const Kernels& chosen = [&]() -> const Kernels& {
+    const Kernels* last = &kBase;
+    for (const Kernels* each : kAll)
+      if (runnable(*each)) last = each;
+    return *last;
+  }();
   return chosen;
 }
 

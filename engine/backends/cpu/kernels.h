@@ -34,6 +34,26 @@ struct Packs {
 };
 Packs& packsOfThread();
 
+// c[rows×cols] = a·b (+ bias), then relu, of bf16 factors with sums in f32: element (i, k) of `a` is a[i·aRow + k·aK],
+// (k, j) of `b` is b[k·bK + j·bColumn].
+struct Gemm16 {
+  std::int64_t rows = 0, k = 0, cols = 0;
+  const std::uint16_t* a = nullptr;
+  std::int64_t aRow = 0, aK = 0;
+  const std::uint16_t* b = nullptr;
+  std::int64_t bK = 0, bColumn = 0;
+  float* c = nullptr;
+  std::int64_t ldc = 0;
+  const float* bias = nullptr;
+  bool relu = false;
+};
+inline constexpr std::int64_t kPackDepth16 = 256, kPackRows16 = 96, kPackColumns16 = 1024;
+struct Packs16 {
+  alignas(64) std::uint32_t a[kPackDepth16 / 2 * kPackRows16];
+  alignas(64) std::uint32_t b[kPackDepth16 / 2 * kPackColumns16];
+};
+Packs16& packs16OfThread();
+
 inline constexpr std::int64_t kScaledTogether = 256;  // ir::kScaledTogether
 
 struct Pool {
@@ -107,6 +127,8 @@ struct BatchNorm {
 struct Kernels {
   const char* isa;
   void (*gemm)(const Gemm&);
+  void (*gemm16)(const Gemm16&);
+  bool adds16;  // gemm16 is faster than gemm of the same, widened
   void (*maxPool)(const Pool&, const float* x, float* y);
   // dx is written whole.
   void (*maxPoolGrad)(const Pool&, const float* x, const float* y, const float* dy, float* dx);
@@ -152,6 +174,8 @@ struct Kernels {
 extern const Kernels kBase;    // any x86-64
 extern const Kernels kAvx2;    // AVX2 and FMA
 extern const Kernels kAvx512;  // AVX-512 F, BW, DQ, VL
+extern const Kernels kAvx512Bf16;  // these and AVX-512-bf16
+inline constexpr const Kernels* kAll[] = {&kBase, &kAvx2, &kAvx512, &kAvx512Bf16};
 
 bool runnable(const Kernels& kernels);  // on this machine
 const Kernels& best();                  // of this machine

@@ -3,6 +3,7 @@
 // on both sides, and outputs that may lie on an input's memory are also tried there.
 #include <QTest>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -25,7 +26,7 @@ namespace {
 constexpr double kTolerance = 2e-5;
 constexpr double kFence = 12345.0;
 
-enum class Fill { kNormal, kFewValues, kPositive, kLabels, kBytes, kBound };
+enum class Fill { kNormal, kFewValues, kPositive, kLabels, kBytes, kBound, kBf16 };
 
 struct Input {
   Shape shape;
@@ -39,7 +40,18 @@ struct Case {
   std::vector<Input> inputs;
 };
 
+// The nearest number of 8 bits of fraction, ties to even.
+std::uint16_t bf16Bits(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  if (std::isnan(x)) return 0x7fc0;
+  if (std::isinf(x)) return static_cast<std::uint16_t>(bits >> 16);
+  const std::uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  return static_cast<std::uint16_t>((rounded & 0x7f80) == 0x7f80 ? rounded - 1 : rounded);  // the largest
+}
+float ofBf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+
 DType dtypeOf(Fill fill, DType compute) {
+  if (fill == Fill::kBf16 && compute == DType::kF32) return DType::kBf16;
   return fill == Fill::kLabels ? DType::kI32 : fill == Fill::kBytes ? DType::kU8 : compute;
 }
 
@@ -48,6 +60,8 @@ double draw(Fill fill, std::uint64_t key, std::uint64_t i) {
   switch (fill) {
     case Fill::kNormal:
       return static_cast<float>(randomNormal(key, i));
+    case Fill::kBf16:
+      return ofBf16(bf16Bits(static_cast<float>(randomNormal(key, i))));
     case Fill::kFewValues:
       return std::floor(randomUniform(key, i) * 5) - 2;
     case Fill::kPositive:
@@ -80,6 +94,8 @@ class Tensor {
         return *reinterpret_cast<const double*>(p);
       case DType::kI32:
         return *reinterpret_cast<const std::int32_t*>(p);
+      case DType::kBf16:
+        return ofBf16(*reinterpret_cast<const std::uint16_t*>(p));
       default:
         return *reinterpret_cast<const std::uint8_t*>(p);
     }
@@ -96,13 +112,17 @@ class Tensor {
       case DType::kI32:
         *reinterpret_cast<std::int32_t*>(p) = static_cast<std::int32_t>(value);
         break;
+      case DType::kBf16:
+        *reinterpret_cast<std::uint16_t*>(p) = bf16Bits(static_cast<float>(value));
+        break;
       default:
         *reinterpret_cast<std::uint8_t*>(p) =
             static_cast<std::uint8_t>(static_cast<int>(value) & 255);
     }
   }
   bool fenced() const {
-    return !isFloat(type_.dtype) || (at(-1) == kFence && at(type_.count()) == kFence);
+    const double fence = type_.dtype == DType::kBf16 ? ofBf16(bf16Bits(kFence)) : kFence;
+    return !isFloat(type_.dtype) || (at(-1) == fence && at(type_.count()) == fence);
   }
   backends::Operand operand() { return {const_cast<std::byte*>(address(0)), type_}; }
   const ir::TensorType& type() const { return type_; }
@@ -239,6 +259,10 @@ void addMatmul(std::vector<Case>& cases, std::int64_t n, std::int64_t k, std::in
     if (form >= 4) inputs.push_back({{o}});
     cases.push_back({fmt::format("{}x{}x{} form {}", n, k, o, form), Op::kMatmul, attrs, inputs});
   }
+}
+
+bool isProduct(Op op) {
+  return op == Op::kMatmul || op == Op::kConv2d || op == Op::kConv2dInputGrad || op == Op::kConv2dWeightGrad;
 }
 
 std::vector<Case> allCases() {
@@ -446,6 +470,13 @@ std::vector<Case> allCases() {
       cases.push_back({fmt::format("{} of {}", coding, n), Op::kEncode, std::move(attrs),
                        {{{n}, Fill::kFewValues}, {{n}, Fill::kFewValues}}});
     }
+  for (std::size_t i = 0, all = cases.size(); i < all; ++i) {
+    if (!isProduct(cases[i].op)) continue;
+    Case narrow = cases[i];
+    narrow.name += " of bf16";
+    narrow.inputs[0].fill = narrow.inputs[1].fill = Fill::kBf16;
+    cases.push_back(std::move(narrow));
+  }
   return cases;
 }
 
@@ -460,8 +491,7 @@ std::vector<Named> computing(std::initializer_list<Op> ops = {}) {
   std::vector<Named> all;
   for (const std::string& name : backends::backendNames())
     if (name != "timed") all.push_back({name, backends::makeBackend(name, {}).value()});
-  for (const auto* kernels :
-       {&backends::cpu::kBase, &backends::cpu::kAvx2, &backends::cpu::kAvx512})
+  for (const auto* kernels : backends::cpu::kAll)
     if (backends::cpu::runnable(*kernels))
       all.push_back(
           {fmt::format("onednn {}", kernels->isa), backends::makeOneDnn({}, *kernels).value()});
@@ -578,6 +608,70 @@ class ConformanceTest : public QObject {
       const std::string text =
           difference(play(*one, test, DType::kF32, false), play(*three, test, DType::kF32, false), 0);
       QVERIFY2(text.empty(), fmt::format("{} ({}): {}", ir::info(test.op).name, test.name, text).c_str());
+    }
+  }
+
+  // Where there is an instruction for it, and where it is written out.
+  void productsOfBf16AsTheyArePacked() {
+    for (const auto* kernels : backends::cpu::kAll) {
+      if (!backends::cpu::runnable(*kernels)) continue;
+      for (const auto& [n, k, o] : {std::array<std::int64_t, 3>{1, 1, 1}, {3, 7, 5}, {13, 257, 33}, {97, 64, 70},
+                                    {5, 511, 1025}, {193, 300, 31}, {12, 512, 32}})
+        for (const bool ta : {false, true})
+          for (const bool tb : {false, true})
+            for (const bool rectified : {false, true}) {
+              std::vector<std::uint16_t> a(static_cast<std::size_t>(n * k)), b(static_cast<std::size_t>(k * o));
+              std::vector<float> bias(static_cast<std::size_t>(o)), c(static_cast<std::size_t>(n * (o + 1)), 7.0f);
+              for (std::size_t i = 0; i < a.size(); ++i) a[i] = bf16Bits(static_cast<float>(randomNormal(1, i)));
+              for (std::size_t i = 0; i < b.size(); ++i) b[i] = bf16Bits(static_cast<float>(randomNormal(2, i)));
+              for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<float>(randomNormal(3, i));
+              const backends::cpu::Gemm16 g{n, k, o, a.data(), ta ? 1 : k, ta ? n : 1, b.data(), tb ? 1 : o, tb ? k : 1,
+                                            c.data(), o + 1, rectified ? bias.data() : nullptr, rectified};
+              kernels->gemm16(g);
+              for (std::int64_t i = 0; i < n; ++i) {
+                for (std::int64_t j = 0; j < o; ++j) {
+                  double sum = rectified ? static_cast<double>(bias[static_cast<std::size_t>(j)]) : 0, size = 1;
+                  for (std::int64_t at = 0; at < k; ++at) {
+                    const double product = static_cast<double>(ofBf16(a[static_cast<std::size_t>(i * g.aRow + at * g.aK)])) *
+                                           static_cast<double>(ofBf16(b[static_cast<std::size_t>(at * g.bK + j * g.bColumn)]));
+                    sum += product;
+                    size += std::abs(product);
+                  }
+                  const double got = static_cast<double>(c[static_cast<std::size_t>(i * (o + 1) + j)]);
+                  QVERIFY2(std::abs((rectified ? std::max(sum, 0.0) : sum) - got) <= 1e-5 * size,
+                           fmt::format("{} {}x{}x{} ({}, {}): {} instead of {}", kernels->isa, n, k, o, i, j, got, sum).c_str());
+                }
+                QCOMPARE(c[static_cast<std::size_t>(i * (o + 1) + o)], 7.0f);
+              }
+            }
+    }
+  }
+
+  void castsToBf16RoundToNearest() {
+    std::vector<float> values{0.0f, -0.0f, 1.0f, 1.00390625f, 1.01171875f, 1.0039063f, -2.5e-39f, 1e-45f, 3.3895314e38f,
+                              3.4e38f, -3.4e38f, INFINITY, -INFINITY, NAN};
+    for (std::uint64_t i = 0; values.size() < 71; ++i) values.push_back(static_cast<float>(randomNormal(7, i)));
+    const ir::Attrs to{{"dtype", std::string("bf16")}, {"scale", 1.0}}, back{{"dtype", std::string("f32")}, {"scale", 1.0}};
+    const auto n = static_cast<std::int64_t>(values.size());
+    for (const Named& each : computing()) {
+      std::vector<std::uint16_t> narrow(values.size());
+      std::vector<float> wide(values.size());
+      backends::KernelSpec spec{.op = Op::kCast, .name = "narrow", .attrs = &to,
+                                .inputs = {{values.data(), {DType::kF32, {n}}}},
+                                .outputs = {{narrow.data(), {DType::kBf16, {n}}}}};
+      each.backend->bind(spec).value()->run();
+      spec = {.op = Op::kCast, .name = "wide", .attrs = &back, .inputs = {{narrow.data(), {DType::kBf16, {n}}}},
+              .outputs = {{wide.data(), {DType::kF32, {n}}}}};
+      each.backend->bind(spec).value()->run();
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::string label = fmt::format("{} on {}", values[i], each.name);
+        if (std::isnan(values[i])) {
+          QVERIFY2(std::isnan(wide[i]), label.c_str());
+          continue;
+        }
+        QVERIFY2(narrow[i] == bf16Bits(values[i]), label.c_str());
+        QVERIFY2(std::bit_cast<std::uint32_t>(wide[i]) == std::uint32_t{narrow[i]} << 16, label.c_str());
+      }
     }
   }
 

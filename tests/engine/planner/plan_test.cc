@@ -283,6 +283,37 @@ class PlanTest : public QObject {
     QVERIFY(backward >= 11);  // all but the first layer's, whose input has no gradient
   }
 
+  // Parameters that products alone read are cast before they travel; those that others read, biases here, are not.
+  void narrowFactorsTravelInHalfTheBytes() {
+    auto asked = request(fashionMlp(), 64, 64);
+    asked.strategy = "zero-3";
+    const auto gathered = [&](DType type) {
+      const plan::Plan plan = planOf(asked, clusterOf(2));
+      const plan::Body& step = body(plan, "step");
+      std::int64_t elements = 0;
+      for (const plan::Step& one : step.steps) {
+        if (one.op != ir::Op::kAllGather || one.phase != ir::Phase::kForward) continue;
+        const ir::TensorType& whole = step.buffers[static_cast<std::size_t>(one.outputs[0])].type;
+        if (whole.dtype == type) elements += whole.count();
+      }
+      return elements;
+    };
+    const std::int64_t all = gathered(DType::kF32);
+    asked.products = DType::kBf16;
+    const std::int64_t wide = gathered(DType::kF32), narrow = gathered(DType::kBf16);
+    QCOMPARE(wide + narrow, all);
+    QVERIFY(narrow >= 784 * 128 + 128 * 10);
+    QVERIFY(wide > 0 && wide < 1024);
+    const plan::Plan plan = planOf(asked, clusterOf(2));
+    QCOMPARE(plan.precision, std::string("bf16"));
+    for (const plan::StateSlot& slot : plan.state) QVERIFY(slot.type.dtype == DType::kF32);
+    for (const plan::Program& program : plan.programs)
+      for (const plan::Step& step : program.bodies[0].steps) {
+        if (step.op == ir::Op::kMatmul)
+          QVERIFY(program.bodies[0].buffers[static_cast<std::size_t>(step.inputs[0])].type.dtype == DType::kBf16);
+      }
+  }
+
   void initialValuesDependOnNamesAlone() {
     auto asked = request(fashionMlp(), 64, 64);
     const plan::Plan one = planOf(asked, clusterOf(1));

@@ -1,0 +1,107 @@
+#include "engine/backends/bf16.h"
+
+#include <algorithm>
+#include <array>
+
+namespace lockstep::backends {
+namespace {
+
+constexpr auto kFormat = static_cast<std::size_t>(ir::Coding::kBf16);
+constexpr std::int64_t kLanes = 32;  // a cut at a multiple leaves no vector in two parts
+
+struct Widened {
+  const std::byte* from = nullptr;
+  float* to = nullptr;
+  std::int64_t count = 0;
+};
+
+class WidenedKernel final : public Kernel {
+ public:
+  WidenedKernel(const Cpu& cpu, std::array<Widened, 2> factors, std::shared_ptr<AlignedFloats> memory,
+                std::int64_t ownBytes, std::unique_ptr<Kernel> product)
+      : cpu_(cpu),
+        factors_(factors),
+        memory_(std::move(memory)),
+        ownBytes_(ownBytes),
+        product_(std::move(product)) {}
+  void run() override {
+    for (const Widened& factor : factors_) {
+      const int parts = cpu_.parts(factor.count, kLeastElements);
+      forParts(parts, [&](int i) {
+        const Part part = partOf(factor.count, i, parts, kLanes);
+        cpu_.kernels.decode[kFormat](part.count, nullptr, factor.from + 2 * part.first, factor.to + part.first);
+      });
+    }
+    product_->run();
+  }
+  std::int64_t workspaceBytes() const override { return ownBytes_ + product_->workspaceBytes(); }
+
+ private:
+  const Cpu cpu_;
+  const std::array<Widened, 2> factors_;
+  const std::shared_ptr<AlignedFloats> memory_;
+  const std::int64_t ownBytes_;  // of memory_, what was made for this one
+  const std::unique_ptr<Kernel> product_;
+};
+
+}  // namespace
+
+bool hasBf16Factors(const KernelSpec& spec) { return spec.inputs[0].type.dtype == DType::kBf16; }
+
+std::unique_ptr<Kernel> bindMatmul16(const Cpu& cpu, const KernelSpec& spec) {
+  const MatmulShape s = matmulShape(spec);
+  const cpu::Gemm16 whole{
+      .rows = s.n, .k = s.k, .cols = s.o,
+      .a = static_cast<const std::uint16_t*>(spec.inputs[0].data), .aRow = s.ta ? 1 : s.k, .aK = s.ta ? s.n : 1,
+      .b = static_cast<const std::uint16_t*>(spec.inputs[1].data), .bK = s.tb ? 1 : s.o, .bColumn = s.tb ? s.k : 1,
+      .c = static_cast<float*>(spec.outputs[0].data), .ldc = s.o,
+      .bias = spec.inputs.size() > 2 ? static_cast<const float*>(spec.inputs[2].data) : nullptr, .relu = s.relu};
+  const int parts = cpu.parts(s.n * s.k * s.o, kLeastProducts);
+  return makeKernel([=, gemm = cpu.kernels.gemm16] {
+    forParts(parts, [&](int i) {
+      const Part part = partOf(s.o, i, parts, kLanes);
+      cpu::Gemm16 mine = whole;
+      mine.cols = part.count;
+      mine.b += part.first * whole.bColumn;
+      mine.c += part.first;
+      if (mine.bias != nullptr) mine.bias += part.first;
+      gemm(mine);
+    });
+  });
+}
+
+std::unique_ptr<Kernel> bindNarrow(const Cpu& cpu, const KernelSpec& spec) {
+  const std::int64_t n = spec.outputs[0].type.count();
+  const int parts = cpu.parts(n, kLeastElements);
+  return makeKernel([=, x = static_cast<const float*>(spec.inputs[0].data),
+                     y = static_cast<std::byte*>(spec.outputs[0].data), encode = cpu.kernels.encode[kFormat]] {
+    forParts(parts, [&](int i) {
+      const Part part = partOf(n, i, parts, kLanes);
+      encode(part.count, x + part.first, nullptr, y + 2 * part.first);
+    });
+  });
+}
+
+Result<std::unique_ptr<Kernel>> Widening::bind(const Cpu& cpu, const KernelSpec& spec, const Bind& bindF32) {
+  const auto padded = [](const Operand& one) { return (one.type.count() + kLanes - 1) / kLanes * kLanes; };
+  const std::int64_t first = padded(spec.inputs[0]), needed = first + padded(spec.inputs[1]);
+  const std::int64_t before = memory_ ? memory_->bytes : 0;
+  std::int64_t ownBytes = 0;
+  if (needed * static_cast<std::int64_t>(sizeof(float)) > before) {
+    // Twice as much each time, so that all together are no more than twice the largest.
+    memory_ = std::make_shared<AlignedFloats>(std::max(needed, 2 * before / static_cast<std::int64_t>(sizeof(float))));
+    ownBytes = memory_->bytes;
+  }
+  KernelSpec wide = spec;
+  std::array<Widened, 2> factors;
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    factors[i] = {static_cast<const std::byte*>(spec.inputs[i].data), memory_->data + (i == 0 ? 0 : first),
+                  spec.inputs[i].type.count()};
+    wide.inputs[i] = {factors[i].to, {DType::kF32, spec.inputs[i].type.shape}};
+  }
+  LOCKSTEP_ASSIGN(std::unique_ptr<Kernel> product, bindF32(wide));
+  return std::unique_ptr<Kernel>(
+      std::make_unique<WidenedKernel>(cpu, factors, memory_, ownBytes, std::move(product)));
+}
+
+}  // namespace lockstep::backends

@@ -1,0 +1,52 @@
+#include <algorithm>
+#include <array>
+
+#include "engine/ir/ops.h"
+#include "engine/passes/rewrite.h"
+#include "engine/passes/train_graph.h"
+
+namespace lockstep::passes {
+namespace {
+
+using ir::Op;
+using ir::ValueId;
+
+bool isProduct(Op op) {
+  constexpr std::array kProducts{Op::kMatmul, Op::kConv2d, Op::kConv2dInputGrad, Op::kConv2dWeightGrad};
+  return std::find(kProducts.begin(), kProducts.end(), op) != kProducts.end();
+}
+
+std::string nameOf(const ir::Node& maker, int output, DType type) {
+  return output == 0 ? fmt::format("{}.{}", maker.name, dtypeName(type))
+                     : fmt::format("{}.{}.{}", maker.name, output, dtypeName(type));
+}
+
+}  // namespace
+
+Result<ir::Graph> narrowProducts(const ir::Graph& graph, DType factors) {
+  Rewrite rewrite(graph);
+  std::vector<ValueId> narrowed(graph.values().size(), -1);
+  const auto cast = [&](ValueId value) -> Result<ValueId> {
+    ValueId& known = narrowed[static_cast<std::size_t>(value)];
+    if (known >= 0) return known;
+    const ir::Node& maker = graph.node(graph.value(value).producer);
+    LOCKSTEP_ASSIGN(const ir::NodeId node,
+                    rewrite.to().add(Op::kCast, nameOf(maker, graph.value(value).index, factors),
+                                     {rewrite(value)},
+                                     {{"dtype", std::string(dtypeName(factors))}, {"scale", 1.0}}, maker.phase));
+    rewrite.to().setStage(node, maker.stage);
+    known = rewrite.to().output(node, 0);
+    return known;
+  };
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+    const ir::Node& node = graph.nodes()[id];
+    std::vector<ValueId> inputs = rewrite.inputs(node);
+    for (std::size_t i = 0; isProduct(node.op) && i < 2; ++i) {
+      LOCKSTEP_ASSIGN(inputs[i], cast(node.inputs[i]));
+    }
+    LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id), node.attrs, std::move(inputs)).status());
+  }
+  return rewrite.take();
+}
+
+}  // namespace lockstep::passes
