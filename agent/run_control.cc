@@ -226,6 +226,7 @@ Status RunControl::startWorker(int index, int rank, int threads, bool oversubscr
   auto worker = std::make_unique<Worker>();
   Worker* raw = worker.get();
   raw->rank = rank;
+  raw->started = monotonicNow();
   WorkerOptions options;
   options.run = request_.run();
   options.rank = rank;
@@ -290,6 +291,8 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       record.mutable_rank()->set_pid(worker.process->pid());
       record.mutable_rank()->set_bound_bytes(message.ready().bound_bytes());
       spool_.append(std::move(record));
+      say(fmt::format("rank {} is ready {:.3f} s after its start", worker.rank,
+                      static_cast<double>(monotonicNow() - worker.started) * 1e-9));
       const bool all = static_cast<int>(workers_.size()) == request_.ranks_size() &&
                        std::all_of(workers_.begin(), workers_.end(),
                                    [](const auto& one) { return one->ready; });

@@ -58,6 +58,7 @@ class RunControl {
  private:
   struct Worker {
     int rank = 0;
+    Nanoseconds started = 0;
     std::unique_ptr<WorkerProcess> process;
     bool ready = false, exited = false;
     std::optional<run::v1::Finished> finished;

@@ -234,6 +234,7 @@ int workerCommand(Arguments& arguments) {
   else if (start.mode() == "collectives") status = measureCollectives(start, *link);
   else if (start.mode() == "bench") status = playBench(start, *link);
   else if (start.mode() == "bench-collectives") status = playCollectives(start, *link);
+  else if (start.mode() == "bench-communication") status = playCommunication(start, *link);
   else if (start.mode() == "evaluate") status = evaluateModel(start, *link);
   else if (start.mode() == "verify") status = playVerify(start, *link);
   else status = train(start, *link);

@@ -351,7 +351,7 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
   start.set_comm(request.comm().empty() ? "shm" : request.comm());
   start.set_threads(std::max(1, request.threads()));
   start.set_oversubscribed(ranks * start.threads() > usableCores());
-  start.set_mode(collectives ? "bench-collectives" : "bench");
+  start.set_mode(collectives ? "bench-collectives" : request.communication() ? "bench-communication" : "bench");
   if (collectives) {
     start.clear_plan_path();
     *start.mutable_collectives() = request.collectives();

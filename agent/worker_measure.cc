@@ -22,6 +22,7 @@
 #include "agent/worker_link.h"
 #include "engine/backends/backend.h"
 #include "engine/base/random.h"
+#include "engine/comm/stand_ins.h"
 #include "engine/ir/model_graph.h"
 #include "engine/planner/planner.h"
 #include "engine/runtime/all_reduce.h"
@@ -40,45 +41,21 @@ double median(std::vector<double>& values) {
 
 double since(Nanoseconds begin) { return static_cast<double>(monotonicNow() - begin) * 1e-9; }
 
-// A group of which only this rank is there: what is played between collectives is measured alone.
-class Alone final : public comm::Communicator {
- public:
-  Alone(int rank, int size) : rank_(rank), size_(size) {}
-  std::string_view kind() const override { return "alone"; }
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
-  Status allReduce(void*, std::int64_t, DType, comm::ReduceOp) override { return {}; }
-  Status reduceScatter(const void*, void*, std::span<const std::int64_t>, DType,
-                       comm::ReduceOp) override {
-    return {};
-  }
-  Status allGather(const void*, void*, std::span<const std::int64_t>, DType) override { return {}; }
-  Status broadcast(void*, std::int64_t, int) override { return {}; }
-  Status allToAll(const void*, void*, std::int64_t) override { return {}; }
-  Status send(const void*, std::int64_t, int, int) override { return {}; }
-  Status recv(void*, std::int64_t, int, int) override { return {}; }
-  Status exchange(const void*, std::int64_t, int, void*, std::int64_t, int, int) override { return {}; }
-  Status barrier() override { return {}; }
-  void abort() override {}
-
- private:
-  int rank_, size_;
-};
-
-// One for each axis of a mesh.
+// Groups of which only this rank is there, one for each axis of a mesh: what is played between collectives is
+// measured alone.
 class AloneGroups {
  public:
   AloneGroups(int rank, const cluster::Mesh& mesh) {
     for (const cluster::Axis& axis : mesh.groupAxes()) {
       if (mesh.coordinate(rank, axis.name) < 0) continue;  // a server's
-      owned_.push_back(std::make_unique<Alone>(mesh.coordinate(rank, axis.name), axis.size));
+      owned_.push_back(comm::makeAlone(mesh.coordinate(rank, axis.name), axis.size));
       groups_.set(axis.name, owned_.back().get());
     }
   }
   const runtime::Groups& groups() const { return groups_; }
 
  private:
-  std::vector<std::unique_ptr<Alone>> owned_;
+  std::vector<std::unique_ptr<comm::Communicator>> owned_;
   runtime::Groups groups_;
 };
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -58,6 +59,46 @@ Result<Bench> benchOf(const Globals& globals, const Arguments& arguments) {
   return out;
 }
 
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// A step as it is, with barriers alone, and with no communication: medians of rounds, and those of the shares that
+// they are of the first in their round.
+void sayCommunication(const Bench& bench, const node::v1::BenchReply::Communication& rounds, bool json) {
+  struct Way {
+    const char *name, *said;
+    const google::protobuf::RepeatedField<double>& seconds;
+  };
+  const std::array ways{Way{"real", "communication", rounds.real()}, Way{"barrier", "barriers alone", rounds.barrier()},
+                        Way{"none", "none", rounds.none()}};
+  const auto share = [&](const Way& way) {
+    std::vector<double> shares;
+    for (int i = 0; i < std::min(way.seconds.size(), rounds.real_size()); ++i)
+      shares.push_back(way.seconds[i] / rounds.real(i));
+    return median(std::move(shares));
+  };
+  JsonLine line("bench");
+  line.add("model", bench.request.spec->model().name()).add("batch", bench.preview.plan.globalBatch);
+  line.add("ranks", bench.ranks).add("threads", bench.threads).add("comm", bench.preview.comm);
+  line.add("rounds", rounds.real_size());
+  Table table;
+  table.header = {"between ranks", "ms a step", "÷ communication"};
+  table.right = {false, true, true};
+  for (const Way& way : ways) {
+    const double seconds = median({way.seconds.begin(), way.seconds.end()});
+    line.add(fmt::format("{}_seconds", way.name), seconds).add(fmt::format("{}_share", way.name), share(way));
+    table.rows.push_back({way.said, fmt::format("{:.4f}", seconds * 1e3), fmt::format("{:.1f} %", share(way) * 1e2)});
+  }
+  if (json) {
+    line.print();
+    return;
+  }
+  std::printf("medians of %d rounds\n\n%s", rounds.real_size(), table.text().c_str());
+}
+
 }  // namespace
 
 int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
@@ -73,6 +114,7 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
         request.set_threads(bench.threads);
         request.set_seconds(bench.seconds);
         request.set_comm(bench.preview.comm);
+        request.set_communication(arguments.has("communication"));
         std::fprintf(stderr, "training %s for %.0f s: batch %lld, %d ranks of %d threads\n",
                      bench.request.spec->model().name().c_str(), bench.seconds,
                      static_cast<long long>(bench.preview.plan.globalBatch), bench.ranks,
@@ -89,6 +131,10 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
               return rpcStatus(stub->Bench(&context, request, &reply), "the benchmark failed",
                                access.name());
             }));
+        if (request.communication()) {
+          sayCommunication(bench, reply.communication(), json);
+          return {};
+        }
         const MachineLimits limits{reply.flops_per_second(), reply.bytes_per_second()};
         const std::string profile = arguments.text("profile", "");
         // What was measured is told first: a file that cannot be written does not take it along.

@@ -103,14 +103,17 @@ const std::vector<Command>& commands() {
        "Brings Lockstep to every node and starts its agent.",
        clusterDeployCommand},
       {"bench train",
-       {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "profile=", "json"},
+       {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "profile=", "communication", "json"},
         0,
         0,
         "bench train [--model SPEC] [--batch B] [--ranks N] [--threads T] [--seconds S]\n"
-        "             [--comm KIND] [--set path=value]… [--profile FILE] [--json]"},
+        "             [--comm KIND] [--set path=value]… [--profile FILE | --communication] [--json]"},
        "Trains on this machine and says how fast: samples a second, milliseconds an op.\n"
        "  --profile   writes a step of all ranks as a Chrome trace, and says of each kind of operation what it takes\n"
        "              and how near it comes to what the machine does at most, measured in the same run\n"
+       "  --communication\n"
+       "              what communication costs: a step as it is, with a barrier in place of every collective, and with\n"
+       "              neither, in turn by the same ranks\n"
        "  --model     a spec or an example's name: fashion-mlp, fashion-cnn, fashion-resnet",
        benchTrainCommand},
       {"bench collective",

@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 """Steady-state training of an example with PyTorch: the peer of `lockstep bench train`.
 
-torch_train.py MODEL BATCH THREADS [--seconds S] [--variant NAME|best] [--table FILE]
+torch_train.py MODEL BATCH THREADS [--seconds S] [--variant NAME|best] [--table FILE] [--ddp RANKS]
 
 MODEL is fashion-mlp, fashion-cnn, gpt-tiny, gpt-small or ctr. Prints one JSON object with
 samples_per_second (of a GPT, sequences): the median of windows of 0.25 s, of the fastest variant (eager or
 TorchScript forward, single or for-each optimizer, memory format; of ctr, PyTorch's optimizer or one that updates
 the rows a batch touches). Data are random and in memory, batches are slices, so that nothing but training is
 timed; ctr takes the first rows of a table of `lockstep make-data ctr`, since how often categories repeat is part
-of its work.
+of its work. With --ddp so many processes train together over Gloo, a batch each, for a few steps, and what is printed is
+the memory of the largest: its proportional share of what processes map (PSS), at most.
 """
 import argparse
 import json
 import os
+import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -50,6 +53,7 @@ def fashion(torch, args, variant):
         model = nn.Sequential(nn.Flatten(), nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
     else:
         model = nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(5408, 10))
+    model = args.wrap(model)
     batch = args.batch
     count = max(8 * batch, 2048) // batch * batch
     x = torch.rand(count, 1, 28, 28)
@@ -103,7 +107,7 @@ def gpt(torch, args, variant):
                 x = block(x, self.hidden)
             return self.norm(x) @ self.table.weight.T
 
-    model = Gpt()
+    model = args.wrap(Gpt())
     matrices = [w for w in model.parameters() if w.dim() > 1]
     others = [w for w in model.parameters() if w.dim() <= 1]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1},
@@ -179,6 +183,46 @@ def measure(torch, args, seconds, variant):
     return statistics.median(rates)
 
 
+def proportional_bytes():
+    with open("/proc/self/smaps_rollup", encoding="ascii") as lines:
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
+def ddp_rank(args):
+    import torch
+    torch.set_num_threads(args.threads)
+    torch.distributed.init_process_group("gloo")
+    args.wrap = torch.nn.parallel.DistributedDataParallel
+    torch.manual_seed(1)
+    step = (gpt if args.model in GPTS else fashion)(torch, args, "eager")
+    most = 0
+    for i in range(6):
+        step(i)
+        torch.distributed.barrier()  # the others are as far, and share what is shared
+        most = max(most, proportional_bytes())
+        torch.distributed.barrier()
+    print(json.dumps({"proportional_bytes": most}), flush=True)
+
+
+def ddp(args):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {name: value for name, value in os.environ.items()
+                   if name not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
+    environment.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(args.ddp),
+                       OMP_NUM_THREADS=str(args.threads), OPENBLAS_NUM_THREADS=str(args.threads))
+    ranks = [subprocess.Popen([sys.executable, *sys.argv], stdout=subprocess.PIPE, text=True,
+                              env=dict(environment, RANK=str(rank))) for rank in range(args.ddp)]
+    try:
+        said = [rank.communicate(timeout=300)[0] for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    print(json.dumps({"model": args.model, "batch": args.batch, "ranks": args.ddp,
+                      "proportional_bytes": max(json.loads(one)["proportional_bytes"] for one in said)}), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", choices=list(VARIANTS))
@@ -187,7 +231,13 @@ def main():
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--variant", default="best")
     parser.add_argument("--table")
+    parser.add_argument("--ddp", type=int, default=0)
     args = parser.parse_args()
+    args.wrap = lambda model: model
+    if args.ddp:
+        if args.model == "ctr":
+            parser.error("ctr has no DDP")
+        return ddp_rank(args) if "RANK" in os.environ else ddp(args)
     if args.model == "ctr" and not args.table:
         parser.error("ctr needs --table")
     prepare_environment(args.threads)

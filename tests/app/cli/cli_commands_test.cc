@@ -233,6 +233,29 @@ class CliCommandsTest : public QObject {
     QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
   }
 
+  void benchSaysWhatCommunicationCosts() {
+    const Cli cli;
+    const auto asked = [&](int ranks, const char* strategy) {
+      return cli.run({"bench", "train", "--model", "fashion-mlp", "--batch", "96", "--ranks", QString::number(ranks),
+                      "--seconds", "1", "--communication", "--set", QString("strategy.kind=%1").arg(strategy), "--json"});
+    };
+    for (const char* strategy : {"multi-worker-mirrored", "zero-3"}) {
+      const CliResult two = asked(2, strategy);
+      QVERIFY2(two.exit == 0, two.text());
+      QCOMPARE(two.events.size(), 1);
+      QVERIFY(two.last()["rounds"].toInt() > 0);
+      for (const char* way : {"real_seconds", "barrier_seconds", "none_seconds"})
+        QVERIFY2(two.last()[way].toDouble() > 0, way);
+      QCOMPARE(two.last()["real_share"].toDouble(), 1.0);
+    }
+    const CliResult alone = asked(1, "mirrored");
+    QVERIFY2(alone.exit != 0 && alone.text().toStdString().find("communicates with none") != std::string::npos, alone.text());
+    const CliResult stages = asked(2, "pipeline");
+    QVERIFY2(stages.exit != 0 && stages.text().toStdString().find("no barrier") != std::string::npos, stages.text());
+    QVERIFY(cli.leave());
+    QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
+  }
+
   void benchesCollectives() {
     const Cli cli;
     for (const QString comm : {"shm", "gloo"}) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine/base/random.h"
+#include "engine/comm/stand_ins.h"
 #include "tests/support/communicator_groups.h"
 #include "tests/support/failing_communicator.h"
 
@@ -201,6 +202,33 @@ class CommunicatorConformanceTest : public QObject {
   void spinningGroup() {
     const GroupOptions options{"shm", 2, 10'000'000'000, false};
     for (const auto& answer : runAsThreads(options, conform)) QCOMPARE(QString::fromStdString(answer), QString());
+  }
+
+  void standsIn() {
+    const auto body = [](Communicator& group) -> std::string {
+      const auto switched = comm::makeSwitched(group);
+      const auto summed = [&](comm::Communication as, bool all) -> std::string {
+        switched->play(as);
+        float values[] = {1, 2};
+        if (all || group.rank() == 0) EXPECT_OK(switched->allReduce(values, 2, DType::kF32, ReduceOp::kSum));
+        const float expected = as == comm::Communication::kReal ? 2 : 1;
+        EXPECT(values[0] == expected && values[1] == 2 * expected, "{} {}", values[0], values[1]);
+        return {};
+      };
+      std::string wrong = summed(comm::Communication::kReal, true);
+      if (wrong.empty()) wrong = summed(comm::Communication::kNone, false);  // nobody is waited for
+      if (wrong.empty()) wrong = summed(comm::Communication::kBarrier, true);
+      if (wrong.empty()) wrong = summed(comm::Communication::kReal, true);
+      if (!wrong.empty()) return wrong;
+      switched->play(comm::Communication::kBarrier);
+      EXPECT_OK(group.rank() == 0 ? switched->broadcast(nullptr, 1 << 20, 0) : group.barrier());
+      const auto alone = comm::makeAlone(1, 3);
+      EXPECT(alone->rank() == 1 && alone->size() == 3, "rank {} of {}", alone->rank(), alone->size());
+      EXPECT_OK(alone->barrier());
+      return {};
+    };
+    for (const GroupKind& kind : kGroupKinds)
+      for (const auto& answer : runAsThreads({kind.name, 2}, body)) QCOMPARE(QString::fromStdString(answer), QString());
   }
 
   void maximumKeepsNan() {
