@@ -60,6 +60,8 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   }
 
   options.evaluate = !start.evaluated_apart();
+  constexpr double kWarmUpSeconds = 0.05;  // what is longer has its own caches cold and warm again in every step
+  options.warmUpSeconds = kWarmUpSeconds;
   options.beforeFirst = [&](const std::string& replica) {
     return checkConsistency(start, plan, *trainData, replica, link);
   };

@@ -576,6 +576,8 @@ Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, std::int64_t offs
   void* base = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_NORESERVE, fd, offset);
   if (base == MAP_FAILED) return systemError(errno, "mapping the group's shared memory");
+  // Of the collectives' memory no page is met for the first time in one. Older kernels do not know of this.
+  madvise(base, SegmentLayout(size).mailboxes, MADV_POPULATE_WRITE);
   auto segment = std::make_shared<Segment>(static_cast<std::byte*>(base), size);
   auto communicator = std::make_unique<SharedMemoryCommunicator>("shm", segment, rank, size,
                                                                  oversubscribed, timeout);

@@ -101,8 +101,8 @@ class Unpacker {
   bool ended_ = false;  // a member has, and no other has begun
 };
 
-// Reads a file once: its content to `sink`; its SHA-256.
-Result<std::string> readContent(const std::string& path, const Sink& sink) {
+// Reads a file once: its content to `sink`; its SHA-256 where it is asked for.
+Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return systemError(errno, "cannot open the data file " + path);
   Unpacker unpacker(path, sink);
@@ -115,13 +115,13 @@ Result<std::string> readContent(const std::string& path, const Sink& sink) {
     if (count < 0) status = systemError(errno, "cannot read the data file " + path);
     if (count <= 0) break;
     const auto bytes = std::string_view(piece).substr(0, static_cast<std::size_t>(count));
-    hash.update(bytes);
+    if (hashed) hash.update(bytes);
     status = unpacker.add(bytes);
   }
   close(fd);
   LOCKSTEP_TRY(std::move(status));
   LOCKSTEP_TRY(unpacker.end());
-  return hash.hex();
+  return hashed ? hash.hex() : std::string();
 }
 
 struct IdxHeader {
@@ -130,8 +130,8 @@ struct IdxHeader {
 };
 constexpr std::size_t kLongestHeader = 4 + 4 * 255;
 
-// Of a file that begins with `head` and unpacks to `size` bytes.
-Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, std::uint64_t size) {
+// Of a file that begins with `head` and unpacks to `size` bytes, where it is `whole`.
+Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, std::uint64_t size, bool whole = true) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(head[i]); };
   if (head.size() < 4) return dataLoss(path, "it is too short for an IDX header");
   if (at(0) != 0 || at(1) != 0 || at(2) != kUnsignedByte || at(3) == 0)
@@ -153,16 +153,26 @@ Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, st
     elements *= extent;
     header.dimensions.push_back(static_cast<std::int64_t>(extent));
   }
-  if (size - header.offset != elements)
+  if (whole && size - header.offset != elements)
     return dataLoss(path, fmt::format("its header promises {} bytes of elements, {} follow", elements,
                                       size - header.offset));
   return header;
 }
 
+// Of a file that begins with `head`, as its header has it, which may be wrong; 0 where that is no header.
+std::size_t likelySize(const std::string& path, std::string_view head) {
+  constexpr std::size_t kMost = std::size_t{1} << 30;
+  const auto header = parseHeader(path, head, 0, false);
+  return header.ok() ? std::min(kMost, header->offset + static_cast<std::size_t>(elementCount(header->dimensions))) : 0;
+}
+
 Result<IdxArray> readIdx(const std::string& path, const std::string& sha256) {
   IdxArray array;
   LOCKSTEP_ASSIGN(const std::string actual,
-                  readContent(path, [&](std::string_view piece) { array.bytes += piece; }));
+                  readContent(path, !sha256.empty(), [&](std::string_view piece) {
+                    if (array.bytes.empty()) array.bytes.reserve(likelySize(path, piece));
+                    array.bytes += piece;
+                  }));
   std::string expected = sha256;
   std::transform(expected.begin(), expected.end(), expected.begin(), [](char c) {
     return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -230,7 +240,7 @@ Result<FileFacts> inspectIdx(const std::string& path) {
     if (labels) findHighest(piece.substr(part), static_cast<std::int64_t>(size + part) - 8, later);
     size += piece.size();
   };
-  LOCKSTEP_ASSIGN(facts.sha256, readContent(path, sink));
+  LOCKSTEP_ASSIGN(facts.sha256, readContent(path, true, sink));
   LOCKSTEP_ASSIGN(IdxHeader header, parseHeader(path, head, size));
   facts.dimensions = std::move(header.dimensions);
   if (facts.dimensions.size() == 1) {

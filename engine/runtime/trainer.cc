@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <map>
 
 #include "engine/cluster/mesh.h"
@@ -29,7 +30,9 @@ class Training {
 
  private:
   Status bind();
+  Status warmUp();
   Status startOrResume();
+  std::unique_ptr<data::Loader> load() const;  // of the rest of the epoch
   Result<bool> trainEpoch();  // true: asked to stop
   Status evaluate();
   Status checkpoint();
@@ -74,6 +77,7 @@ class Training {
   std::vector<BoundPlay> wholePlays_;  // of the first ones: Plan::wholeSteps
   std::int64_t updates_ = 0;      // of the optimizer in a step
   std::vector<plan::Event> events_;
+  std::unique_ptr<data::Loader> loader_;  // of the first epoch, until it is trained
   Sums sums_;                     // of the step
   Progress progress_;
   TrainerSummary summary_;
@@ -117,6 +121,31 @@ Status Training::bindPlays(const std::vector<plan::Play>& plays, std::vector<Bou
     }
     bound.push_back({feed.get(), play.micro});
   }
+  return {};
+}
+
+Status Training::warmUp() {
+  if (server_ || plan_.mesh.stages() > 1) return {};
+  // The same on all ranks.
+  double predicted = 0;
+  for (const plan::Play& play : plan_.plays(rank_)) {
+    double longest = 0;
+    for (const plan::Body& body : plan_.find(play.program)->bodies) {
+      double seconds = 0;
+      for (const plan::Step& step : body.steps) seconds += step.seconds;
+      longest = std::max(longest, seconds);
+    }
+    predicted += longest;
+  }
+  if (predicted > options_.warmUpSeconds) return {};
+  for (const BoundPlay& play : plan_.wholeSteps > 0 ? wholePlays_ : plays_) {
+    const backends::Operand weight = play.feed->executor().input("weight");
+    for (std::int64_t i = 0; weight.data != nullptr && i < weight.type.count(); ++i)
+      writeFloat(weight, static_cast<std::size_t>(i), 1);
+    play.feed->writeScalars(0, 1, false);
+    LOCKSTEP_TRY(play.feed->executor().play(0, nullptr));
+  }
+  std::memset(state_.data(), 0, static_cast<std::size_t>(state_.bytes()));
   return {};
 }
 
@@ -193,25 +222,29 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
   return {};
 }
 
-Result<bool> Training::trainEpoch() {
+std::unique_ptr<data::Loader> Training::load() const {
   const std::int64_t epoch = progress_.step / epochSteps();
-  data::Loader::Options load;
-  load.globalBatch = plan_.globalBatch;
-  load.microBatches = plan_.microBatches;
-  load.begin = plays_.front().feed->begin();
-  load.end = load.begin;
+  data::Loader::Options options;
+  options.globalBatch = plan_.globalBatch;
+  options.microBatches = plan_.microBatches;
+  options.begin = plays_.front().feed->begin();
+  options.end = options.begin;
   // The stages between the first and the last read no samples.
   for (const BoundPlay& play : plays_)
-    if (play.feed->readsSamples()) load.end = play.feed->end();
-  load.seed = options_.seed;
-  load.shuffle = options_.shuffle;
-  load.augment = options_.augment;
-  load.firstStep = progress_.step;
-  load.lastStep = std::min(lastStep(), (epoch + 1) * epochSteps());
-  data::Loader loader(trainData_, load);
+    if (play.feed->readsSamples()) options.end = play.feed->end();
+  options.seed = options_.seed;
+  options.shuffle = options_.shuffle;
+  options.augment = options_.augment;
+  options.firstStep = progress_.step;
+  options.lastStep = std::min(lastStep(), (epoch + 1) * epochSteps());
+  return std::make_unique<data::Loader>(trainData_, options);
+}
+
+Result<bool> Training::trainEpoch() {
+  const std::unique_ptr<data::Loader> loader = loader_ ? std::move(loader_) : load();
   for (;;) {
     const Nanoseconds begin = monotonicNow();
-    const data::Batch* batch = loader.next();
+    const data::Batch* batch = loader->next();
     if (batch == nullptr) return false;
     LOCKSTEP_TRY(step(*batch, begin));
     if (stopAgreed_) return true;
@@ -293,7 +326,9 @@ Status Training::finishEpoch() {
 
 Result<TrainerSummary> Training::run() {
   LOCKSTEP_TRY(bind());
+  if (options_.warmUpSeconds > 0) LOCKSTEP_TRY(warmUp());
   LOCKSTEP_TRY(startOrResume());
+  if (!server_ && progress_.step < lastStep()) loader_ = load();
   std::int64_t bytes = state_.bytes() + plan_.arenaBytesOf(rank_);
   if (evalFeed_) bytes += evalFeed_->executor().boundBytes();
   for (const auto& [play, feed] : feeds_) bytes += feed->executor().boundBytes();

@@ -32,6 +32,9 @@ struct TrainerOptions {
   bool evaluate = true;               // after each epoch; else something apart reads the checkpoints
   std::string resumeFrom;             // "": start anew; a checkpoint read by rank 0 (…/step-000938)
   std::string modelFile;              // "": none. Rank 0 writes the trained parameters at the end
+  // Where a step is predicted to take no longer, seconds: all ranks play one on made-up input before they have any
+  // state, so that their first finds caches and page tables warm.
+  double warmUpSeconds = 0;
   bool hashReplica = false;           // fills TrainerSummary::replicaSha256
   // Where not null, called with replicaHash() when the state is there, new or resumed, before the first
   // step. Its error ends the training.
