@@ -6,13 +6,14 @@ torch_train.py MODEL BATCH THREADS [--seconds S] [--variant NAME|best] [--table 
 MODEL is fashion-mlp, fashion-cnn, gpt-tiny, gpt-small or ctr. Prints one JSON object with
 samples_per_second (of a GPT, sequences): the median of windows of 0.25 s, of the fastest variant (eager or
 TorchScript forward, single or for-each optimizer, memory format; of ctr, PyTorch's optimizer or one that updates
-the rows a batch touches). Data are random and in memory, batches are slices, so that nothing but training is
-timed; ctr takes the first rows of a table of `lockstep make-data ctr`, since how often categories repeat is part
+the rows a batch touches); and flops_per_second, what a product of 1024³ reaches. Data are random and in memory,
+batches are slices, so that nothing but training is timed; ctr takes the first rows of a table of `lockstep make-data ctr`, since how often categories repeat is part
 of its work. With --ddp so many processes train together over Gloo, a batch each, for a few steps, and what is printed is
 the memory of the largest: its proportional share of what processes map (PSS), at most.
 """
 import argparse
 import json
+import math
 import os
 import socket
 import statistics
@@ -223,6 +224,17 @@ def ddp(args):
                       "proportional_bytes": max(json.loads(one)["proportional_bytes"] for one in said)}), flush=True)
 
 
+def product_speed(torch):
+    """FLOP/s of a product of 1024³, the fastest of ten."""
+    a, b = torch.rand(1024, 1024), torch.rand(1024, 1024)
+    least = math.inf
+    for _ in range(10):
+        begin = time.perf_counter()
+        a @ b
+        least = min(least, time.perf_counter() - begin)
+    return 2 * 1024 ** 3 / least
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", choices=list(VARIANTS))
@@ -251,7 +263,8 @@ def main():
         rates[best] = measure(torch, args, args.seconds, best)
     print(json.dumps({"peer": f"pytorch {torch.__version__}", "model": args.model,
                       "batch": args.batch, "threads": args.threads, "variant": best,
-                      "samples_per_second": rates[best]}), flush=True)
+                      "samples_per_second": rates[best], "flops_per_second": product_speed(torch)}),
+          flush=True)
 
 
 if __name__ == "__main__":
