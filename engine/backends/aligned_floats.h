@@ -23,11 +23,6 @@ struct AlignedFloats {
 };
 
 using Offsets = std::vector<std::int64_t>;
-inline Offsets multiples(std::int64_t count, std::int64_t stride) {
-  Offsets offsets(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) offsets[static_cast<std::size_t>(i)] = i * stride;
-  return offsets;
-}
 inline std::int64_t bytesOf(const Offsets& offsets) {
   return static_cast<std::int64_t>(offsets.size() * sizeof(std::int64_t));
 }

@@ -136,6 +136,24 @@ std::unique_ptr<Kernel> bindAdagradRows(const cpu::Kernels& cpu, const KernelSpe
   });
 }
 
+std::unique_ptr<Kernel> bindEmbedding(const KernelSpec& spec) {
+  const float* table = in(spec, 0);
+  const auto* ids = static_cast<const std::int32_t*>(spec.inputs[1].data);
+  float* y = out(spec);
+  const std::int64_t rows = spec.inputs[1].type.count(), first = ir::intAttr(*spec.attrs, "first");
+  const std::int64_t vocabulary = spec.inputs[0].type.shape[0], channels = spec.inputs[0].type.shape[1];
+  return makeKernel([=] {
+    const auto has = [=](std::int64_t row) { return row >= 0 && row < vocabulary; };
+    for (std::int64_t r = 0; r < rows; ++r) {
+      if (r + kRowsAhead < rows)
+        if (const std::int64_t next = ids[r + kRowsAhead] - first; has(next)) __builtin_prefetch(table + next * channels);
+      const std::int64_t row = ids[r] - first;
+      if (has(row)) std::copy_n(table + row * channels, channels, y + r * channels);
+      else std::fill_n(y + r * channels, channels, 0.0f);
+    }
+  });
+}
+
 std::unique_ptr<Kernel> bindSgdRows(const cpu::Kernels& cpu, const KernelSpec& spec) {
   const float *p = in(spec, 0), *v = in(spec, 1), *g = in(spec, 2);
   const auto* ids = static_cast<const std::int32_t*>(spec.inputs[3].data);
@@ -209,7 +227,7 @@ std::unique_ptr<Kernel> bindElementwise(const Cpu& cpu, const KernelSpec& spec) 
   }
 }
 
-// Over rows of C channels: bias-add, reduce-rows; over images: max-pool, mean-pool and their gradients.
+// Over rows of C channels: bias-add, reduce-rows.
 std::unique_ptr<Kernel> bindRows(const Cpu& cpu, const KernelSpec& spec) {
   const cpu::Kernels& kernels = cpu.kernels;
   const float* x = in(spec, 0);
@@ -340,6 +358,8 @@ class OneDnn final : public Backend {
         return bindSgd(cpu_, spec);
       case Op::kAdagrad:
         return bindAdagrad(cpu_, spec);
+      case Op::kEmbedding:
+        return bindEmbedding(spec);
       case Op::kAdagradRows:
         return bindAdagradRows(cpu_.kernels, spec);
       case Op::kSgdRows:

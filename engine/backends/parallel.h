@@ -31,11 +31,17 @@ inline Part partOf(std::int64_t n, int i, int parts, std::int64_t step = 1) {
   return {first, std::min(n, steps * (i + 1) / parts * step) - first};
 }
 
-// f(i) for each i < parts. Allocates nothing but, on the first call of a thread, its team.
+// A thread's team never shrinks: the threads left over would be ended, and made anew for the next.
+inline int teamFor(int parts) {
+  static thread_local int team = 1;
+  return team = std::max(team, parts);
+}
+// f(i) for each i < parts. Allocates nothing but, the first time that a thread has so many parts, its team.
 template <typename F>
 void forParts(int parts, const F& f) {
   if (parts == 1) return f(0);
-#pragma omp parallel for num_threads(parts) schedule(static, 1)
+  const int team = teamFor(parts);
+#pragma omp parallel for num_threads(team) schedule(static, 1)
   for (int i = 0; i < parts; ++i) f(i);
 }
 

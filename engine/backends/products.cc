@@ -12,8 +12,6 @@ using ir::Op;
 const float* in(const KernelSpec& spec, std::size_t i) { return static_cast<const float*>(spec.inputs[i].data); }
 float* out(const KernelSpec& spec) { return static_cast<float*>(spec.outputs[0].data); }
 
-// From where on packing the rows is worth it; where k strides through them it is sooner.
-constexpr std::int64_t kPackedColumns = 128, kPackedDepth = 256, kPackedStrided = 64;
 constexpr std::int64_t kColumns = 64;  // a cut at a multiple leaves no panel in two parts
 
 // Part i of a product: some of its columns, or of its rows where columns are few.
@@ -27,7 +25,8 @@ cpu::Gemm part(cpu::Gemm g, int i, int parts) {
   } else {
     const Part rows = partOf(g.rows, i, parts);
     g.rows = rows.count;
-    g.rowOffset += rows.first;
+    if (g.rowOffset != nullptr) g.rowOffset += rows.first;
+    g.a += rows.first * g.rowStride;
     g.c += rows.first * g.ldc;
   }
   return g;
@@ -38,25 +37,21 @@ class MatmulKernel final : public Kernel {
   MatmulKernel(const Cpu& cpu, const KernelSpec& spec) : kernels_(cpu.kernels) {
     const MatmulShape s = matmulShape(spec);
     parts_ = cpu.parts(s.n * s.k * s.o, kLeastProducts);
-    rows_ = multiples(s.n, s.ta ? 1 : s.k);
-    ks_ = multiples(s.k, s.ta ? s.n : 1);
     whole_.rows = s.n, whole_.k = s.k, whole_.cols = s.o;
-    whole_.a = in(spec, 0), whole_.rowOffset = rows_.data(), whole_.kOffset = ks_.data();
+    whole_.a = in(spec, 0), whole_.rowStride = s.ta ? 1 : s.k, whole_.kStride = s.ta ? s.n : 1;
     whole_.b = in(spec, 1), whole_.ldb = s.tb ? s.k : s.o, whole_.transposed = s.tb;
     whole_.c = out(spec), whole_.ldc = s.o;
     whole_.bias = spec.inputs.size() > 2 ? in(spec, 2) : nullptr;
     whole_.relu = s.relu;
-    whole_.packed = s.o >= kPackedColumns && s.k >= (s.ta ? kPackedStrided : kPackedDepth);
   }
   void run() override {
     forParts(parts_, [&](int i) { kernels_.gemm(part(whole_, i, parts_)); });
   }
-  std::int64_t workspaceBytes() const override { return bytesOf(rows_) + bytesOf(ks_); }
+  std::int64_t workspaceBytes() const override { return 0; }
 
  private:
   const cpu::Kernels& kernels_;
   int parts_;
-  Offsets rows_, ks_;
   cpu::Gemm whole_;
 };
 
@@ -89,10 +84,6 @@ class ConvKernel final : public Kernel {
     for (std::int64_t y = 0; y < s_.kh; ++y)
       for (std::int64_t x = 0; x < s_.kw; ++x)
         for (std::int64_t c = 0; c < s_.c; ++c) taps_.push_back((y * frameWidth() + x) * s_.c + c);
-    if (op_ == Op::kConv2dInputGrad && !turned_) {
-      gradRows_ = multiples(s_.oh * s_.ow, s_.o);
-      gradKs_ = multiples(s_.o, 1);
-    }
   }
 
   void run() override {
@@ -100,8 +91,7 @@ class ConvKernel final : public Kernel {
     forParts(parts_, [&](int i) { op_ == Op::kConv2dWeightGrad ? weightGrad(i) : images(i); });
   }
   std::int64_t workspaceBytes() const override {
-    return frames_.bytes + patches_.bytes + filters_.bytes + bytesOf(pixels_) +
-           bytesOf(taps_) + bytesOf(gradRows_) + bytesOf(gradKs_);
+    return frames_.bytes + patches_.bytes + filters_.bytes + bytesOf(pixels_) + bytesOf(taps_);
   }
 
  private:
@@ -174,7 +164,7 @@ class ConvKernel final : public Kernel {
     float *patches = patches_.data + i * patchFloats_, *frame = frames_.data + i * frameFloats_;
     cpu::Gemm g;
     g.rows = s_.oh * s_.ow, g.k = s_.o, g.cols = taps();
-    g.a = dy, g.rowOffset = gradRows_.data(), g.kOffset = gradKs_.data();
+    g.a = dy, g.rowStride = s_.o, g.kStride = 1;
     g.b = second_, g.ldb = s_.o, g.transposed = true;
     g.c = patches, g.ldc = taps();
     kernels_.gemm(g);
@@ -202,7 +192,7 @@ class ConvKernel final : public Kernel {
   AlignedFloats frames_, patches_, filters_;
   const float *first_, *second_, *bias_;
   float* out_;
-  Offsets pixels_, taps_, gradRows_, gradKs_;
+  Offsets pixels_, taps_;
 };
 
 }  // namespace

@@ -60,6 +60,9 @@ class Distinct {
   std::vector<std::int32_t> table_, found_, next_;
 };
 
+// How many rows ahead what they need is fetched.
+inline constexpr std::int64_t kRowsAhead = 16;
+
 template <typename T>
 struct CombineRows {
   std::int64_t count = 0, channels = 0;
@@ -78,6 +81,8 @@ void combineRows(const CombineRows<T>& a) {
   std::fill_n(a.table, a.entries, -1);
   const auto mask = static_cast<std::uint64_t>(a.entries - 1);
   for (std::int64_t i = 0; i < a.count; ++i) {
+    if (i + kRowsAhead < a.count)
+      __builtin_prefetch(a.table + (mix64(static_cast<std::uint64_t>(a.ids[i + kRowsAhead])) & mask), 1);
     const std::int32_t id = a.ids[i];
     if (id < 0) {
       a.first[i] = -1;
@@ -102,11 +107,10 @@ void combineRows(const CombineRows<T>& a) {
 template <typename Fetch, typename Update>
 void forRows(std::int64_t count, std::int64_t channels, std::int64_t first, std::int64_t elements,
              const std::int32_t* ids, Fetch fetch, Update update) {
-  constexpr std::int64_t kAhead = 16;
   for (std::int64_t i = 0; i < count; ++i) {
-    if (i + kAhead < count) {
-      const std::int64_t at = ids[i + kAhead] * channels - first;
-      if (ids[i + kAhead] >= 0 && at >= 0 && at < elements) fetch(at);
+    if (i + kRowsAhead < count) {
+      const std::int64_t at = ids[i + kRowsAhead] * channels - first;
+      if (ids[i + kRowsAhead] >= 0 && at >= 0 && at < elements) fetch(at);
     }
     if (ids[i] < 0) continue;
     const std::int64_t at = ids[i] * channels - first;

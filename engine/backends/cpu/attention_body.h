@@ -11,17 +11,15 @@ inline std::int64_t panelled(std::int64_t n) { return (n + kPackedPanel - 1) / k
 
 // n×cols of a matrix, `stride` a row, in panels: [cols / panel][n][panel]; transposed, [n / panel][cols][panel].
 void packAll(const float* from, std::int64_t n, std::int64_t cols, std::int64_t stride, bool transposed, float* to) {
-  const std::int64_t across = transposed ? n : cols, along = transposed ? cols : n;
-  for (std::int64_t j = 0; j < across; j += kPackedPanel, to += along * kPackedPanel)
-    packPanel(from + (transposed ? j * stride : j), stride, transposed, along, least(kPackedPanel, across - j),
-              kPackedPanel, to);
+  packPanels(from, stride, transposed, transposed ? cols : n, transposed ? n : cols, kPackedPanel, to);
 }
 
 // c[rows×cols] = a·b, or added to c; b in panels of `k` rows, of which those from b on are meant.
 struct Block {
   std::int64_t rows, k, cols;
   const float* a;
-  std::int64_t rowStride, kStride;
+  Rows lie;
+  std::int64_t stride;
   const float* b;
   std::int64_t panelStride;
   float* c;
@@ -32,17 +30,23 @@ constexpr float kZeros[kPackedPanel] = {};
 void multiply(const Block& m) {
   for (std::int64_t j = 0; j < m.cols; j += kPackedPanel) {
     const std::int64_t width = least(kPackedPanel, m.cols - j), used = (width + kWidth - 1) / kWidth;
-    const Tile t{m.k, m.a, nullptr, nullptr, m.rowStride, m.kStride, m.b + j / kPackedPanel * m.panelStride,
-                 kPackedPanel, m.c + j, m.ldc, kZeros, m.accumulate, false, width - (used - 1) * kWidth};
-    kStridedTiles[used][m.rows](t);
+    const Tile t{m.k, m.a, m.stride, nullptr, nullptr, m.b + j / kPackedPanel * m.panelStride, kPackedPanel,
+                  m.c + j, m.ldc, kZeros, m.accumulate, false, width - (used - 1) * kWidth};
+    (m.lie == Rows::kAlong ? kAlongTiles : kAcrossTiles)[used][m.rows](t);
   }
 }
 
 // Rows [first, first + rows) see the first `seen` tokens at most; of row r `seenBy` them.
 inline std::int64_t seenBy(const Attention& a, std::int64_t row) { return a.causal ? row + 1 : a.tokens; }
 
-inline void fill(float* from, float* to, float x) {
-  for (; from < to; ++from) *from = x;
+// What is behind the first `mine` of a row becomes x, up to a whole vector and up to `end`.
+inline void fillRest(float* row, std::int64_t mine, std::int64_t end, float x) {
+  std::int64_t c = mine / kWidth * kWidth;
+  if (c < mine) {
+    store(row + c, where(firstLanes(mine - c), load(row + c), splat(x)));
+    c += kWidth;
+  }
+  for (; c < end; c += kWidth) store(row + c, splat(x));
 }
 
 void attention(const Attention& o) {
@@ -53,22 +57,28 @@ void attention(const Attention& o) {
   packAll(a.v, a.tokens, a.head, a.qkvStride, false, values);
   for (std::int64_t first = 0; first < a.tokens; first += kAttentionRows) {
     const std::int64_t rows = least(kAttentionRows, a.tokens - first), seen = seenBy(a, first + rows - 1);
-    multiply({rows, a.head, panelled(seen), a.q + first * a.qkvStride, a.qkvStride, 1, keys, a.head * kPackedPanel,
+    multiply({rows, a.head, panelled(seen), a.q + first * a.qkvStride, Rows::kAlong, a.qkvStride, keys, a.head * kPackedPanel,
               scores, width, false});
-    float inverse[kMaxRows];
+    // Each for all rows, so that none waits for the one before it.
+    float top[kMaxRows], sum[kMaxRows];
+    const auto vectorsOf = [&](std::int64_t r) { return (seenBy(a, first + r) + kWidth - 1) / kWidth * kWidth; };
     for (std::int64_t r = 0; r < rows; ++r) {
       float* row = scores + r * width;
-      const std::int64_t mine = seenBy(a, first + r), vectors = (mine + kWidth - 1) / kWidth * kWidth;
-      fill(row + mine, row + vectors, row[0]);
-      const float top = a.scale * largest(vectors, row);
-      fill(row + mine, row + vectors, -1e30f);  // nothing beside the largest
-      const float sum = expRow(vectors, row, a.scale, top, row);
-      fill(row + mine, row + seen, 0.0f);
-      a.lseOut[(first + r) * a.lseStride] = top + __builtin_logf(sum);
-      inverse[r] = 1 / sum;
+      fillRest(row, seenBy(a, first + r), 0, -1e30f);  // nothing beside the largest
+      top[r] = a.scale * largest(vectorsOf(r), row);
+    }
+    for (std::int64_t r = 0; r < rows; ++r) {
+      float* row = scores + r * width;
+      sum[r] = expRow(vectorsOf(r), row, a.scale, top[r], row);
+      fillRest(row, seenBy(a, first + r), seen, 0.0f);
+    }
+    float inverse[kMaxRows];
+    for (std::int64_t r = 0; r < rows; ++r) {
+      a.lseOut[(first + r) * a.lseStride] = top[r] + __builtin_logf(sum[r]);
+      inverse[r] = 1 / sum[r];
     }
     float* y = a.yOut + first * a.yStride;
-    multiply({rows, seen, a.head, scores, width, 1, values, a.tokens * kPackedPanel, y, a.yStride, false});
+    multiply({rows, seen, a.head, scores, Rows::kAlong, width, values, a.tokens * kPackedPanel, y, a.yStride, false});
     for (std::int64_t r = 0; r < rows; ++r) scale(a.head, y + r * a.yStride, inverse[r], y + r * a.yStride);
   }
 }
@@ -90,13 +100,13 @@ void attentionGrad(const Attention& o) {
     for (std::int64_t i = 0; i < n; i += kAttentionRows) {
       const std::int64_t rows = least(kAttentionRows, n - i), seen = seenBy(a, block + i + rows - 1);
       const std::int64_t computed = panelled(seen);
-      multiply({rows, a.head, computed, q + i * a.qkvStride, a.qkvStride, 1, keys, a.head * kPackedPanel,
+      multiply({rows, a.head, computed, q + i * a.qkvStride, Rows::kAlong, a.qkvStride, keys, a.head * kPackedPanel,
                 p + i * width, width, false});
-      multiply({rows, a.head, computed, dy + i * a.yStride, a.yStride, 1, values, a.head * kPackedPanel,
+      multiply({rows, a.head, computed, dy + i * a.yStride, Rows::kAlong, a.yStride, values, a.head * kPackedPanel,
                 ds + i * width, width, false});
       for (std::int64_t r = i; r < i + rows; ++r) {
         Vec sum{};
-        forVectors(a.head, [&](std::int64_t c, std::int64_t lanes) {
+        forVectors(a.head, [&](std::int64_t c, auto lanes) {
           sum += loadPart(dy + r * a.yStride + c, lanes) * loadPart(y + r * a.yStride + c, lanes);
         });
         const float offset = total(sum), lse = a.lse[(block + r) * a.lseStride];
@@ -107,10 +117,10 @@ void attentionGrad(const Attention& o) {
           store(row + c, e);
           store(grad + c, e * (load(grad + c) - offset) * a.scale);
         }
-        fill(row + mine, row + computed, 0.0f);
-        fill(grad + mine, grad + computed, 0.0f);
+        fillRest(row, mine, computed, 0.0f);
+        fillRest(grad, mine, computed, 0.0f);
       }
-      multiply({rows, seen, a.head, ds + i * width, width, 1, keyRows, a.tokens * kPackedPanel,
+      multiply({rows, seen, a.head, ds + i * width, Rows::kAlong, width, keyRows, a.tokens * kPackedPanel,
                 a.dq + (block + i) * a.qkvStride, a.qkvStride, false});
     }
     // dk = dsᵀ·q and dv = pᵀ·dy, of the rows that see the columns.
@@ -119,9 +129,9 @@ void attentionGrad(const Attention& o) {
       const std::int64_t some = least(kAttentionRows, columns - c);
       const std::int64_t from = a.causal && c > block ? c - block : 0;
       const bool more = a.causal ? c < block : block > 0;
-      multiply({some, n - from, a.head, ds + from * width + c, 1, width, queries + from * kPackedPanel,
+      multiply({some, n - from, a.head, ds + from * width + c, Rows::kAcross, width, queries + from * kPackedPanel,
                 n * kPackedPanel, a.dk + c * a.qkvStride, a.qkvStride, more});
-      multiply({some, n - from, a.head, p + from * width + c, 1, width, given + from * kPackedPanel,
+      multiply({some, n - from, a.head, p + from * width + c, Rows::kAcross, width, given + from * kPackedPanel,
                 n * kPackedPanel, a.dv + c * a.qkvStride, a.qkvStride, more});
     }
   }

@@ -9,41 +9,51 @@
 namespace lockstep::backends::cpu {
 namespace {
 
-// A tile of R rows and V vectors stays in registers over a block of k; b is one packed panel
-// of V vectors a row. A block's sums begin at 0 and what stands in c is added to them at the end, so
-// that nothing waits for c. The blocks of k follow from k and its stride alone: a row or a column of the
+// A tile of R rows and V vectors stays in registers over a block of k; b is one panel
+// of V vectors a row. What stands in c is added to a block's sums at the end, so
+// that nothing waits for c. The blocks of k follow from k and how the rows lie alone: a row or a column of the
 // result has the same bits whatever others are computed with it.
 
-// How the rows of a tile lie: by tables of offsets, by strides, or R elements a k.
-enum class Rows { kOffsets, kStrided, kPacked };
+// How the rows of a tile lie: by tables of offsets; each along k, `stride` elements apart; or beside each
+// other, with `stride` elements from one k to the next.
+enum class Rows { kOffsets, kAlong, kAcross };
+
 constexpr int kPackedVectors = 2, kPackedPanel = kPackedVectors * kWidth;
 
 struct Tile {
   std::int64_t k;
   const float* a;
+  std::int64_t stride;
   const std::int64_t *rowOffset, *kOffset;
-  std::int64_t rowStride, kStride;
   const float* b;
-  std::int64_t ldb;  // kPackedPanel but where by offsets
+  std::int64_t ldb;
   float* c;
   std::int64_t ldc;
-  const float* start;  // what a row begins with where not accumulating; V vectors
+  const float* start;  // what a row begins with, 0 where accumulating; V vectors
   bool accumulate, relu;
   std::int64_t last;   // lanes of the last vector
 };
 
+// Where k is no longer than that, fetching c ahead takes more time than it saves.
+constexpr std::int64_t kShort = 32;
+
 template <int R, int V, Rows kRowsLie>
 void tile(const Tile& t) {
   Vec sum[R][V];
+  if (t.k > kShort) {
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i) {
+      __builtin_prefetch(t.c + i * t.ldc, 1);
+      __builtin_prefetch(t.c + i * t.ldc + V * kWidth - 1, 1);
+    }
+  }
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i) {
-    __builtin_prefetch(t.c + i * t.ldc, 1);
-    if constexpr (V * kWidth > 16) __builtin_prefetch(t.c + i * t.ldc + 16, 1);
 #pragma GCC unroll 4
-    for (int j = 0; j < V; ++j) sum[i][j] = Vec{};
+    for (int j = 0; j < V; ++j) sum[i][j] = load(t.start + j * kWidth);
   }
   const float* b = t.b;
-  const std::int64_t ldb = kRowsLie == Rows::kOffsets ? t.ldb : kPackedPanel;
+  const std::int64_t ldb = t.ldb;
   const auto step = [&](auto a) {
     Vec y[V];
 #pragma GCC unroll 4
@@ -54,45 +64,62 @@ void tile(const Tile& t) {
 #pragma GCC unroll 4
       for (int j = 0; j < V; ++j) sum[i][j] += x * y[j];
     }
+    b += ldb;
   };
-  if constexpr (kRowsLie == Rows::kPacked) {
+  if constexpr (kRowsLie == Rows::kAcross) {
     const float* a = t.a;
+    const std::int64_t stride = t.stride;
 #pragma GCC unroll 4
-    for (std::int64_t k = 0; k < t.k; ++k, a += R, b += ldb) step([=](int i) { return a[i]; });
+    for (std::int64_t k = 0; k < t.k; ++k, a += stride) step([=](int i) { return a[i]; });
+  } else if constexpr (kRowsLie == Rows::kAlong) {
+    // Three rows from each of a few addresses leave registers for all.
+    const float* p[(R + 2) / 3];
+#pragma GCC unroll 8
+    for (int i = 0; i < R; i += 3) p[i / 3] = t.a + i * t.stride;
+    const std::int64_t one = t.stride, two = 2 * t.stride;
+    const auto stepAt = [&](std::int64_t k) {
+      step([&](int i) { return p[i / 3][k + (i % 3 == 0 ? 0 : i % 3 == 1 ? one : two)]; });
+    };
+    if constexpr (V <= kPackedVectors) {
+#pragma GCC unroll 4
+      for (std::int64_t k = 0; k < t.k; ++k) stepAt(k);
+    } else {  // no register is left for a second step's
+      for (std::int64_t k = 0; k < t.k; ++k) stepAt(k);
+    }
   } else {
     const float* p[R];
 #pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) p[i] = t.a + (kRowsLie == Rows::kStrided ? i * t.rowStride : t.rowOffset[i]);
-    if constexpr (kRowsLie == Rows::kStrided) {
-      std::int64_t at = 0;
-      for (std::int64_t k = 0; k < t.k; ++k, at += t.kStride, b += ldb) step([&](int i) { return p[i][at]; });
-    } else {
-      const std::int64_t* offset = t.kOffset;
-      for (const std::int64_t* end = offset + t.k; offset < end; ++offset, b += ldb) {
-        const std::int64_t at = *offset;
-        step([&](int i) { return p[i][at]; });
-      }
+    for (int i = 0; i < R; ++i) p[i] = t.a + t.rowOffset[i];
+    const std::int64_t* offset = t.kOffset;
+    for (const std::int64_t* end = offset + t.k; offset < end; ++offset) {
+      const std::int64_t at = *offset;
+      step([&](int i) { return p[i][at]; });
     }
   }
-  float* row = t.c;
+  // f(vector of the sums, address, lanes of it) over the tile.
+  const auto forTile = [&](auto f) {
+    float* row = t.c;
 #pragma GCC unroll 16
-  for (int i = 0; i < R; ++i, row += t.ldc) {
+    for (int i = 0; i < R; ++i, row += t.ldc) {
 #pragma GCC unroll 4
-    for (int j = 0; j < V; ++j) {
-      const std::int64_t lanes = j + 1 < V ? kWidth : t.last;
-      Vec v = sum[i][j] + (t.accumulate ? loadPart(row + j * kWidth, lanes) : load(t.start + j * kWidth));
-      if (t.relu) v = larger(v, Vec{});
-      storePart(row + j * kWidth, v, lanes);
+      for (int j = 0; j < V; ++j) f(sum[i][j], row + j * kWidth, j);
     }
-  }
+  };
+  const auto finish = [&](auto lanes) {
+    if (t.accumulate) forTile([&](Vec& v, float* c, int j) { v += loadPart(c, lanes(j)); });
+    if (t.relu) forTile([](Vec& v, float*, int) { v = larger(v, Vec{}); });
+    forTile([&](Vec& v, float* c, int j) { storePart(c, v, lanes(j)); });
+  };
+  if (t.last == kWidth) finish([](int) { return std::int64_t{kWidth}; });
+  else finish([&](int j) { return j + 1 < V ? std::int64_t{kWidth} : t.last; });
 }
 
 using TileFunction = void (*)(const Tile&);
 constexpr int kMaxRows = 14;
 #if defined(__AVX512F__)
-constexpr int kRows[5] = {0, 14, 12, 8, 6};
+constexpr int kRows[5] = {0, 14, 12};
 #else
-constexpr int kRows[5] = {0, 8, 6, 4, 3};
+constexpr int kRows[5] = {0, 8, 6, 0, 3};
 #endif
 template <int R, int V, Rows kRowsLie>
 constexpr TileFunction tileOf() {
@@ -103,13 +130,13 @@ constexpr TileFunction tileOf() {
   {nullptr, tileOf<1, V, P>(), tileOf<2, V, P>(), tileOf<3, V, P>(), tileOf<4, V, P>(),           \
    tileOf<5, V, P>(), tileOf<6, V, P>(), tileOf<7, V, P>(), tileOf<8, V, P>(), tileOf<9, V, P>(), \
    tileOf<10, V, P>(), tileOf<11, V, P>(), tileOf<12, V, P>(), tileOf<13, V, P>(), tileOf<14, V, P>()}
-constexpr TileFunction kTiles[5][kMaxRows + 1] = {
-    {}, LOCKSTEP_TILES(1, Rows::kOffsets), LOCKSTEP_TILES(2, Rows::kOffsets), LOCKSTEP_TILES(3, Rows::kOffsets),
-    LOCKSTEP_TILES(4, Rows::kOffsets)};
-constexpr TileFunction kPackedTiles[kPackedVectors + 1][kMaxRows + 1] = {
-    {}, LOCKSTEP_TILES(1, Rows::kPacked), LOCKSTEP_TILES(2, Rows::kPacked)};
-constexpr TileFunction kStridedTiles[kPackedVectors + 1][kMaxRows + 1] = {
-    {}, LOCKSTEP_TILES(1, Rows::kStrided), LOCKSTEP_TILES(2, Rows::kStrided)};
+using Tiles = TileFunction[kMaxRows + 1];
+constexpr Tiles kTiles[5] = {{}, LOCKSTEP_TILES(1, Rows::kOffsets), LOCKSTEP_TILES(2, Rows::kOffsets), {},
+                             LOCKSTEP_TILES(4, Rows::kOffsets)};
+constexpr Tiles kAlongTiles[5] = {{}, LOCKSTEP_TILES(1, Rows::kAlong), LOCKSTEP_TILES(2, Rows::kAlong), {},
+                                  LOCKSTEP_TILES(4, Rows::kAlong)};
+constexpr Tiles kAcrossTiles[kPackedVectors + 1] = {
+    {}, LOCKSTEP_TILES(1, Rows::kAcross), LOCKSTEP_TILES(2, Rows::kAcross)};
 #undef LOCKSTEP_TILES
 
 // to[i·stride + r] = from[r][i] of n ≤ 8 lines, for i < k; the rest of 8 elements is undefined.
@@ -148,15 +175,10 @@ void interleave(std::int64_t n, const float* const* from, std::int64_t k, float*
 // k rows of `width` columns of b, which is k×width, or width×k where `transposed`; `panel` a row, the rest 0.
 void packPanel(const float* b, std::int64_t ldb, bool transposed, std::int64_t k, std::int64_t width,
                std::int64_t panel, float* to) {
-  if (width == panel && !transposed) {
-    for (std::int64_t i = 0; i < k; ++i)
-      for (std::int64_t j = 0; j < panel; j += kWidth) store(to + i * panel + j, load(b + i * ldb + j));
-    return;
-  }
   if (width < panel)
     for (std::int64_t i = 0; i < k * panel; ++i) to[i] = 0;
+  std::int64_t j = 0;
   if (transposed) {
-    std::int64_t j = 0;
     for (; j + 8 <= width; j += 8) {
       const float* lines[8];
       for (int r = 0; r < 8; ++r) lines[r] = b + (j + r) * ldb;
@@ -166,86 +188,115 @@ void packPanel(const float* b, std::int64_t ldb, bool transposed, std::int64_t k
       for (std::int64_t i = 0; i < k; ++i) to[i * panel + j] = b[j * ldb + i];
     return;
   }
-  for (std::int64_t i = 0; i < k; ++i)
-    for (std::int64_t j = 0; j < width; ++j) to[i * panel + j] = b[i * ldb + j];
+  for (; j < width; j += kWidth) {
+    const std::int64_t lanes = least(kWidth, width - j);
+    for (std::int64_t i = 0; i < k; ++i) store(to + i * panel + j, loadPart(b + i * ldb + j, lanes));
+  }
+}
+// How many lines ahead of the one that is copied memory is asked for: each is a place of its own.
+constexpr std::int64_t kAhead = 12;
+
+// All panels of `cols` columns, one behind the other.
+void packPanels(const float* b, std::int64_t ldb, bool transposed, std::int64_t k, std::int64_t cols,
+                std::int64_t panel, float* to) {
+  const std::int64_t whole = transposed ? 0 : cols / panel, each = k * panel;
+  for (std::int64_t i = 0; i < k && whole > 0; ++i) {
+    const float* from = b + i * ldb;
+    float* line = to + i * panel;
+    for (std::int64_t p = 0; p < whole; ++p, from += panel, line += each) {
+      __builtin_prefetch(from + kAhead * ldb);
+      for (std::int64_t j = 0; j < panel; j += kWidth) store(line + j, load(from + j));
+    }
+  }
+  for (std::int64_t j = whole * panel; j < cols; j += panel)
+    packPanel(b + (transposed ? j * ldb : j), ldb, transposed, k, least(panel, cols - j), panel, to + j * k);
 }
 // Where element (k, j) of b is.
 inline const float* panelAt(const Gemm& g, std::int64_t k, std::int64_t j) {
   return g.b + (g.transposed ? j * g.ldb + k : k * g.ldb + j);
 }
 
-// Part i of n whole things in `parts` parts.
-inline std::int64_t cut(std::int64_t n, std::int64_t i, std::int64_t parts) { return i * n / parts; }
+// n things in `parts` parts as equal as can be: where part i begins.
+struct Cuts {
+  std::int64_t parts, each, more;
+  Cuts(std::int64_t n, std::int64_t least) : parts(least), each(n / least), more(n % least) {}
+  std::int64_t operator[](std::int64_t i) const { return i * each + cpu::least(i, more); }
+};
+// How many things of `most` at the most are n; at least one.
+inline std::int64_t partsOf(std::int64_t n, std::int64_t most) { return n > most ? (n + most - 1) / most : 1; }
 
-// Chunks of a's rows beside each other, each `stride` elements from the one before it, of R elements a k; up to
-// kPackSlack are written behind one.
+// Rows that lie beside each other, the chunks [first, end) of them, each behind the one before it and of kTileRows
+// elements a k; up to kPackSlack are written behind one.
 constexpr std::int64_t kTileRows = kRows[kPackedVectors];
 inline std::int64_t chunkStride(std::int64_t k) { return kTileRows * k + kPackSlack; }
 static_assert(kTileRows <= kPackSlack && kWidth <= kPackSlack);
 
-void packChunks(const Gemm& g, std::int64_t k0, std::int64_t k, std::int64_t first, std::int64_t end,
-                std::int64_t chunks, float* to) {
-  const std::int64_t *row = g.rowOffset, *ks = g.kOffset + k0, stride = chunkStride(k);
-  const std::int64_t top = cut(g.rows, first, chunks), bottom = cut(g.rows, end, chunks);
-  const bool along = ks[k - 1] - ks[0] == k - 1;
-  if (!along && kTileRows <= kWidth && row[bottom - 1] - row[top] == bottom - 1 - top) {
-    // All that a k has here at once: what is written behind a chunk's k is its next one's.
-    for (std::int64_t i = 0; i < k; ++i) {
-      const float* from = g.a + ks[i] - top + row[top];
-      for (std::int64_t chunk = first; chunk < end; ++chunk) {
-        const std::int64_t r0 = cut(g.rows, chunk, chunks), rows = cut(g.rows, chunk + 1, chunks) - r0;
-        store(to + (chunk - first) * stride + i * rows, loadPart(from + r0, least(kWidth, bottom - r0)));
+void packChunks(const float* a, std::int64_t ld, std::int64_t k, const Cuts& chunks, std::int64_t first,
+                std::int64_t end, float* to) {
+  const std::int64_t stride = chunkStride(k), bottom = chunks[end];
+  // All that a k has here at once: what is written behind a chunk's k is its next one's.
+  for (std::int64_t i = 0; i < k; ++i, a += ld, to += kTileRows) {
+    std::int64_t row = chunks[first], chunk = first;
+    float* line = to;
+    for (std::int64_t r = row; r < bottom; r += 16) __builtin_prefetch(a + kAhead * ld + r);
+    if constexpr (kTileRows <= kWidth)
+      for (; chunk < end && row + kWidth <= bottom; ++chunk, line += stride) {
+        store(line, load(a + row));
+        row += chunks.each + (chunk < chunks.more);
       }
-    }
-    return;
-  }
-  for (std::int64_t chunk = first; chunk < end; ++chunk, to += stride) {
-    const std::int64_t r0 = cut(g.rows, chunk, chunks), rows = cut(g.rows, chunk + 1, chunks) - r0;
-    if (along && rows <= 8) {
-      const float* lines[8] = {};
-      for (std::int64_t r = 0; r < rows; ++r) lines[r] = g.a + row[r0 + r] + ks[0];
-      interleave(rows, lines, k, to, rows);
-    } else {
-      for (std::int64_t i = 0; i < k; ++i)
-        for (std::int64_t r = 0; r < rows; ++r) to[i * rows + r] = g.a[row[r0 + r] + ks[i]];
+    for (; chunk < end; ++chunk, line += stride) {
+      const std::int64_t last = chunks[chunk + 1];
+      for (std::int64_t j = 0; row < last; row += kWidth, j += kWidth)
+        store(line + j, loadPart(a + row, least(kWidth, bottom - row)));
+      row = last;
     }
   }
 }
 
-// Panels of many columns beside a block of packed rows.
-void gemmPacked(const Gemm& g) {
-  constexpr std::int64_t kColumns = kPackColumns / kPackedPanel * kPackedPanel;
-  constexpr std::int64_t kBlockChunks = kPackRows / kTileRows;
+// Blocks of k, in them panels of columns that the second cache holds, and beside these the rows: where they lie
+// along k from their place, else copied together if enough panels need them. Across k every element of a row is in a
+// cache line of its own, and blocks are shorter, so that these lines last until the next rows need them.
+constexpr std::int64_t kAcrossDepth = 192, kCopiedPanels = 9;
+void gemmBlocks(const Gemm& g) {
   Packs& packs = packsOfThread();
-  const std::int64_t chunks = (g.rows + kTileRows - 1) / kTileRows;
-  const std::int64_t panels = (g.cols + kPackedPanel - 1) / kPackedPanel;
-  const std::int64_t blocks = (g.k + kPackDepth - 1) / kPackDepth;
-  const std::int64_t wide = (panels + kColumns / kPackedPanel - 1) / (kColumns / kPackedPanel);
-  const std::int64_t high = (chunks + kBlockChunks - 1) / kBlockChunks;
-  float start[kPackedPanel];
-  for (std::int64_t block = 0; block < blocks; ++block) {
-    const std::int64_t k0 = cut(g.k, block, blocks), k = cut(g.k, block + 1, blocks) - k0;
-    for (std::int64_t w = 0; w < wide; ++w) {
-      const std::int64_t firstPanel = cut(panels, w, wide), endPanel = cut(panels, w + 1, wide);
-      for (std::int64_t p = firstPanel; p < endPanel; ++p)
-        packPanel(panelAt(g, k0, p * kPackedPanel), g.ldb, g.transposed, k,
-                  least(kPackedPanel, g.cols - p * kPackedPanel), kPackedPanel,
-                  packs.b + (p - firstPanel) * k * kPackedPanel);
-      for (std::int64_t h = 0; h < high; ++h) {
-        const std::int64_t firstChunk = cut(chunks, h, high), endChunk = cut(chunks, h + 1, high);
-        packChunks(g, k0, k, firstChunk, endChunk, chunks, packs.a);
+  const bool along = g.kStride == 1;
+  const int vectors = g.cols <= kWidth ? 1 : kRows[4] > 0 && along && g.cols == 4 * kWidth ? 4 : 2;
+  const std::int64_t panel = vectors * kWidth, panels = partsOf(g.cols, panel);
+  const Cuts chunks(g.rows, partsOf(g.rows, kRows[vectors]));
+  const Cuts blocks(g.k, partsOf(g.k, along ? kPackDepth : kAcrossDepth));
+  const Cuts wide(panels, partsOf(panels, kPackColumns / panel));
+  const Cuts high(chunks.parts, partsOf(chunks.parts, kPackRows / kRows[vectors]));
+  const bool copied = !along && vectors == 2 && panels >= kCopiedPanels;
+  const bool direct = !g.transposed && g.cols == panel;  // b is one panel as it stands
+  const auto* tiles = along ? kAlongTiles : kAcrossTiles;
+  float start[4 * kWidth];
+  for (std::int64_t block = 0; block < blocks.parts; ++block) {
+    const std::int64_t k0 = blocks[block], k = blocks[block + 1] - k0;
+    const bool accumulate = g.accumulate || k0 > 0, begins = g.bias != nullptr && !accumulate;
+    for (std::int64_t w = 0; w < wide.parts; ++w) {
+      const std::int64_t firstPanel = wide[w], endPanel = wide[w + 1];
+      if (!direct)
+        packPanels(panelAt(g, k0, firstPanel * panel), g.ldb, g.transposed, k,
+                   least(g.cols, endPanel * panel) - firstPanel * panel, panel, packs.b);
+      for (std::int64_t h = 0; h < high.parts; ++h) {
+        const std::int64_t firstChunk = high[h], endChunk = high[h + 1];
+        const float* a = g.a + k0 * g.kStride;
+        if (copied) packChunks(a, g.kStride, k, chunks, firstChunk, endChunk, packs.a);
         for (std::int64_t p = firstPanel; p < endPanel; ++p) {
-          const std::int64_t j0 = p * kPackedPanel, width = least(kPackedPanel, g.cols - j0);
-          const std::int64_t used = (width + kWidth - 1) / kWidth;
-          for (std::int64_t j = 0; j < kPackedPanel; ++j) start[j] = g.bias && j < width ? g.bias[j0 + j] : 0;
-          Tile t{k, nullptr, nullptr, nullptr, 0, 0, packs.b + (p - firstPanel) * k * kPackedPanel, kPackedPanel,
-                 nullptr, g.ldc, start, g.accumulate || k0 > 0, g.relu && k0 + k == g.k,
+          const std::int64_t j0 = p * panel, width = least(panel, g.cols - j0), used = partsOf(width, kWidth);
+          for (std::int64_t j = 0; j < panel; ++j) start[j] = begins && j < width ? g.bias[j0 + j] : 0;
+          Tile t{k, nullptr, copied ? kTileRows : along ? g.rowStride : g.kStride, nullptr, nullptr,
+                 direct ? g.b + k0 * g.ldb : packs.b + (p - firstPanel) * k * panel, direct ? g.ldb : panel,
+                 nullptr, g.ldc, start, accumulate, g.relu && k0 + k == g.k,
                  width - (used - 1) * kWidth};
           for (std::int64_t chunk = firstChunk; chunk < endChunk; ++chunk) {
-            const std::int64_t from = cut(g.rows, chunk, chunks);
-            t.a = packs.a + (chunk - firstChunk) * chunkStride(k);
+            const std::int64_t from = chunks[chunk];
+            t.a = copied ? packs.a + (chunk - firstChunk) * chunkStride(k) : a + from * g.rowStride;
             t.c = g.c + from * g.ldc + j0;
-            kPackedTiles[used][cut(g.rows, chunk + 1, chunks) - from](t);
+            if (along && p == firstPanel && chunk + 1 < chunks.parts)  // rows that nobody read yet
+              for (std::int64_t r = chunks[chunk + 1]; r < chunks[chunk + 2]; ++r)
+                for (std::int64_t j = 0; j < k; j += 16) __builtin_prefetch(a + r * g.rowStride + j);
+            tiles[used][chunks[chunk + 1] - from](t);
           }
         }
       }
@@ -260,38 +311,41 @@ static_assert(kBlock * 4 * kWidth <= kPackDepth * kPackColumns);
 
 // One panel after the other, the rows read where they lie.
 void gemmPanels(const Gemm& g) {
-  const int vectors = g.cols <= kWidth ? 1 : (kWidth < 16 && g.cols == 4 * kWidth) ? 4 : 2;
+  const int vectors = g.cols <= kWidth ? 1 : kRows[4] > 0 && g.cols == 4 * kWidth ? 4 : 2;
   const std::int64_t panel = vectors * kWidth;
-  const std::int64_t chunks = (g.rows + kRows[vectors] - 1) / kRows[vectors];
+  const Cuts chunks(g.rows, partsOf(g.rows, kRows[vectors]));
   // A row of exactly one panel is packed as it stands.
   const bool direct = !g.transposed && g.cols == panel;
   float* const packed = packsOfThread().b;
   float start[4 * kWidth];
   const bool strided = g.k > 1 && g.kOffset[1] - g.kOffset[0] > kWidth;
   const std::int64_t most = strided ? kStridedBlock : kBlock;
-  const std::int64_t blocks = g.k > most ? (g.k + most - 1) / most : 1;
-  for (std::int64_t block = 0; block < blocks; ++block) {
-    const std::int64_t k0 = cut(g.k, block, blocks), k = cut(g.k, block + 1, blocks) - k0;
+  const Cuts blocks(g.k, partsOf(g.k, most));
+  for (std::int64_t block = 0; block < blocks.parts; ++block) {
+    const std::int64_t k0 = blocks[block], k = blocks[block + 1] - k0;
+    const bool accumulate = g.accumulate || k0 > 0, begins = g.bias != nullptr && !accumulate;
     for (std::int64_t j0 = 0; j0 < g.cols; j0 += panel) {
       const std::int64_t width = least(panel, g.cols - j0);
       const int used = static_cast<int>((width + kWidth - 1) / kWidth);
       if (!direct) packPanel(panelAt(g, k0, j0), g.ldb, g.transposed, k, width, panel, packed);
-      for (std::int64_t j = 0; j < panel; ++j) start[j] = g.bias && j < width ? g.bias[j0 + j] : 0;
-      Tile t{k, g.a, nullptr, g.kOffset + k0, 0, 0, direct ? g.b + k0 * g.ldb : packed,
-             direct ? g.ldb : panel, nullptr, g.ldc, start, g.accumulate || k0 > 0,
-             g.relu && k0 + k == g.k, width - (used - 1) * kWidth};
+      for (std::int64_t j = 0; j < panel; ++j) start[j] = begins && j < width ? g.bias[j0 + j] : 0;
+      Tile t{k, g.a, 0, nullptr, g.kOffset + k0, direct ? g.b + k0 * g.ldb : packed,
+             direct ? g.ldb : panel, nullptr, g.ldc, start, accumulate, g.relu && k0 + k == g.k, width - (used - 1) * kWidth};
       // Rows are shared out evenly, so that no tile is too small to keep the units busy.
-      for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-        const std::int64_t from = cut(g.rows, chunk, chunks);
+      for (std::int64_t chunk = 0; chunk < chunks.parts; ++chunk) {
+        const std::int64_t from = chunks[chunk];
         t.rowOffset = g.rowOffset + from;
         t.c = g.c + from * g.ldc + j0;
-        kTiles[used][cut(g.rows, chunk + 1, chunks) - from](t);
+        kTiles[used][chunks[chunk + 1] - from](t);
       }
     }
   }
 }
 
-void gemm(const Gemm& g) { g.packed && g.k > 0 ? gemmPacked(g) : gemmPanels(g); }
+void gemm(const Gemm& g) {
+  if (g.rows == 0) return;
+  g.rowOffset == nullptr ? gemmBlocks(g) : gemmPanels(g);
+}
 
 }  // namespace
 }  // namespace lockstep::backends::cpu

@@ -7,14 +7,23 @@
 
 namespace lockstep::backends::cpu {
 
-// c[rows×cols] = a·b (+ bias) (+ c where accumulate), then relu. Element (i, k) of `a` is
-// a[rowOffset[i] + kOffset[k]]: a matrix in either order, and equally the patches of an image.
+// Where a product packs blocks of its operands, kPackDepth of k at a time.
+inline constexpr std::int64_t kPackDepth = 384, kPackRows = 48, kPackColumns = 384;
+inline constexpr std::int64_t kPackSlack = 16;  // behind each tile's rows
+struct Packs {
+  alignas(64) float a[(kPackDepth + kPackSlack) * kPackRows];
+  alignas(64) float b[kPackDepth * kPackColumns];
+};
+Packs& packsOfThread();  // made when a thread first asks
+
+// c[rows×cols] = a·b (+ bias, or + c where accumulate), then relu. Element (i, k) of `a` is
+// a[i·rowStride + k·kStride], one of which is 1; or, of the patches of an image, a[rowOffset[i] + kOffset[k]].
 // `b` is k×cols with leading dimension ldb, or cols×k where `transposed`.
 struct Gemm {
   std::int64_t rows = 0, k = 0, cols = 0;
   const float* a = nullptr;
-  const std::int64_t* rowOffset = nullptr;
-  const std::int64_t* kOffset = nullptr;
+  std::int64_t rowStride = 0, kStride = 0;
+  const std::int64_t *rowOffset = nullptr, *kOffset = nullptr;
   const float* b = nullptr;
   std::int64_t ldb = 0;
   bool transposed = false;
@@ -23,17 +32,7 @@ struct Gemm {
   const float* bias = nullptr;
   bool relu = false;
   bool accumulate = false;
-  bool packed = false;  // blocks of `a` are copied together first: worth it for many columns and much k
 };
-// Where the products of a thread pack blocks of their operands: kPackDepth of k at a time.
-inline constexpr std::int64_t kPackDepth = 384, kPackRows = 48, kPackColumns = 384;
-inline constexpr std::int64_t kPackSlack = 16;  // behind each tile's rows
-struct Packs {
-  alignas(64) float a[(kPackDepth + kPackSlack) * kPackRows];
-  alignas(64) float b[kPackDepth * kPackColumns];
-};
-Packs& packsOfThread();
-
 // c[rows×cols] = a·b (+ bias), then relu, of bf16 factors with sums in f32: element (i, k) of `a` is a[i·aRow + k·aK],
 // (k, j) of `b` is b[k·bK + j·bColumn].
 struct Gemm16 {
@@ -94,12 +93,12 @@ struct Attention {
   float* work;                          // attentionFloats() of them, aligned to 64 bytes
 };
 // The rows whose probabilities and their gradients are held at a time: a share of the second cache.
-constexpr std::int64_t attentionBlock(std::int64_t tokens) {
+static constexpr inline std::int64_t attentionBlock(std::int64_t tokens) {
   const std::int64_t fit = 36864 / tokens / 12 * 12, most = fit < 12 ? 12 : fit > 144 ? 144 : fit;
   const std::int64_t blocks = (tokens + most - 1) / most;
   return ((tokens + blocks - 1) / blocks + 11) / 12 * 12;
 }
-constexpr std::int64_t attentionFloats(std::int64_t tokens, std::int64_t head, bool grad) {
+static constexpr inline std::int64_t attentionFloats(std::int64_t tokens, std::int64_t head, bool grad) {
   const std::int64_t width = (tokens + 31) / 32 * 32, wide = (head + 31) / 32 * 32;
   return grad ? 2 * width * head + tokens * wide + 2 * attentionBlock(tokens) * (width + wide)
               : width * head + tokens * wide + 14 * width;

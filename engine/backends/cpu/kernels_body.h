@@ -23,7 +23,7 @@ void maxPoolAs(const Pool& s, const float* x, float* y) {
     for (std::int64_t oy = 0; oy < s.oh; ++oy)
       for (std::int64_t ox = 0; ox < s.ow; ++ox, y += s.c) {
         const float* corner = x + ((b * s.h + oy * s.stride) * s.w + ox * s.stride) * s.c;
-        forVectors(s.c, [=](std::int64_t c, std::int64_t n) {
+        forVectors(s.c, [=](std::int64_t c, auto n) {
           Vec top = loadPart(corner + c, n);
           for (std::int64_t ky = 0; ky < size; ++ky)
             for (std::int64_t kx = 0; kx < size; ++kx)
@@ -40,7 +40,7 @@ void maxPoolGradAs(const Pool& s, const float* x, const float* y, const float* d
     for (std::int64_t oy = 0; oy < s.oh; ++oy)
       for (std::int64_t ox = 0; ox < s.ow; ++ox, y += s.c, dy += s.c) {
         const std::int64_t corner = ((b * s.h + oy * s.stride) * s.w + ox * s.stride) * s.c;
-        forVectors(s.c, [=](std::int64_t c, std::int64_t n) {
+        forVectors(s.c, [=](std::int64_t c, auto n) {
           const Vec top = loadPart(y + c, n), given = loadPart(dy + c, n);
           Mask open = Mask{} - 1;  // lanes whose first maximum is still to come
           for (std::int64_t ky = 0; ky < size; ++ky)
@@ -72,8 +72,8 @@ void maxPoolGrad(const Pool& s, const float* x, const float* y, const float* dy,
 // ---- rows ----------------------------------------------------------------------------------
 
 // Blocks of rows are summed first and the blocks' sums then: the error grows with the square root.
+constexpr std::int64_t kRowsPerBlock = 256;
 void reduceRows(std::int64_t rows, std::int64_t cols, std::int64_t stride, const float* x, float* y) {
-  constexpr std::int64_t kRowsPerBlock = 256;
   for (std::int64_t c = 0; c < cols; c += 2 * kWidth) {
     const std::int64_t n0 = least(kWidth, cols - c);
     const std::int64_t n1 = least(kWidth, cols - c - n0);
@@ -114,29 +114,29 @@ void biasAdd(std::int64_t rows, std::int64_t cols, const float* x, const float* 
 // ---- elementwise ---------------------------------------------------------------------------
 
 void relu(std::int64_t n, const float* x, float* y) {
-  forVectors(n, [=](std::int64_t i, std::int64_t m) {
+  forVectors(n, [=](std::int64_t i, auto m) {
     storePart(y + i, larger(loadPart(x + i, m), Vec{}), m);
   });
 }
 void reluGrad(std::int64_t n, const float* dy, const float* y, float* dx) {
-  forVectors(n, [=](std::int64_t i, std::int64_t m) {
+  forVectors(n, [=](std::int64_t i, auto m) {
     const Mask on = loadPart(y + i, m) > Vec{};
     storePart(dx + i, where(on, loadPart(dy + i, m), Vec{}), m);
   });
 }
 void tanhGrad(std::int64_t n, const float* dy, const float* y, float* dx) {
-  forVectors(n, [=](std::int64_t i, std::int64_t m) {
+  forVectors(n, [=](std::int64_t i, auto m) {
     const Vec v = loadPart(y + i, m);
     storePart(dx + i, loadPart(dy + i, m) * (1.0f - v * v), m);
   });
 }
 void add(std::int64_t n, const float* a, const float* b, float* y) {
-  forVectors(n, [=](std::int64_t i, std::int64_t m) {
+  forVectors(n, [=](std::int64_t i, auto m) {
     storePart(y + i, loadPart(a + i, m) + loadPart(b + i, m), m);
   });
 }
 void scale(std::int64_t n, const float* x, float factor, float* y) {
-  forVectors(n, [=](std::int64_t i, std::int64_t m) {
+  forVectors(n, [=](std::int64_t i, auto m) {
     storePart(y + i, loadPart(x + i, m) * factor, m);
   });
 }
@@ -148,32 +148,23 @@ void castU8(std::int64_t n, const std::uint8_t* x, float factor, float* y) {
 
 // ---- transcendental ------------------------------------------------------------------------
 
-inline Vec smaller(Vec a, Vec b) { return a < b ? a : b; }
-inline float total(Vec v) {
-  float sum = 0;
-  for (int i = 0; i < kWidth; ++i) sum += v[i];
-  return sum;
-}
 // The first n lanes, `rest` in the others.
 inline Vec loadOr(const float* p, std::int64_t n, float rest) {
-  Vec v = loadPart(p, n);
-  for (std::int64_t i = n; i < kWidth; ++i) v[i] = rest;
-  return v;
+  return n == kWidth ? load(p) : where(firstLanes(n), loadPart(p, n), splat(rest));
 }
 
 // x = n·ln 2 + r with ln 2 in two parts (Cody and Waite), a polynomial of r, times 2ⁿ; the
 // coefficients are those of Cephes' expf.
 inline Vec exponential(Vec x) {
-  x = smaller(larger(x, splat(-87.0f)), splat(88.0f));
+  x = smaller(splat(88.0f), larger(splat(-87.0f), x));  // in this order NaN stays NaN
   constexpr float kRound = 12582912.0f;  // 1.5·2²³: what is added to it is rounded to a whole number
   const Vec n = (x * 1.44269504f + kRound) - kRound;
   const Vec r = x - n * 0.693359375f + n * 2.12194440e-4f;
-  Vec p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  const Vec y = p * r * r + r + 1.0f;
+  // In pairs, so that little waits for little.
+  const Vec square = r * r;
+  const Vec p = ((r * 1.9875691500e-4f + 1.3981999507e-3f) * square + (r * 8.3334519073e-3f + 4.1665795894e-2f)) * square +
+                (r * 1.6666665459e-1f + 5.0000001201e-1f);
+  const Vec y = p * square + (r + 1.0f);
   const Mask power = (__builtin_convertvector(n, Mask) + 127) << 23;
   return y * reinterpret_cast<const Vec&>(power);
 }
@@ -184,37 +175,33 @@ inline Vec logistic(Vec x) { return 1.0f / (1.0f + exponential(-x)); }
 constexpr float kGeluScale = 2 * 0.797884561f, kGeluCubic = 0.044715f * kGeluScale;
 
 void gelu(std::int64_t n, const float* x, float* y) {
-  forVectors(n, [=](std::int64_t i, std::int64_t lanes) {
+  forVectors(n, [=](std::int64_t i, auto lanes) {
     const Vec v = loadPart(x + i, lanes);
     storePart(y + i, v * logistic(v * (kGeluScale + kGeluCubic * (v * v))), lanes);
   });
 }
 void geluGrad(std::int64_t n, const float* dy, const float* x, float* dx) {
-  forVectors(n, [=](std::int64_t i, std::int64_t lanes) {
+  forVectors(n, [=](std::int64_t i, auto lanes) {
     const Vec v = loadPart(x + i, lanes), square = v * v;
-    const Vec s = logistic(v * (kGeluScale + kGeluCubic * square));
-    const Vec slope = s * (1.0f + v * (1.0f - s) * (kGeluScale + 3.0f * kGeluCubic * square));
+    const Vec e = exponential(-v * (kGeluScale + kGeluCubic * square)), s = 1.0f / (1.0f + e);  // 1 − s is e·s
+    const Vec slope = s + v * (e * s * s) * (kGeluScale + 3.0f * kGeluCubic * square);
     storePart(dx + i, loadPart(dy + i, lanes) * slope, lanes);
   });
 }
 
 float largest(std::int64_t n, const float* x) {
   Vec top = splat(x[0]);
-  forVectors(n, [&](std::int64_t i, std::int64_t lanes) { top = larger(top, loadOr(x + i, lanes, x[0])); });
-  float most = top[0];
-  for (int i = 1; i < kWidth; ++i) most = top[i] > most ? top[i] : most;
-  return most;
+  forVectors(n, [&](std::int64_t i, auto lanes) { top = larger(top, loadOr(x + i, lanes, x[0])); });
+  return largestOf(top);
 }
 float expRow(std::int64_t n, const float* x, float scale, float top, float* y) {
   Vec sum{};
-  float rest = 0;
-  forVectors(n, [&](std::int64_t i, std::int64_t lanes) {
+  forVectors(n, [&](std::int64_t i, auto lanes) {
     const Vec e = exponential(loadPart(x + i, lanes) * scale - top);
     storePart(y + i, e, lanes);
-    if (lanes == kWidth) sum += e;
-    else for (std::int64_t l = 0; l < lanes; ++l) rest += e[l];
+    sum += lanes == kWidth ? e : where(firstLanes(lanes), e, Vec{});
   });
-  return total(sum) + rest;
+  return total(sum);
 }
 
 // ---- losses and sums -----------------------------------------------------------------------
@@ -226,7 +213,7 @@ double softmaxXent(std::int64_t rows, std::int64_t k, const float* logits, const
     const float* x = logits + r * k;
     float* p = probs + r * k;
     const float top = largest(k, x), sum = expRow(k, x, 1, top, p);
-    loss += static_cast<double>(w[r] * (__builtin_logf(sum) + top - x[label[r]]));
+    loss += static_cast<double>(w[r] * (__builtin_logf(sum) + (top - x[label[r]])));
     scale(k, p, 1 / sum, p);
   }
   return loss;
@@ -252,7 +239,7 @@ double sumSquares(std::int64_t n, const float* x) {
       const Vec a = load(x + i), b = load(x + i + kWidth), c = load(x + i + 2 * kWidth), d = load(x + i + 3 * kWidth);
       s0 += a * a, s1 += b * b, s2 += c * c, s3 += d * d;
     }
-    forVectors(end - i, [&](std::int64_t j, std::int64_t lanes) {
+    forVectors(end - i, [&](std::int64_t j, auto lanes) {
       const Vec v = loadPart(x + i + j, lanes);
       s0 += v * v;
     });
@@ -270,14 +257,14 @@ void layerNorm(const LayerNorm& o) {
     const float* x = a.x + r * a.channels;
     float* y = a.y + r * a.channels;
     Vec sum{}, squares{};
-    forVectors(a.channels, [&](std::int64_t i, std::int64_t n) { sum += loadPart(x + i, n); });
+    forVectors(a.channels, [&](std::int64_t i, auto n) { sum += loadPart(x + i, n); });
     const float mean = total(sum) / count;
-    forVectors(a.channels, [&](std::int64_t i, std::int64_t n) {
+    forVectors(a.channels, [&](std::int64_t i, auto n) {
       const Vec d = loadOr(x + i, n, mean) - mean;
       squares += d * d;
     });
     const float rstd = 1 / __builtin_sqrtf(total(squares) / count + a.epsilon);
-    forVectors(a.channels, [&](std::int64_t i, std::int64_t n) {
+    forVectors(a.channels, [&](std::int64_t i, auto n) {
       storePart(y + i, (loadPart(x + i, n) - mean) * rstd * loadPart(a.gain + i, n) +
                            loadPart(a.bias + i, n), n);
     });
@@ -294,13 +281,13 @@ void layerNormGrad(const LayerNorm& o) {
     float* dx = a.dx + r * a.channels;
     const float mean = a.mean[r], rstd = a.rstd[r];
     Vec sum{}, product{};
-    forVectors(a.channels, [&](std::int64_t i, std::int64_t n) {
+    forVectors(a.channels, [&](std::int64_t i, auto n) {
       const Vec g = loadPart(dy + i, n) * loadPart(a.gain + i, n);
       sum += g;
       product += g * (loadPart(x + i, n) - mean) * rstd;
     });
     const float shift = total(sum) / count, slope = total(product) / count;
-    forVectors(a.channels, [&](std::int64_t i, std::int64_t n) {
+    forVectors(a.channels, [&](std::int64_t i, auto n) {
       const Vec g = loadPart(dy + i, n) * loadPart(a.gain + i, n);
       const Vec normal = (loadPart(x + i, n) - mean) * rstd;
       storePart(dx + i, rstd * (g - shift - normal * slope), n);
@@ -308,26 +295,28 @@ void layerNormGrad(const LayerNorm& o) {
   }
 }
 
-// V vectors of channels from i on, the last of `lanes`.
+// V vectors of channels from i on, the last of `lanes`; rows in blocks as above.
 template <int V>
 [[gnu::always_inline]] inline void layerNormWeightsOf(const LayerNorm& a, std::int64_t i, std::int64_t lanes) {
-  Vec gain[V], bias[V];
-  for (int j = 0; j < V; ++j) gain[j] = bias[j] = Vec{};
-  for (std::int64_t r = 0; r < a.rows; ++r) {
-    const float *dy = a.dy + r * a.stride + i, *x = a.x + r * a.stride + i;
-    const float mean = a.mean[r], rstd = a.rstd[r];
+  const auto lanesOf = [=](int j) { return j + 1 < V ? std::int64_t{kWidth} : lanes; };
+  for (std::int64_t r0 = 0; r0 == 0 || r0 < a.rows; r0 += kRowsPerBlock) {
+    Vec gain[V], bias[V];
+    for (int j = 0; j < V; ++j) gain[j] = bias[j] = Vec{};
+    for (std::int64_t r = r0; r < least(a.rows, r0 + kRowsPerBlock); ++r) {
+      const float *dy = a.dy + r * a.stride + i, *x = a.x + r * a.stride + i;
+      const float mean = a.mean[r], rstd = a.rstd[r];
 #pragma GCC unroll 4
-    for (int j = 0; j < V; ++j) {
-      const std::int64_t n = j + 1 < V ? kWidth : lanes;
-      const Vec g = loadPart(dy + j * kWidth, n);
-      gain[j] += g * (loadPart(x + j * kWidth, n) - mean) * rstd;
-      bias[j] += g;
+      for (int j = 0; j < V; ++j) {
+        const Vec g = loadPart(dy + j * kWidth, lanesOf(j));
+        gain[j] += g * (loadPart(x + j * kWidth, lanesOf(j)) - mean) * rstd;
+        bias[j] += g;
+      }
     }
-  }
-  for (int j = 0; j < V; ++j) {
-    const std::int64_t n = j + 1 < V ? kWidth : lanes;
-    storePart(a.dgain + i + j * kWidth, gain[j], n);
-    storePart(a.dbias + i + j * kWidth, bias[j], n);
+    for (int j = 0; j < V; ++j) {
+      float *dgain = a.dgain + i + j * kWidth, *dbias = a.dbias + i + j * kWidth;
+      storePart(dgain, r0 > 0 ? gain[j] + loadPart(dgain, lanesOf(j)) : gain[j], lanesOf(j));
+      storePart(dbias, r0 > 0 ? bias[j] + loadPart(dbias, lanesOf(j)) : bias[j], lanesOf(j));
+    }
   }
 }
 void layerNormWeights(const LayerNorm& o) {
@@ -344,7 +333,7 @@ void layerNormWeights(const LayerNorm& o) {
 // do not wait for each other.
 template <typename F>
 [[gnu::always_inline]] inline void sumSamples(const BatchNorm& a, F f) {
-  forVectors(a.channels, [&](std::int64_t c, std::int64_t n) {
+  forVectors(a.channels, [&](std::int64_t c, auto n) {
     Vec first{}, second{};
     for (std::int64_t s = 0; s < a.samples; ++s) {
       const std::int64_t begin = s * a.pixels;
@@ -366,7 +355,7 @@ template <typename F>
 
 void batchMoments(const BatchNorm& o) {
   const BatchNorm a = o;
-  sumSamples(a, [&](std::int64_t i, std::int64_t c, std::int64_t n, Vec& first, Vec& second) {
+  sumSamples(a, [&](std::int64_t i, std::int64_t c, auto n, Vec& first, Vec& second) {
     const Vec d = loadPart(a.x + i, n) - loadPart(a.mean + c, n);
     first += d;
     second += d * d;
@@ -374,7 +363,7 @@ void batchMoments(const BatchNorm& o) {
 }
 void batchNormSums(const BatchNorm& o) {
   const BatchNorm a = o;
-  sumSamples(a, [&](std::int64_t i, std::int64_t c, std::int64_t n, Vec& first, Vec& second) {
+  sumSamples(a, [&](std::int64_t i, std::int64_t c, auto n, Vec& first, Vec& second) {
     const Vec dy = loadPart(a.dy + i, n);
     first += dy * (loadPart(a.x + i, n) - loadPart(a.mean + c, n));
     second += dy;
@@ -385,7 +374,7 @@ void batchNorm(const BatchNorm& o) {
   for (std::int64_t row = 0; row < a.samples * a.pixels; ++row) {
     const float* x = a.x + row * a.channels;
     float* y = a.y + row * a.channels;
-    forVectors(a.channels, [&](std::int64_t c, std::int64_t n) {
+    forVectors(a.channels, [&](std::int64_t c, auto n) {
       const Vec d = loadPart(x + c, n) - loadPart(a.mean + c, n);
       storePart(y + c, d * loadPart(a.scale + c, n) + loadPart(a.offset + c, n), n);
     });
@@ -398,7 +387,7 @@ void batchNormGrad(const BatchNorm& o) {
     for (std::int64_t row = s * a.pixels; row < (s + 1) * a.pixels; ++row) {
       const float *x = a.x + row * a.channels, *dy = a.dy + row * a.channels;
       float* y = a.y + row * a.channels;
-      forVectors(a.channels, [&](std::int64_t c, std::int64_t n) {
+      forVectors(a.channels, [&](std::int64_t c, auto n) {
         const Vec d = loadPart(x + c, n) - loadPart(a.mean + c, n);
         const Vec through = loadPart(a.offset + c, n) + d * loadPart(a.slope + c, n);
         storePart(y + c, loadPart(dy + c, n) * loadPart(a.scale + c, n) + w * through, n);
@@ -411,7 +400,7 @@ void meanPool(std::int64_t samples, std::int64_t pixels, std::int64_t channels, 
               float* y) {
   const float scale = 1.0f / static_cast<float>(pixels);
   for (std::int64_t s = 0; s < samples; ++s, x += pixels * channels, y += channels)
-    forVectors(channels, [=](std::int64_t c, std::int64_t n) {
+    forVectors(channels, [=](std::int64_t c, auto n) {
       Vec sum{};
       for (std::int64_t p = 0; p < pixels; ++p) sum += loadPart(x + p * channels + c, n);
       storePart(y + c, sum * scale, n);
@@ -422,7 +411,7 @@ void meanPoolGrad(std::int64_t samples, std::int64_t pixels, std::int64_t channe
   const float scale = 1.0f / static_cast<float>(pixels);
   for (std::int64_t s = 0; s < samples; ++s, dx += pixels * channels, dy += channels)
     for (std::int64_t p = 0; p < pixels; ++p)
-      forVectors(channels, [=](std::int64_t c, std::int64_t n) {
+      forVectors(channels, [=](std::int64_t c, auto n) {
         storePart(dx + p * channels + c, loadPart(dy + c, n) * scale, n);
       });
 }
@@ -432,7 +421,7 @@ void meanPoolGrad(std::int64_t samples, std::int64_t pixels, std::int64_t channe
 void adam(const Adam& o) {
   const Adam a = o;
   const float rest1 = 1 - a.beta1, rest2 = 1 - a.beta2;
-  forVectors(a.n, [=](std::int64_t i, std::int64_t n) {
+  forVectors(a.n, [=](std::int64_t i, auto n) {
     const Vec g = loadPart(a.g + i, n) * a.scale;
     const Vec m = loadPart(a.m + i, n) * a.beta1 + g * rest1;
     const Vec v = loadPart(a.v + i, n) * a.beta2 + g * g * rest2;
@@ -445,7 +434,7 @@ void adam(const Adam& o) {
 
 void sgd(const Sgd& o) {
   const Sgd a = o;
-  forVectors(a.n, [=](std::int64_t i, std::int64_t n) {
+  forVectors(a.n, [=](std::int64_t i, auto n) {
     const Vec p = loadPart(a.p + i, n);
     const Vec v = loadPart(a.v + i, n) * a.momentum + loadPart(a.g + i, n) * a.scale + p * a.decay;
     storePart(a.vOut + i, v, n);
@@ -456,7 +445,7 @@ void sgd(const Sgd& o) {
 // Where the gradient is 0 nothing moves, epsilon 0 or not.
 void adagrad(const Adagrad& o) {
   const Adagrad a = o;
-  forVectors(a.n, [=](std::int64_t i, std::int64_t n) {
+  forVectors(a.n, [=](std::int64_t i, auto n) {
     const Vec p = loadPart(a.p + i, n);
     const Vec g = loadPart(a.g + i, n) * a.scale + p * a.decay;
     const Vec s = loadPart(a.s + i, n) + g * g;

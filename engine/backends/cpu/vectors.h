@@ -22,7 +22,25 @@ inline Vec load(const float* p) { return *reinterpret_cast<const Vec*>(p); }
 inline void store(float* p, Vec v) { *reinterpret_cast<Vec*>(p) = v; }
 inline Vec splat(float x) { return x - Vec{}; }
 inline Vec where(Mask mask, Vec a, Vec b) { return mask ? a : b; }
-inline Vec larger(Vec a, Vec b) { return a > b ? a : b; }
+// a > b ? a : b and a < b ? a : b; so b where either is no number.
+inline Vec larger(Vec a, Vec b) {
+#if defined(__AVX512F__)
+  return static_cast<Vec>(_mm512_maskz_max_ps(0xffff, static_cast<__m512>(a), static_cast<__m512>(b)));
+#elif defined(__AVX2__)
+  return static_cast<Vec>(_mm256_max_ps(static_cast<__m256>(a), static_cast<__m256>(b)));
+#else
+  return static_cast<Vec>(_mm_max_ps(static_cast<__m128>(a), static_cast<__m128>(b)));
+#endif
+}
+inline Vec smaller(Vec a, Vec b) {
+#if defined(__AVX512F__)
+  return static_cast<Vec>(_mm512_maskz_min_ps(0xffff, static_cast<__m512>(a), static_cast<__m512>(b)));
+#elif defined(__AVX2__)
+  return static_cast<Vec>(_mm256_min_ps(static_cast<__m256>(a), static_cast<__m256>(b)));
+#else
+  return static_cast<Vec>(_mm_min_ps(static_cast<__m128>(a), static_cast<__m128>(b)));
+#endif
+}
 inline Vec squareRoot(Vec v) {
 #if defined(__AVX512F__)
   return static_cast<Vec>(_mm512_maskz_sqrt_ps(0xffff, static_cast<__m512>(v)));
@@ -64,11 +82,37 @@ inline void storePart(float* p, Vec v, std::int64_t n) {
 }
 inline std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
+// The first n lanes.
+inline Mask firstLanes(std::int64_t n) {
+  Mask lane;
+  for (int i = 0; i < kWidth; ++i) lane[i] = i;
+  return lane < Mask{} + static_cast<std::int32_t>(n);
+}
+// f of all lanes, halves at a time.
+template <int kHalf = kWidth / 2, typename F>
+[[gnu::always_inline]] inline float folded(Vec v, F f) {
+  if constexpr (kHalf == 0) {
+    return v[0];
+  } else {
+    Mask other;
+    for (int i = 0; i < kWidth; ++i) other[i] = i ^ kHalf;
+    return folded<kHalf / 2>(f(v, static_cast<Vec>(__builtin_shuffle(v, other))), f);
+  }
+}
+inline float total(Vec v) {
+  return folded(v, [](Vec a, Vec b) { return a + b; });
+}
+inline float largestOf(Vec v) { return folded(v, larger); }
+
+// All lanes, a count that is known where f below is compiled.
+struct AllLanes {
+  constexpr operator std::int64_t() const { return kWidth; }
+};
 // f(i, lanes) over n elements in vectors.
 template <typename F>
 [[gnu::always_inline]] inline void forVectors(std::int64_t n, F f) {
   std::int64_t i = 0;
-  for (; i + kWidth <= n; i += kWidth) f(i, std::int64_t{kWidth});
+  for (; i + kWidth <= n; i += kWidth) f(i, AllLanes{});
   if (i < n) f(i, n - i);
 }
 
