@@ -1,10 +1,11 @@
 // The matrix {example} x {strategy, hybrids of it} x {2, 4 ranks; 8 where there are three axes}: every
 // row is planned and verified, or refused with the reason.
 //
-// matrix [--list] [--small] [--whole-models] [--contains TEXT] [--steps K] [--refusals FILE]
+// matrix [--list] [--small] [--whole-models] [--precision NAME] [--contains TEXT] [--steps K] [--refusals FILE]
 //   --list          plans only
 //   --small         few rows, in fp64 only
 //   --whole-models  fp32 with the models as they are; else with their small variants
+//   --precision     of the models that are played in fp32 else: bf16; nothing is played in fp64
 //   --refusals      the refused rows must be those of the file; written with LOCKSTEP_UPDATE_GOLDEN=1
 // Exit 0 where every row that is not refused holds.
 #include <algorithm>
@@ -164,7 +165,7 @@ std::vector<Example> examples(const std::string& scratch) {
 
 struct Options {
   bool list = false, small = false, wholeModels = false;
-  std::string contains, refusals;
+  std::string contains, refusals, precision;
   std::int64_t steps = 4;
 };
 
@@ -177,6 +178,7 @@ Verdict judge(const Example& example, const Row& row, const Options& options,
               std::map<std::string, runtime::Reference>& known) {
   std::vector<std::string> sets = example.sets;
   sets.insert(sets.end(), row.sets.begin(), row.sets.end());
+  if (!options.precision.empty()) sets.push_back("training.precision=" + options.precision);
   const auto refused = [&](const Error& error) {
     std::string what = error.what;  // without the place in the file
     if (what.starts_with(example.file)) what = what.substr(what.find(": ") + 2);
@@ -191,8 +193,9 @@ Verdict judge(const Example& example, const Row& row, const Options& options,
     if (!one.ok()) return {false, false, one.error().text()};
     cluster = std::move(*one);
   }
-  std::vector<app::Precision> precisions{app::Precision::kSmallDouble};
-  if (!options.small)
+  std::vector<app::Precision> precisions;
+  if (options.precision.empty()) precisions.push_back(app::Precision::kSmallDouble);
+  if (!options.small || precisions.empty())
     precisions.push_back(options.wholeModels ? app::Precision::kSingle : app::Precision::kSmallSingle);
   Verdict out;
   for (const app::Precision precision : precisions) {
@@ -242,6 +245,7 @@ int main(const std::vector<std::string>& words) {
     if (words[i] == "--list") options.list = true;
     else if (words[i] == "--small") options.small = true;
     else if (words[i] == "--whole-models") options.wholeModels = true;
+    else if (words[i] == "--precision" && more) options.precision = words[++i];
     else if (words[i] == "--contains" && more) options.contains = words[++i];
     else if (words[i] == "--refusals" && more) options.refusals = words[++i];
     else if (words[i] == "--steps" && more) options.steps = std::max(1, std::atoi(words[++i].c_str()));
