@@ -491,13 +491,16 @@ bool updatedByRows(const ir::Graph& train, ValueId gradient, const Optimizer& op
                     train.value(node.inputs[1]).type.count() < train.value(gradient).type.count());
 }
 
+// The type to which all that reads a parameter casts it, where there is one.
 std::optional<DType> narrowedTo(const ir::Graph& train, const std::string& parameter) {
-  const ValueId state = train.find(parameter)->outputs[0];
+  const ir::Node* const node = train.find(parameter);
+  if (node == nullptr) return std::nullopt;
+  const ValueId state = node->outputs[0];
   std::optional<DType> type;
-  for (const ir::Node& node : train.nodes()) {
-    if (std::find(node.inputs.begin(), node.inputs.end(), state) == node.inputs.end()) continue;
-    if (node.op != Op::kCast) return std::nullopt;
-    type = train.value(node.outputs[0]).type.dtype;
+  for (const ir::Node& reader : train.nodes()) {
+    if (std::find(reader.inputs.begin(), reader.inputs.end(), state) == reader.inputs.end()) continue;
+    if (reader.op != Op::kCast) return std::nullopt;
+    type = train.value(reader.outputs[0]).type.dtype;
   }
   return type;
 }
