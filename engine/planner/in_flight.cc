@@ -12,6 +12,11 @@ const plan::Buffer& bufferOf(const plan::Body& body, plan::BufferId id) {
   return body.buffers[static_cast<std::size_t>(id)];
 }
 
+plan::BufferId rootOf(const plan::Body& body, plan::BufferId id) {
+  const plan::BufferId base = bufferOf(body, id).base;
+  return base >= 0 ? base : id;
+}
+
 // The first and last step that uses a buffer that lies by itself; of one that is not used first > last.
 struct Use {
   std::size_t first = std::numeric_limits<std::size_t>::max(), last = 0;
@@ -55,10 +60,6 @@ class Window {
       now -= ending_[i];
     }
     return bytes;
-  }
-  std::int64_t most() const {
-    const std::vector<std::int64_t> bytes = during();
-    return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
   }
 
  private:
@@ -119,11 +120,6 @@ std::size_t firstNeed(const plan::Body& body, std::size_t collective) {
 
 }  // namespace
 
-plan::BufferId rootOf(const plan::Body& body, plan::BufferId id) {
-  const plan::BufferId base = bufferOf(body, id).base;
-  return base >= 0 ? base : id;
-}
-
 std::vector<bool> wholeForATime(const plan::Body& body) {
   std::vector<bool> out(body.buffers.size(), false);
   const auto note = [&](plan::BufferId id) {
@@ -137,8 +133,13 @@ std::vector<bool> wholeForATime(const plan::Body& body) {
   return out;
 }
 
+std::int64_t mostWhole(const plan::Body& body) {
+  const std::vector<std::int64_t> bytes = Window(body).during();
+  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+}
+
 std::vector<std::size_t> putInFlight(plan::Body& body, FlightRules& rules) {
-  const std::int64_t most = rules.wholeBytes > 0 ? rules.wholeBytes : 2 * Window(body).most();
+  const std::int64_t most = rules.wholeBytes > 0 ? rules.wholeBytes : 2 * mostWhole(body);
   gatherAhead(body, rules, most);
   for (std::size_t i = 0; i < body.steps.size(); ++i) {
     plan::Step& step = body.steps[i];

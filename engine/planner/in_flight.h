@@ -33,6 +33,6 @@ std::vector<std::size_t> putInFlight(plan::Body& body, FlightRules& rules);
 // Buffers of parameters and gradients that ranks have in parts, while they are whole: gathered, or not yet
 // scattered.
 std::vector<bool> wholeForATime(const plan::Body& body);
-plan::BufferId rootOf(const plan::Body& body, plan::BufferId id);
+std::int64_t mostWhole(const plan::Body& body);  // bytes of them at once
 
 }  // namespace lockstep::planner

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
-#include <map>
 #include <vector>
 
 #include "engine/planner/in_flight.h"
@@ -133,21 +132,7 @@ void predict(plan::Plan& plan, const cluster::Cluster& cluster, const CostModel&
 std::int64_t gatheredWindow(const plan::Plan& plan, int rank) {
   std::int64_t most = 0;
   for (const plan::Play& play : plan.plays(rank)) {
-    const plan::Body& body = *plan.find(play.program, rank);
-    const std::vector<bool> whole = wholeForATime(body);
-    std::vector<std::int64_t> change(body.steps.size() + 1, 0);
-    std::map<std::size_t, std::pair<std::size_t, std::size_t>> uses;  // buffer → first and last step
-    for (std::size_t i = 0; i < body.steps.size(); ++i)
-      for (const auto* ids : {&body.steps[i].inputs, &body.steps[i].outputs})
-        for (const plan::BufferId id : *ids)
-          if (const auto root = static_cast<std::size_t>(rootOf(body, id)); whole[root])
-            uses.try_emplace(root, i, i).first->second.second = i;
-    for (const auto& [buffer, steps] : uses) {
-      change[steps.first] += body.buffers[buffer].type.bytes();
-      change[steps.second + 1] -= body.buffers[buffer].type.bytes();
-    }
-    std::int64_t now = 0;
-    for (const std::int64_t by : change) most = std::max(most, now += by);
+    most = std::max(most, mostWhole(*plan.find(play.program, rank)));
   }
   return most;
 }
