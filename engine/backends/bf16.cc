@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 namespace lockstep::backends {
 namespace {
@@ -70,8 +71,16 @@ std::unique_ptr<Kernel> bindMatmul16(const Cpu& cpu, const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> bindNarrow(const Cpu& cpu, const KernelSpec& spec) {
+std::unique_ptr<Kernel> bindBf16Cast(const Cpu& cpu, const KernelSpec& spec) {
+  const DType from = spec.inputs[0].type.dtype;
+  if (computeType(spec) != DType::kBf16 || (from != DType::kF32 && from != DType::kBf16) ||
+      ir::floatAttr(*spec.attrs, "scale", 1.0) != 1.0)
+    return nullptr;
   const std::int64_t n = spec.outputs[0].type.count();
+  if (from == DType::kBf16)
+    return makeKernel([x = spec.inputs[0].data, y = spec.outputs[0].data, bytes = spec.outputs[0].type.bytes()] {
+      std::memcpy(y, x, static_cast<std::size_t>(bytes));
+    });
   const int parts = cpu.parts(n, kLeastElements);
   return makeKernel([=, x = static_cast<const float*>(spec.inputs[0].data),
                      y = static_cast<std::byte*>(spec.outputs[0].data), encode = cpu.kernels.encode[kFormat]] {

@@ -16,8 +16,8 @@ bool hasBf16Factors(const KernelSpec& spec);  // of a product
 // kMatmul of bf16 factors by cpu::Kernels::gemm16.
 std::unique_ptr<Kernel> bindMatmul16(const Cpu& cpu, const KernelSpec& spec);
 
-// kCast of f32 to bf16, unscaled.
-std::unique_ptr<Kernel> bindNarrow(const Cpu& cpu, const KernelSpec& spec);
+// kCast to bf16, unscaled, of f32 or, which copies it, of bf16. Null: of another.
+std::unique_ptr<Kernel> bindBf16Cast(const Cpu& cpu, const KernelSpec& spec);
 
 // Products whose factors are widened to f32 before each play, into memory that all of a backend's share: they
 // are played one after another.

@@ -374,9 +374,7 @@ class OneDnn final : public Backend {
             kernels.castU8(count, x + i, factor, y + i);
           });
         }
-        if (computeType(spec) == DType::kBf16 && spec.inputs[0].type.dtype == DType::kF32 &&
-            ir::floatAttr(*spec.attrs, "scale", 1.0) == 1.0)
-          return bindNarrow(cpu_, spec);
+        if (auto kernel = bindBf16Cast(cpu_, spec)) return kernel;
         return bindReference(spec);
       default:
         if (auto kernel = bindElementwise(cpu_, spec)) return kernel;

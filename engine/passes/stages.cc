@@ -261,10 +261,21 @@ class Splitter {
       return in(part)(send.inputs[0]);
     }
     const ValueId sent = in(part)(send.inputs[0]);
-    LOCKSTEP_ASSIGN(const NodeId copy, in(part).to().add(Op::kScale, send.name + ".copy", {sent},
-                                                         {{"factor", 1.0}}, send.phase));
-    LOCKSTEP_TRY(store(part, in(part).to().output(copy)).status());
-    return in(part).to().output(copy);
+    LOCKSTEP_ASSIGN(const ValueId copy, copied(part, sent, send.name + ".copy", send.phase));
+    LOCKSTEP_TRY(store(part, copy).status());
+    return copy;
+  }
+
+  Result<ValueId> copied(int part, ValueId value, std::string name, ir::Phase phase) {
+    ir::Graph& graph = in(part).to();
+    const DType type = graph.value(value).type.dtype;
+    const bool narrow = sizeOf(type) == 2;  // of these there are casts alone
+    LOCKSTEP_ASSIGN(const NodeId copy,
+                    graph.add(narrow ? Op::kCast : Op::kScale, std::move(name), {value},
+                              narrow ? ir::Attrs{{"dtype", std::string(dtypeName(type))}, {"scale", 1.0}}
+                                     : ir::Attrs{{"factor", 1.0}},
+                              phase));
+    return graph.output(copy);
   }
 
   // The state in which the part leaves the value.
@@ -275,9 +286,7 @@ class Splitter {
     if (maker.isCollective && maker.op != Op::kRecv && maker.op != Op::kCollect && maker.op != Op::kRecvRows) {
       // made where its operand lies
       const ir::Node& node = producerOf(graph_, value);
-      LOCKSTEP_ASSIGN(const NodeId copy, in(part).to().add(Op::kScale, node.name + ".kept", {kept},
-                                                           {{"factor", 1.0}}, node.phase));
-      kept = in(part).to().output(copy);
+      LOCKSTEP_ASSIGN(kept, copied(part, kept, node.name + ".kept", node.phase));
     }
     LOCKSTEP_ASSIGN(const std::string state, store(part, kept));
     states_.emplace(value, state);

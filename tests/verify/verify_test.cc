@@ -111,18 +111,21 @@ class VerifyTest : public QObject {
   }
 
   void narrowFactorsHoldWithinTheirOwnLimit_data() {
+    QTest::addColumn<int>("ranks");
     QTest::addColumn<QStringList>("sets");
-    QTest::newRow("zero-3") << QStringList{"strategy.kind=zero-3"};
-    QTest::newRow("tensor-parallel") << QStringList{"strategy.kind=tensor-parallel"};
-    QTest::newRow("pipeline") << QStringList{"strategy.kind=pipeline", "strategy.micro_batches=4", "strategy.schedule=zb-h1"};
-    QTest::newRow("parameter-server") << QStringList{"strategy.kind=parameter-server"};
-    QTest::newRow("recompute") << QStringList{"strategy.recompute=full"};
+    QTest::newRow("zero-3") << 2 << QStringList{"strategy.kind=zero-3"};
+    QTest::newRow("tensor-parallel") << 2 << QStringList{"strategy.kind=tensor-parallel"};
+    QTest::newRow("pipeline") << 2 << QStringList{"strategy.kind=pipeline", "strategy.micro_batches=4", "strategy.schedule=zb-h1"};
+    QTest::newRow("zero-3, stages") << 4 << QStringList{"strategy.kind=zero-3", "strategy.stages=2", "strategy.micro_batches=4"};
+    QTest::newRow("parameter-server") << 2 << QStringList{"strategy.kind=parameter-server"};
+    QTest::newRow("recompute") << 2 << QStringList{"strategy.recompute=full"};
   }
   void narrowFactorsHoldWithinTheirOwnLimit() {
+    QFETCH(int, ranks);
     QFETCH(QStringList, sets);
     std::vector<std::string> all{"training.precision=bf16"};
     for (const QString& one : sets) all.push_back(one.toStdString());
-    const auto one = caseOf(2, all, app::Precision::kSingle);
+    const auto one = caseOf(ranks, all, app::Precision::kSingle);
     QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
     QCOMPARE(one->request->spec().training().precision(), std::string("bf16"));
     const auto reply = agent::verifyPlans(*one->request);

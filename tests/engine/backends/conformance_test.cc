@@ -664,6 +664,10 @@ class ConformanceTest : public QObject {
                                 .inputs = {{values.data(), {DType::kF32, {n}}}},
                                 .outputs = {{narrow.data(), {DType::kBf16, {n}}}}};
       each.backend->bind(spec).value()->run();
+      std::vector<std::uint16_t> copy(values.size());
+      spec = {.op = Op::kCast, .name = "copy", .attrs = &to, .inputs = {{narrow.data(), {DType::kBf16, {n}}}},
+              .outputs = {{copy.data(), {DType::kBf16, {n}}}}};
+      each.backend->bind(spec).value()->run();
       spec = {.op = Op::kCast, .name = "wide", .attrs = &back, .inputs = {{narrow.data(), {DType::kBf16, {n}}}},
               .outputs = {{wide.data(), {DType::kF32, {n}}}}};
       each.backend->bind(spec).value()->run();
@@ -673,7 +677,7 @@ class ConformanceTest : public QObject {
           QVERIFY2(std::isnan(wide[i]), label.c_str());
           continue;
         }
-        QVERIFY2(narrow[i] == bf16Bits(values[i]), label.c_str());
+        QVERIFY2(narrow[i] == bf16Bits(values[i]) && copy[i] == narrow[i], label.c_str());
         QVERIFY2(std::bit_cast<std::uint32_t>(wide[i]) == std::uint32_t{narrow[i]} << 16, label.c_str());
       }
     }
