@@ -199,7 +199,7 @@ struct Limits {
 // A factor of bf16 jumps by up to its unit, 2⁻⁸, where what it is rounded from differs in its last bits.
 Limits limitsOf(const plan::Plan& plan) {
   if (plan.precision == "fp64") return {1e-9, 1e-9, true};
-  return plan.precision == "bf16" ? Limits{1.0 / 256, 1e-4} : Limits{1e-5, 1e-5};
+  return plan.precision == "bf16" ? Limits{1.0 / 256, 1.0 / 256} : Limits{1e-5, 1e-5};
 }
 
 Result<Finding> compareGradients(const Reference& one, const plan::Plan& plan,

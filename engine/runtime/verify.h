@@ -101,7 +101,7 @@ struct Verified {
   std::vector<double> losses;    // of the several ranks
 };
 // Of fp64: losses, gradients, weights and evaluation within 1e-9. Of fp32: gradients within 1e-5,
-// losses within the greater of 1e-5 and what reordering does; of bf16 2⁻⁸ and 1e-4. All: equal bits at the start, of the ranks
+// losses within the greater of 1e-5 and what reordering does; of bf16 both within 2⁻⁸. All: equal bits at the start, of the ranks
 // that hold the same weights, and of two plays. Where equality is not meant, the loss of all batches
 // after the last step is within a tenth of one rank's, or below it; after few steps that says nothing.
 Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
