@@ -114,6 +114,13 @@ Status playCommunication(const node::v1::WorkerStart& start, WorkerLink& link) {
   if (plan.mesh.size() < 2) return invalidArgument("one rank communicates with none: give it others");
   if (plan.mesh.stages() > 1)
     return invalidArgument("the ranks of this strategy send each other messages, and no barrier can stand in for one");
+  for (const plan::Program& program : plan.programs)
+    for (const plan::Body& body : program.bodies)
+      for (const plan::Step& step : body.steps)
+        if (const std::string_view algorithm = ir::textAttr(step.attrs, "algorithm");
+            step.op == ir::Op::kAllReduce && !algorithm.empty() && algorithm != "direct")
+          return invalidArgument("all-reduce {} is made of messages, and no barrier can stand in for one; "
+                                 "set strategy.all_reduce to direct", algorithm);
   LOCKSTEP_ASSIGN(const auto data, openData(start, true));
   const auto& training = start.spec().training();
   LOCKSTEP_ASSIGN(const auto backend,

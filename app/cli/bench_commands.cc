@@ -115,6 +115,8 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
         request.set_seconds(bench.seconds);
         request.set_comm(bench.preview.comm);
         request.set_communication(arguments.has("communication"));
+        if (request.communication() && arguments.has("profile"))
+          return invalidArgument("--communication and --profile are two measurements, expected one of them");
         std::fprintf(stderr, "training %s for %.0f s: batch %lld, %d ranks of %d threads\n",
                      bench.request.spec->model().name().c_str(), bench.seconds,
                      static_cast<long long>(bench.preview.plan.globalBatch), bench.ranks,

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 
 namespace lockstep {
 namespace {
@@ -25,6 +26,16 @@ Status writeAll(int fd, std::string_view bytes, const std::string& path) {
     bytes.remove_prefix(static_cast<std::size_t>(count));
   }
   return {};
+}
+
+// What a path of links is a link to, be it there or not.
+std::string withoutLinks(const std::string& given) {
+  std::filesystem::path path = given;
+  std::error_code none;
+  constexpr int kMostLinks = 40;
+  for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(path, none); ++i)
+    path = path.parent_path() / std::filesystem::read_symlink(path, none);
+  return path.string();
 }
 
 }  // namespace
@@ -50,8 +61,9 @@ Status writeFileAtomically(const std::string& path, std::string_view bytes, int 
       path, [&](const Append& append) { return append(bytes); }, mode);
 }
 
-Status writeFileAtomically(const std::string& path,
+Status writeFileAtomically(const std::string& given,
                            const std::function<Status(const Append&)>& fill, int mode) {
+  const std::string path = withoutLinks(given);
   struct stat info {};
   if (lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     Descriptor there{open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)};

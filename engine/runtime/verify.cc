@@ -348,7 +348,7 @@ Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
     compareEnds(mine, theirs, one.reordering, limitsOf(several.train), out);
   } else {
     const double worse = (mine.evaluation - theirs.evaluation) / std::abs(theirs.evaluation);
-    out.push_back({"quality", std::max(0.0, worse), 0.1,
+    out.push_back({"quality", std::isnan(worse) ? INFINITY : std::max(0.0, worse), 0.1,
                    fmt::format("loss {:.4g}, one rank's {:.4g}", mine.evaluation, theirs.evaluation),
                    worse <= 0.1});
   }

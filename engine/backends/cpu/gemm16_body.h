@@ -70,8 +70,11 @@ void tile16(const Tile16& t) {
       for (int j = 0; j < kVectors16; ++j) sum[i][j] = addPairs(sum[i][j], x, y[j]);
     }
   }
-  for (std::int64_t i = 0; i < t.rows; ++i)
-    for (int j = 0; j < kVectors16 && j * kWidth < t.cols; ++j) {
+#pragma GCC unroll 12
+  for (int i = 0; i < kTile16; ++i)
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors16; ++j) {
+      if (i >= t.rows || j * kWidth >= t.cols) continue;
       const std::int64_t lanes = least(t.cols - j * kWidth, kWidth);
       float* c = t.c + i * t.ldc + j * kWidth;
       Vec v = sum[i][j];

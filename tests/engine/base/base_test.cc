@@ -167,6 +167,12 @@ class BaseTest : public QObject {
     QVERIFY(writeFileAtomically(link, "two").ok());
     QVERIFY(lstat(link.c_str(), &info) == 0 && S_ISLNK(info.st_mode));
     QCOMPARE(*readFile(file), std::string("two"));
+    // What fails leaves what was there, through a link too.
+    QVERIFY(!writeFileAtomically(link, [&](const Append& append) -> Status {
+               LOCKSTEP_TRY(append("thr"));
+               return invalidArgument("no more");
+             }).ok());
+    QCOMPARE(*readFile(file), std::string("two"));
     const Status status = writeFileAtomically(folder.path().toStdString(), "x");
     QVERIFY2(status.error().what.ends_with("write " + folder.path().toStdString()), status.error().what.c_str());
   }
