@@ -172,14 +172,11 @@ struct Options {
 struct Verdict {
   bool refused = false, holds = true;
   std::string text;
-  bool byQuality = true;               // nothing else does not hold
-  double quality = 0, qualityLimit = 0;  // the greatest
 };
 
-Verdict judgeSeed(const Example& example, const Row& row, const Options& options,
-                  std::map<std::string, runtime::Reference>& known, int seed) {
+Verdict judge(const Example& example, const Row& row, const Options& options,
+              std::map<std::string, runtime::Reference>& known) {
   std::vector<std::string> sets = example.sets;
-  if (seed > 1) sets.push_back(fmt::format("training.seed={}", seed));
   sets.insert(sets.end(), row.sets.begin(), row.sets.end());
   if (!options.precision.empty()) sets.push_back("training.precision=" + options.precision);
   const auto refused = [&](const Error& error) {
@@ -211,13 +208,8 @@ Verdict judgeSeed(const Example& example, const Row& row, const Options& options
     for (const auto& finding : reply->findings()) {
       if (finding.check() == "gradients" || finding.check() == "losses" || finding.check() == "quality")
         differences += fmt::format(" {} {:.0e}", finding.check(), finding.difference());
-      if (finding.check() == "quality" && finding.difference() >= out.quality) {
-        out.quality = finding.difference();
-        out.qualityLimit = finding.limit();
-      }
       if (finding.holds()) continue;
       out.holds = false;
-      out.byQuality = out.byQuality && finding.check() == "quality";
       out.text += fmt::format("{}: {} differ by {:.1e}, limit {:.1e}: {}  ",
                               one->request->spec().training().precision(), finding.check(),
                               finding.difference(), finding.limit(), finding.where());
@@ -225,23 +217,6 @@ Verdict judgeSeed(const Example& example, const Row& row, const Options& options
     if (out.holds)
       out.text += fmt::format("{}{}  ", one->request->spec().training().precision(), differences);
   }
-  return out;
-}
-
-// How far a small model comes in few steps depends on every bit: where a strategy that is not meant to compute the
-// same comes less far with one seed, the mean of three counts.
-Verdict judge(const Example& example, const Row& row, const Options& options,
-              std::map<std::string, runtime::Reference>& known) {
-  Verdict out = judgeSeed(example, row, options, known, 1);
-  if (out.holds || !out.byQuality) return out;
-  double mean = out.quality / 3;
-  for (const int seed : {2, 3}) {
-    const Verdict other = judgeSeed(example, row, options, known, seed);
-    if (!other.holds && !other.byQuality) return other;
-    mean += other.quality / 3;
-  }
-  out.holds = mean <= out.qualityLimit;
-  out.text += fmt::format("mean of three seeds {:.1e}", mean);
   return out;
 }
 
