@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Steady-state training of an example with PyTorch: the peer of `lockstep bench train`.
 
-torch_train.py MODEL BATCH THREADS [--seconds S] [--variant NAME|best] [--table FILE] [--ddp RANKS]
+torch_train.py MODEL BATCH THREADS [--seconds S] [--variant NAME|best] [--core NAME|best] [--table FILE] [--ddp RANKS]
 
 MODEL is fashion-mlp, fashion-cnn, gpt-tiny, gpt-small or ctr. Prints one JSON object with
 samples_per_second (of a GPT, sequences): the median of windows of 0.25 s, of the fastest variant (eager or
 TorchScript forward, single or for-each optimizer, memory format; of ctr, PyTorch's optimizer or one that updates
-the rows a batch touches); and flops_per_second, what a product of 1024³ reaches. Data are random and in memory,
+the rows a batch touches); and flops_per_second, what a product of 1024³ reaches. OpenBLAS takes kernels of a
+generic processor for one that is newer than itself: those it is told to take (`core`) are the fastest of that product
+that the processor has instructions for. Data are random and in memory,
 batches are slices, so that nothing but training is timed; ctr takes the first rows of a table of `lockstep make-data ctr`, since how often categories repeat is part
 of its work. With --ddp so many processes train together over Gloo, a batch each, for a few steps, and what is printed is
 the memory of the largest: its proportional share of what processes map (PSS), at most.
@@ -23,11 +25,14 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# glibc returning memory to the system between steps halves the CNN; a forced core type or
-# cache size halves OpenBLAS. The allocator reads its settings at start, hence the second exec.
+# glibc returning memory to the system between steps halves the CNN; a core type or cache size that the shell
+# forces may halve OpenBLAS. Both read their settings at start, hence the second exec.
 SETTINGS = {"MALLOC_TRIM_THRESHOLD_": "1073741824", "MALLOC_MMAP_THRESHOLD_": "1073741824",
             "MALLOC_TOP_PAD_": "268435456"}
 GPTS = {"gpt-tiny": (4, 128, 4, 64), "gpt-small": (6, 384, 6, 256)}  # blocks, channels, heads, tokens
+CORES = {"own": (), "Haswell": ("avx2", "fma"),  # OpenBLAS's names, and the instructions their kernels take
+         "SkylakeX": ("avx512f", "avx512bw", "avx512dq", "avx512vl"),
+         "Cooperlake": ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16")}
 VARIANTS = {
     "fashion-mlp": ["eager", "eager-foreach", "script", "script-foreach"],
     "fashion-cnn": ["eager", "eager-foreach", "script", "script-foreach", "eager-foreach-nhwc"],
@@ -37,15 +42,24 @@ VARIANTS = {
 }
 
 
-def prepare_environment(threads):
-    wanted = dict(SETTINGS, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads),
-                  MKL_NUM_THREADS=str(threads))
-    unwanted = [name for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE") if name in os.environ]
-    if unwanted or any(os.environ.get(name) != value for name, value in wanted.items()):
-        for name in unwanted:
-            del os.environ[name]
-        os.environ.update(wanted)
-        os.execv(sys.executable, [sys.executable, *sys.argv])
+def environment_of(threads, core):
+    out = {name: value for name, value in os.environ.items() if name not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
+    out.update(SETTINGS, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
+    if core != "own":
+        out["OPENBLAS_CORETYPE"] = core
+    return out
+
+
+def fastest_core():
+    with open("/proc/cpuinfo", encoding="ascii") as lines:
+        flags = next((line.split(":")[1].split() for line in lines if line.startswith("flags")), [])
+    speeds = {}
+    for core, instructions in CORES.items():
+        if all(one in flags for one in instructions):
+            done = subprocess.run([sys.executable, os.path.abspath(__file__), "--product-speed"], capture_output=True,
+                                  text=True, timeout=60, env=environment_of(1, core), check=True)
+            speeds[core] = float(done.stdout)
+    return max(speeds, key=speeds.get)
 
 
 def fashion(torch, args, variant):
@@ -209,10 +223,8 @@ def ddp(args):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    environment = {name: value for name, value in os.environ.items()
-                   if name not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
-    environment.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(args.ddp),
-                       OMP_NUM_THREADS=str(args.threads), OPENBLAS_NUM_THREADS=str(args.threads))
+    environment = dict(environment_of(args.threads, "own"), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                       WORLD_SIZE=str(args.ddp))
     ranks = [subprocess.Popen([sys.executable, *sys.argv], stdout=subprocess.PIPE, text=True,
                               env=dict(environment, RANK=str(rank))) for rank in range(args.ddp)]
     try:
@@ -236,12 +248,17 @@ def product_speed(torch):
 
 
 def main():
+    if sys.argv[1:] == ["--product-speed"]:
+        import torch
+        torch.set_num_threads(1)
+        return print(product_speed(torch))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", choices=list(VARIANTS))
     parser.add_argument("batch", type=int)
     parser.add_argument("threads", type=int)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--variant", default="best")
+    parser.add_argument("--core", choices=["best", *CORES], default="best")
     parser.add_argument("--table")
     parser.add_argument("--ddp", type=int, default=0)
     args = parser.parse_args()
@@ -252,7 +269,11 @@ def main():
         return ddp_rank(args) if "RANK" in os.environ else ddp(args)
     if args.model == "ctr" and not args.table:
         parser.error("ctr needs --table")
-    prepare_environment(args.threads)
+    if args.core == "best":
+        args.core = fastest_core()
+    environment = environment_of(args.threads, args.core)
+    if environment != dict(os.environ):
+        os.execve(sys.executable, [sys.executable, *sys.argv, "--core", args.core], environment)
     import torch
     torch.set_num_threads(args.threads)
     variants = VARIANTS[args.model] if args.variant == "best" else [args.variant]
@@ -262,7 +283,7 @@ def main():
     if len(variants) > 1:
         rates[best] = measure(torch, args, args.seconds, best)
     print(json.dumps({"peer": f"pytorch {torch.__version__}", "model": args.model,
-                      "batch": args.batch, "threads": args.threads, "variant": best,
+                      "batch": args.batch, "threads": args.threads, "variant": best, "core": args.core,
                       "samples_per_second": rates[best], "flops_per_second": product_speed(torch)}),
           flush=True)
 
