@@ -6,12 +6,27 @@
 #include <cstdint>
 
 #include "engine/backends/cpu/kernels.h"
+#include "engine/backends/cpu/vectors.h"
 
 namespace lockstep::backends::cpu {
 namespace {
 
 typedef std::uint16_t Coded16 __attribute__((aligned(1), may_alias));
 typedef float CodedF32 __attribute__((aligned(1), may_alias));
+
+// The first `n` lanes as 16 bits each.
+typedef std::uint16_t Halves __attribute__((vector_size(kWidth * 2), aligned(1), may_alias));
+inline Mask load16(const Coded16* p, std::int64_t n) {
+  Halves v{};
+  if (n == kWidth) v = *reinterpret_cast<const Halves*>(p);
+  else __builtin_memcpy(&v, p, static_cast<std::size_t>(n) * sizeof(std::uint16_t));
+  return __builtin_convertvector(v, Mask);
+}
+inline void store16(Coded16* p, Mask wide, std::int64_t n) {
+  const Halves v = __builtin_convertvector(wide, Halves);
+  if (n == kWidth) *reinterpret_cast<Halves*>(p) = v;
+  else __builtin_memcpy(p, &v, static_cast<std::size_t>(n) * sizeof(std::uint16_t));
+}
 
 constexpr std::uint32_t kInfinity = 0x7f800000u;
 
@@ -48,18 +63,21 @@ void decodeFp16(std::int64_t n, const std::byte*, const std::byte* values, float
 
 void encodeBf16(std::int64_t n, const float* x, std::byte*, std::byte* values) {
   auto* to = reinterpret_cast<Coded16*>(values);
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::uint32_t f = bitsOf(x[i]), all = f & 0x7fffffffu;
-    const std::uint32_t a = least(all, 0x7f7f0000u);
-    const std::uint32_t finite = (a + 0x7fffu + ((a >> 16) & 1u)) >> 16;
-    const std::uint32_t rest = all > kInfinity ? 0x7fc0u : 0x7f80u;
-    to[i] = static_cast<std::uint16_t>(((f >> 16) & 0x8000u) | (all >= kInfinity ? rest : finite));
-  }
+  forVectors(n, [=](std::int64_t i, auto lanes) {
+    const Mask f = (Mask)loadPart(x + i, lanes), all = f & 0x7fffffff;
+    const Mask a = all < 0x7f7f0000 ? all : Mask{} + 0x7f7f0000;
+    const Mask finite = (a + 0x7fff + ((a >> 16) & 1)) >> 16;
+    const Mask infinity = Mask{} + static_cast<std::int32_t>(kInfinity);
+    const Mask rest = all > infinity ? Mask{} + 0x7fc0 : Mask{} + 0x7f80;
+    store16(to + i, ((f >> 16) & 0x8000) | (all >= infinity ? rest : finite), lanes);
+  });
 }
 
 void decodeBf16(std::int64_t n, const std::byte*, const std::byte* values, float* y) {
   const auto* from = reinterpret_cast<const Coded16*>(values);
-  for (std::int64_t i = 0; i < n; ++i) y[i] = floatOf(static_cast<std::uint32_t>(from[i]) << 16);
+  forVectors(n, [=](std::int64_t i, auto lanes) {
+    storePart(y + i, (Vec)(load16(from + i, lanes) << 16), lanes);
+  });
 }
 
 void encodeInt8(std::int64_t n, const float* x, std::byte* scales, std::byte* values) {

@@ -16,8 +16,21 @@ P& ofThread() {
 
 Packs& packsOfThread() { return ofThread<Packs>(); }
 Packs16& packs16OfThread() { return ofThread<Packs16>(); }
+PacksTiles& packsTilesOfThread() { return ofThread<PacksTiles>(); }
+
+const Kernels kAmx = [] {
+  Kernels out = kAvx512;
+  out.isa = "amx";
+  out.gemm16 = gemm16Tiles;
+  out.adds16 = true;
+  return out;
+}();
 
 bool runnable(const Kernels& kernels) {
+  if (&kernels == &kAmx) {
+    static const bool allowed = allowTiles();
+    return runnable(kAvx512) && allowed;
+  }
   if (&kernels == &kAvx512Bf16) return runnable(kAvx512) && __builtin_cpu_supports("avx512bf16");
   if (&kernels == &kAvx512)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -30,8 +43,11 @@ bool runnable(const Kernels& kernels) {
 const Kernels& best() {
   static const Kernels& chosen = [&]() -> const Kernels& {
     const Kernels* last = &kBase;
-    for (const Kernels* each : kAll)
+    for (const Kernels* each : kAll) {
+      // Where Intel's processors add two products of bf16 at once they start half as many as of f32.
+      if (each == &kAvx512Bf16 && __builtin_cpu_is("intel")) continue;
       if (runnable(*each)) last = each;
+    }
     return *last;
   }();
   return chosen;

@@ -52,6 +52,12 @@ struct Packs16 {
   alignas(64) std::uint32_t b[kPackDepth16 / 2 * kPackColumns16];
 };
 Packs16& packs16OfThread();
+inline constexpr std::int64_t kTilesDepth = 1024, kTilesColumns = 512;
+struct PacksTiles {
+  alignas(64) std::uint32_t a[kTilesDepth / 2 * 32];
+  alignas(64) std::uint32_t b[kTilesDepth / 2 * kTilesColumns];
+};
+PacksTiles& packsTilesOfThread();
 
 inline constexpr std::int64_t kScaledTogether = 256;  // ir::kScaledTogether
 
@@ -174,7 +180,12 @@ extern const Kernels kBase;    // any x86-64
 extern const Kernels kAvx2;    // AVX2 and FMA
 extern const Kernels kAvx512;  // AVX-512 F, BW, DQ, VL
 extern const Kernels kAvx512Bf16;  // these and AVX-512-bf16
-inline constexpr const Kernels* kAll[] = {&kBase, &kAvx2, &kAvx512, &kAvx512Bf16};
+extern const Kernels kAmx;         // kAvx512, its gemm16 with AMX's tiles
+inline constexpr const Kernels* kAll[] = {&kBase, &kAvx2, &kAvx512, &kAvx512Bf16, &kAmx};
+
+// By gemm16_amx.cc: whether this process may use tiles, for which it asks the kernel; and a product of them.
+bool allowTiles();
+void gemm16Tiles(const Gemm16& product);
 
 bool runnable(const Kernels& kernels);  // on this machine
 const Kernels& best();                  // of this machine

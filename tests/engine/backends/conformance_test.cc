@@ -620,7 +620,7 @@ class ConformanceTest : public QObject {
     for (const auto* kernels : backends::cpu::kAll) {
       if (!backends::cpu::runnable(*kernels)) continue;
       for (const auto& [n, k, o] : {std::array<std::int64_t, 3>{1, 1, 1}, {3, 7, 5}, {13, 257, 33}, {97, 64, 70},
-                                    {5, 511, 1025}, {193, 300, 31}, {12, 512, 32}})
+                                    {5, 511, 1025}, {193, 300, 31}, {12, 512, 32}, {35, 2065, 530}, {17, 1025, 16}})
         for (const bool ta : {false, true})
           for (const bool tb : {false, true})
             for (const bool rectified : {false, true}) {
