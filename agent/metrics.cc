@@ -20,6 +20,7 @@
 #include <sstream>
 #include <utility>
 
+#include "agent/gpus.h"
 #include "agent/paths.h"
 #include "engine/base/file.h"
 
@@ -238,6 +239,7 @@ node::v1::Inventory inventory(const std::string& workdir) {
     }
     freeifaddrs(addresses);
   }
+  for (const Gpu& gpu : gpus().all) out.add_gpus(fmt::format("{}, {} MiB", gpu.name, gpu.memoryBytes >> 20));
   out.set_pid(getpid());
   return out;
 }

@@ -1,12 +1,17 @@
-// selftest: a few kernels of every built-in backend against the reference backend, on this machine.
+// selftest: what this node can compute with, and a few kernels of every backend it can use against the reference
+// backend. Text for people, a line a finding; with --json an object a line.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "agent/commands.h"
+#include "agent/gpus.h"
 #include "engine/backends/backend.h"
+#include "engine/backends/hosted.h"
 #include "engine/base/random.h"
+#include "engine/device/module.h"
 
 namespace lockstep::agent {
 namespace {
@@ -31,6 +36,11 @@ std::vector<Case> cases() {
           {"conv2d with bias and relu", ir::Op::kConv2d, conv,
            {f({4, 12, 12, 3}), f({3, 3, 3, 8}), f({8})}},
           {"max-pool", ir::Op::kMaxPool2d, pool, {f({4, 10, 10, 8})}},
+          {"layer norm", ir::Op::kLayerNorm, {{"eps", 1e-5}}, {f({9, 70}), f({70}), f({70})}},
+          {"causal attention", ir::Op::kAttention,
+           {{"tokens", std::int64_t{40}}, {"head", std::int64_t{16}}, {"causal", std::int64_t{1}}}, {f({80, 96})}},
+          {"sums of rows", ir::Op::kReduceRows, {}, {f({600, 33})}},
+          {"sum of squares", ir::Op::kSumSquares, {}, {f({5000})}},
           {"add", ir::Op::kAdd, {}, {f({100}), f({100})}},
           {"relu", ir::Op::kRelu, {}, {f({100})}}};
 }
@@ -73,45 +83,101 @@ Result<std::vector<float>> play(const Case& one, backends::Backend& backend) {
   return out;
 }
 
+using Json = nlohmann::json;
+
+void print(const Json& object) {
+  std::printf("%s\n", object.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+}
+
+Json toJson(const Error& error) {
+  return {{"code", codeName(error.code)}, {"what", error.what}, {"why", error.why}, {"next", error.next}};
+}
+
+// The node's GPUs, and NVIDIA's libraries as it has them. Whether ranks can compute on a GPU here.
+bool tellCuda(bool json) {
+  const device::Survey node = device::survey();
+  const Gpus& managed = gpus();
+  if (json) {
+    Json names = Json::array();
+    for (const Gpu& gpu : managed.all) names.push_back({{"name", gpu.name}, {"memory_bytes", gpu.memoryBytes}});
+    print({{"event", "nvml"}, {"driver", managed.driver}, {"gpus", names}, {"problem", managed.problem}});
+    for (const device::Library& library : node.libraries)
+      print({{"event", "library"}, {"name", library.name}, {"found", library.found},
+             {"expected", library.expected}, {"problem", library.problem}});
+    for (const device::Properties& gpu : node.devices)
+      print({{"event", "gpu"}, {"name", gpu.name}, {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
+             {"multiprocessors", gpu.multiprocessors}, {"memory_bytes", gpu.memoryBytes}});
+    Json usable{{"event", "device"}, {"kind", "cuda"}, {"usable", node.usable.ok()}};
+    if (!node.usable.ok()) usable["error"] = toJson(node.usable.error());
+    print(usable);
+    return node.usable.ok();
+  }
+  if (!node.usable.ok()) std::printf("cuda: not to be used: %s\n", node.usable.error().text().c_str());
+  for (const device::Properties& gpu : node.devices)
+    std::printf("cuda: %s, compute capability %d.%d, %lld MiB\n", gpu.name.c_str(), gpu.major, gpu.minor,
+                static_cast<long long>(gpu.memoryBytes >> 20));
+  for (const device::Library& library : node.libraries)
+    std::printf("  %s: %s; expected: %s\n", library.name.c_str(),
+                library.problem.empty() ? library.found.c_str() : library.problem.c_str(), library.expected.c_str());
+  std::printf("  NVML: %s\n", managed.problem.empty()
+                                  ? fmt::format("driver {}, {} GPUs", managed.driver, managed.all.size()).c_str()
+                                  : managed.problem.c_str());
+  return node.usable.ok();
+}
+
+// One kernel of one backend; whether it is right.
+bool tellKernel(const std::string& backend, const Case& one, const Result<std::vector<float>>& expected,
+                const Result<std::vector<float>>& found, bool json) {
+  constexpr double kMost = 1e-4;
+  double worst = 0;
+  std::string why;
+  if (!expected.ok()) why = expected.error().text();
+  else if (!found.ok()) why = found.error().text();
+  else
+    for (std::size_t i = 0; i < expected->size(); ++i) {
+      const double want = static_cast<double>((*expected)[i]);
+      const double error = std::abs(static_cast<double>((*found)[i]) - want) / std::max(1.0, std::abs(want));
+      if (!(error <= worst)) worst = error;  // what is no number too
+    }
+  const bool good = why.empty() && worst < kMost;
+  if (json)
+    print({{"event", "kernel"}, {"backend", backend}, {"name", one.name}, {"ok", good}, {"error", worst}, {"why", why}});
+  else
+    std::printf("%s %s: %s %s\n", backend.c_str(), one.name, good ? "ok" : "FAILED",
+                why.empty() ? fmt::format("(largest relative difference {:.1e})", worst).c_str() : why.c_str());
+  return good;
+}
+
 }  // namespace
 
 int selftestCommand(Arguments& arguments) {
-  if (!arguments.rest().empty()) {
-    std::fputs("usage: lockstep-agent selftest\n", stderr);
+  const bool json = arguments.flag("--json");
+  const std::string kind = arguments.value("--device").value_or("");
+  if (!arguments.rest().empty() || (!kind.empty() && kind != "cpu" && kind != "cuda")) {
+    std::fputs("usage: lockstep-agent selftest [--device cpu|cuda] [--json]\n", stderr);
     return 2;
   }
+  const bool cuda = kind != "cpu" && tellCuda(json);
+  if (kind == "cuda" && !cuda) return 3;
   auto reference = backends::makeBackend("reference", {});
   if (!reference.ok()) return 3;
-  int failures = 0;
+  bool good = true;
   for (const std::string& name : backends::backendNames()) {
     if (name == "reference" || name == "timed") continue;  // timed computes nothing
-    auto backend = backends::makeBackend(name, {});
-    if (!backend.ok()) {
-      std::printf("%s: %s\n", name.c_str(), backend.error().text().c_str());
+    if (name == "cuda" ? !cuda : kind == "cuda") continue;
+    auto made = backends::makeBackend(name, {});
+    if (!made.ok()) {
+      good = false;
+      if (json) print({{"event", "error"}, {"backend", name}, {"error", toJson(made.error())}});
+      else std::printf("%s: %s\n", name.c_str(), made.error().text().c_str());
       continue;
     }
-    for (const Case& one : cases()) {
-      if (!(*backend)->supports(one.op, DType::kF32)) continue;
-      auto expected = play(one, **reference);
-      auto found = play(one, **backend);
-      double worst = 0;
-      std::string why;
-      if (!expected.ok()) why = expected.error().text();
-      else if (!found.ok()) why = found.error().text();
-      else
-        for (std::size_t i = 0; i < expected->size(); ++i) {
-          const double want = static_cast<double>((*expected)[i]);
-          worst = std::max(worst, std::abs(static_cast<double>((*found)[i]) - want) /
-                                      std::max(1.0, std::abs(want)));
-        }
-      const bool good = why.empty() && worst < 1e-4;
-      if (!good) ++failures;
-      std::printf("%s %s: %s %s\n", name.c_str(), one.name, good ? "ok" : "FAILED",
-                  why.empty() ? fmt::format("(largest relative difference {:.1e})", worst).c_str()
-                              : why.c_str());
-    }
+    const auto backend = backends::hosted(std::move(*made));
+    for (const Case& one : cases())
+      if (backend->supports(one.op, DType::kF32))
+        good = tellKernel(name, one, play(one, **reference), play(one, *backend), json) && good;
   }
-  return failures == 0 ? 0 : 1;
+  return good ? 0 : 1;
 }
 
 }  // namespace lockstep::agent

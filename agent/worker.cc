@@ -33,11 +33,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const auto evalData, openData(start, false));
   logInfo("{} samples to train on, {} to evaluate on", trainData->size(), evalData->size());
   const auto& training = start.spec().training();
-  backends::BackendOptions backendOptions;
-  backendOptions.threads = start.threads();
-  LOCKSTEP_ASSIGN(const auto backend,
-                  backends::makeBackend(training.backend().empty() ? "onednn" : training.backend(),
-                                        backendOptions));
+  LOCKSTEP_ASSIGN(const auto backend, openBackend(start, training.backend()));
   LOCKSTEP_ASSIGN(const RankGroups groups, RankGroups::form(start, plan.mesh, link));
   const PinnedThread pinned(start);
 
@@ -98,10 +94,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
 Status evaluateModel(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
   LOCKSTEP_ASSIGN(const auto data, openData(start, false));
-  const std::string& kind = start.spec().training().backend();
-  backends::BackendOptions options;
-  options.threads = start.threads();
-  LOCKSTEP_ASSIGN(const auto backend, backends::makeBackend(kind.empty() ? "onednn" : kind, options));
+  LOCKSTEP_ASSIGN(const auto backend, openBackend(start, start.spec().training().backend()));
   LOCKSTEP_ASSIGN(const runtime::Evaluation found,
                   runtime::evaluateCheckpoint(plan, start.resume_from(), *data, *backend));
   node::v1::FromWorker message;
@@ -165,6 +158,13 @@ Result<std::string> WorkerLink::get(const std::string& key, Nanoseconds timeout)
     return error;
   }
   return std::move(got_.extract(id).mapped());
+}
+
+Result<std::unique_ptr<backends::Backend>> openBackend(const node::v1::WorkerStart& start, const std::string& kind) {
+  backends::BackendOptions options;
+  options.threads = start.threads();
+  options.device = start.local_index();
+  return backends::makeBackend(kind.empty() ? "onednn" : kind, options);
 }
 
 Result<plan::Plan> readPlan(const node::v1::WorkerStart& start) {

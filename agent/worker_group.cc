@@ -287,9 +287,9 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
   const auto limit = static_cast<Nanoseconds>((seconds + 30) * 1e9);
   // As many at once as will be at work at once: they share caches and memory bandwidth.
   const int atWork = std::clamp(usableCores() / start.threads(), 1, ranks);
-  LOCKSTEP_ASSIGN(const auto alone,
-                  playWorkers(loop, std::vector<WorkerStart>(static_cast<std::size_t>(atWork), start),
-                              kMeasurement, limit, cancelled));
+  std::vector<WorkerStart> each(static_cast<std::size_t>(atWork), start);
+  for (int i = 0; i < atWork; ++i) each[static_cast<std::size_t>(i)].set_local_index(i);
+  LOCKSTEP_ASSIGN(const auto alone, playWorkers(loop, std::move(each), kMeasurement, limit, cancelled));
   node::v1::MeasureReply reply = meanCosts(alone);
   if (!collectives) return reply;
 
@@ -305,6 +305,7 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
     std::vector<WorkerStart> starts;
     for (int rank = 0; rank < ranks; ++rank) {
       start.set_rank(rank);
+      start.set_local_index(rank);
       starts.push_back(start);
     }
     LOCKSTEP_ASSIGN(auto together, playWorkers(loop, std::move(starts), kMeasurement, limit, cancelled));

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "agent/channel.h"
+#include "engine/backends/backend.h"
 #include "engine/comm/communicator.h"
 #include "engine/data/dataset.h"
 #include "engine/plan/plan.h"
@@ -54,6 +55,8 @@ Status playVerify(const node::v1::WorkerStart& start, WorkerLink& link);
 
 // What WorkerStart says, made.
 Result<plan::Plan> readPlan(const node::v1::WorkerStart& start);
+// Of the rank's threads, on its node's device of the rank's number there; "" is onednn.
+Result<std::unique_ptr<backends::Backend>> openBackend(const node::v1::WorkerStart& start, const std::string& kind);
 Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& start, bool train);
 data::Augment augmentOf(const spec::v1::DataSpec& data);
 runtime::Schedule scheduleOf(const spec::v1::TrainingSpec& training);

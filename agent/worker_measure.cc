@@ -214,12 +214,12 @@ using Samples = std::map<std::string, std::vector<double>>;
 Status playBody(const plan::Plan& plan, std::string_view program, int rank, const data::Dataset* table,
                 backends::Backend& backend, double seconds, Samples& samples) {
   const AloneGroups alone(rank, plan.mesh);
-  runtime::StateArena state(plan, rank);
+  LOCKSTEP_ASSIGN(const auto state, runtime::StateArena::make(plan, rank, backend));
   LOCKSTEP_ASSIGN(const auto init,
-                  runtime::Executor::bind(plan, "init", rank, backend, alone.groups(), state));
+                  runtime::Executor::bind(plan, "init", rank, backend, alone.groups(), *state));
   LOCKSTEP_TRY(init->play(0, nullptr));
   LOCKSTEP_ASSIGN(const auto executor,
-                  runtime::Executor::bind(plan, program, rank, backend, alone.groups(), state));
+                  runtime::Executor::bind(plan, program, rank, backend, alone.groups(), *state));
   LOCKSTEP_ASSIGN(const MadeUp madeUp, madeUpData(plan, rank, 1024));
   const Repeated repeated(table != nullptr ? *table : madeUp, std::int64_t{1} << 20);
   fill(*executor, repeated);
@@ -398,9 +398,7 @@ double overheadOf(const std::vector<runtime::StepRecord>& steps) {
 Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(plan::Plan plan, readPlan(start));
   plan.wholeSteps = 0;  // the first steps are not what a run is made of
-  LOCKSTEP_ASSIGN(const auto backend,
-                  backends::makeBackend(start.backend().empty() ? "onednn" : start.backend(),
-                                        {start.threads()}));
+  LOCKSTEP_ASSIGN(const auto backend, openBackend(start, start.backend()));
   const PinnedThread pinned(start);
   const AloneGroups alone(0, plan.mesh);
   std::size_t bodies = 0;
@@ -482,9 +480,7 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
     cost->set_seconds(median(seconds));
   }
   if (plan.mesh.size() == start.world()) {
-    LOCKSTEP_ASSIGN(const auto backend,
-                    backends::makeBackend(start.backend().empty() ? "onednn" : start.backend(),
-                                          {start.threads()}));
+    LOCKSTEP_ASSIGN(const auto backend, openBackend(start, start.backend()));
     LOCKSTEP_ASSIGN(const auto steps,
                     rehearse(plan, start, link, *backend, groups.groups(), table.get(), start.seconds() * 0.7));
     reply->set_step_seconds(medianDuration(steps));
@@ -573,22 +569,28 @@ class BenchObserver final : public runtime::TrainerObserver {
 // The least seconds of ten plays, or of as many as fit in half a second.
 Result<double> leastSeconds(backends::Backend& backend, ir::Op op, const Shape& a, const Shape& b, const Shape& out) {
   const ir::Attrs attrs;
-  std::vector<runtime::AlignedMemory> memory;
-  const auto operand = [&](const Shape& shape) {
-    const ir::TensorType type{DType::kF32, shape};
-    memory.push_back(runtime::allocateAligned(type.bytes()));
-    std::fill_n(reinterpret_cast<float*>(memory.back().get()), type.count(), 0.5f);
-    return backends::Operand{memory.back().get(), type};
-  };
+  std::vector<runtime::Arena> memory;
   backends::KernelSpec spec{op, "limit", &attrs};
-  spec.inputs = {operand(a), operand(b)};
-  spec.outputs = {operand(out)};
+  for (const Shape* shape : {&a, &b, &out}) {
+    const ir::TensorType type{DType::kF32, *shape};
+    LOCKSTEP_ASSIGN(auto one, runtime::Arena::make(backend, type.bytes()));
+    memory.push_back(std::move(one));
+    (shape == &out ? spec.outputs : spec.inputs).push_back({memory.back().data(), type});
+  }
+  // Of halves rather than of the zeros that memory begins with.
+  const ir::Attrs half{{"value", 0.5}};
+  for (const backends::Operand& operand : spec.inputs) {
+    LOCKSTEP_ASSIGN(const auto fill, backend.bind({ir::Op::kFill, "limit", &half, {}, {operand}}));
+    fill->run();
+    if (backend.device() != nullptr) LOCKSTEP_TRY(backend.device()->synchronize());
+  }
   LOCKSTEP_ASSIGN(const auto kernel, backend.bind(spec));
   double least = 1e9;
   const Nanoseconds begin = monotonicNow();
   for (int play = 0; play < 10 && (play == 0 || since(begin) < 0.5); ++play) {
     const Nanoseconds from = monotonicNow();
     kernel->run();
+    if (backend.device() != nullptr) LOCKSTEP_TRY(backend.device()->synchronize());
     least = std::min(least, since(from));
   }
   return least;
@@ -611,9 +613,7 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   plan.wholeSteps = 0;  // the first steps are not what a run is made of
   LOCKSTEP_ASSIGN(const auto data, openData(start, true));
   const auto& training = start.spec().training();
-  LOCKSTEP_ASSIGN(const auto backend,
-                  backends::makeBackend(training.backend().empty() ? "onednn" : training.backend(),
-                                        {start.threads()}));
+  LOCKSTEP_ASSIGN(const auto backend, openBackend(start, training.backend()));
   LOCKSTEP_ASSIGN(const RankGroups groups, RankGroups::form(start, plan.mesh, link));
   const PinnedThread pinned(start);
   constexpr std::int64_t kMostSamples = 4'000'000;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
@@ -22,6 +23,8 @@ void printNode(const NodeStatus& node) {
   line.add("memory_bytes", node.inventory.memoryBytes);
   line.add("disk_free_bytes", node.inventory.diskFreeBytes);
   line.add("kernel", node.inventory.kernel).add("os", node.inventory.os);
+  line.addRaw("gpus", nlohmann::json(node.inventory.gpus)
+                          .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   line.add("workdir", node.inventory.workdir).add("agent_version", node.inventory.agentVersion);
   line.print();
 }
@@ -30,8 +33,8 @@ void printTable(const ClusterSession& session) {
   const Style style(wantsColour(STDOUT_FILENO));
   Table table;
   table.header = {"node",   "target",    "state", "ranks", "cores",
-                  "memory", "disk free", "agent", "host",  "cpu"};
-  table.right = {false, false, false, true, true, true, true, false, false, false};
+                  "memory", "disk free", "gpus",  "agent", "host",  "cpu"};
+  table.right = {false, false, false, true, true, true, true, true, false, false, false};
   for (int i = 0; i < session.size(); ++i) {
     const NodeStatus& node = session.status(i);
     const NodeInventory& has = node.inventory;
@@ -42,7 +45,7 @@ void printTable(const ClusterSession& session) {
                           connected ? fmt::format("{}", has.cores) : "–",
                           connected ? bytesText(static_cast<double>(has.memoryBytes)) : "–",
                           connected ? bytesText(static_cast<double>(has.diskFreeBytes)) : "–",
-                          has.agentVersion.substr(0, 12), has.hostname, has.cpu});
+                          connected ? fmt::format("{}", has.gpus.size()) : "–", has.agentVersion.substr(0, 12), has.hostname, has.cpu});
   }
   const std::string text = table.text();
   std::fwrite(text.data(), 1, text.size(), stdout);

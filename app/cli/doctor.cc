@@ -116,6 +116,16 @@ Finding checkCpu() {
   return out;
 }
 
+// As workers would find it: this process opens no driver.
+Finding checkGpu() {
+  Finding out{"GPU", true, false, {}, "needed for training.backend: cuda only"};
+  const auto ran = runProcess({besideUs("lockstep-agent"), "selftest", "--device", "cuda"}, std::chrono::seconds(60));
+  out.well = ran.ok() && ran->exitStatus == 0;
+  out.found = ran.ok() ? ran->output.substr(0, ran->output.find('\n')) : ran.error().text();
+  if (out.found.starts_with("cuda: ")) out.found.erase(0, 6);
+  return out;
+}
+
 Finding checkMemfd() {
   const int fd = memfd_create("lockstep-doctor", MFD_CLOEXEC);
   if (fd < 0)
@@ -191,6 +201,7 @@ int doctorCommand(const Globals& globals, const Arguments& arguments) {
   tell(checkHome(globals.home));
   tell(checkDisk(globals.home));
   tell(checkCpu());
+  tell(checkGpu());
   tell(checkMemfd());
   tell(checkData());
   tell(checkSsh());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/device/device.h"
 #include "engine/ir/ops.h"
 
 namespace lockstep::backends {
@@ -28,7 +29,8 @@ struct KernelSpec {
   double predictedSeconds = 0;  // what the plan predicts; `timed` takes exactly this
 };
 
-// A bound kernel: run() allocates nothing, looks nothing up and cannot fail.
+// A bound kernel: run() allocates nothing, looks nothing up and cannot fail. Of a backend on a device it gives the
+// device work, whose failure the device tells.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -42,10 +44,13 @@ class Backend {
   virtual std::string_view name() const = 0;  // as in backendNames()
   virtual bool supports(ir::Op op, DType dtype) const = 0;
   virtual Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) = 0;
+  // In whose memory operands lie; null: in the host's.
+  virtual device::Device* device() = 0;
 };
 
 struct BackendOptions {
   int threads = 1;  // of the compute thread and its helpers together
+  int device = 0;   // which of the node's
 };
 // What is built in, by the one list in backends.cc.
 std::vector<std::string> backendNames();

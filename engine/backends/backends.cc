@@ -1,8 +1,10 @@
 // The one list of what is built in.
 #include "engine/backends/backend.h"
+#include "engine/backends/cuda.h"
 #include "engine/backends/onednn.h"
 #include "engine/backends/reference.h"
 #include "engine/backends/timed.h"
+#include "engine/device/module.h"
 
 namespace lockstep::backends {
 namespace {
@@ -20,6 +22,10 @@ constexpr Entry kBackends[] = {
        return makeTimed();
      }},
     {"onednn", [](const BackendOptions& options) { return makeOneDnn(options); }},
+    {"cuda", [](const BackendOptions& options) -> Result<std::unique_ptr<Backend>> {
+       LOCKSTEP_ASSIGN(auto device, device::open(options.device));
+       return makeCuda(std::move(device));
+     }},
 };
 
 }  // namespace

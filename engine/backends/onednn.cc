@@ -382,6 +382,8 @@ class OneDnn final : public Backend {
     }
   }
 
+  device::Device* device() override { return nullptr; }
+
  private:
   Result<std::unique_ptr<Kernel>> bindProduct(const KernelSpec& spec) {
     if (spec.op != Op::kMatmul) return bindConv(cpu_, spec);

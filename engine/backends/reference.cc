@@ -660,6 +660,7 @@ class Reference final : public Backend {
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
     return bindReference(spec);
   }
+  device::Device* device() override { return nullptr; }
 };
 
 }  // namespace

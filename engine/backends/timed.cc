@@ -35,6 +35,7 @@ class Timed final : public Backend {
     const auto duration = static_cast<Nanoseconds>(spec.predictedSeconds * 1e9);
     return makeKernel([duration] { take(duration); });
   }
+  device::Device* device() override { return nullptr; }
 };
 
 }  // namespace

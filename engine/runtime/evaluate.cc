@@ -1,6 +1,5 @@
 #include "engine/runtime/evaluate.h"
 
-#include "engine/runtime/aligned_memory.h"
 #include "engine/runtime/checkpoint.h"
 #include "engine/runtime/metric.h"
 
@@ -33,12 +32,13 @@ Result<Evaluation> evaluateCheckpoint(const plan::Plan& plan, const std::string&
                                       const data::Dataset& data, backends::Backend& backend) {
   if (plan.mesh.size() != 1)
     return invalidArgument("a checkpoint is evaluated by one rank, and the plan is of {}", plan.mesh.size());
-  StateArena state(plan, 0);
-  const AlignedMemory arena = allocateAligned(plan.arenaBytesOf(0));
+  LOCKSTEP_ASSIGN(const auto state, StateArena::make(plan, 0, backend));
+  LOCKSTEP_ASSIGN(const Arena arena, Arena::make(backend, plan.arenaBytesOf(0)));
   const Groups alone;
   LOCKSTEP_ASSIGN(const auto program, Feed::bind(plan, "evaluate", 0, plan.evaluateCuts, data, backend, alone,
-                                                 state, arena.get()));
-  LOCKSTEP_TRY(readModel(checkpoint, {plan, 0, state, alone}));
+                                                 *state, arena.data()));
+  LOCKSTEP_TRY(readModel(checkpoint, {plan, 0, *state, alone}));
+  LOCKSTEP_TRY(state->put());
   return evaluate(plan, *program, data, alone, 0, 0);
 }
 

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <map>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "engine/base/subnormals.h"
 #include "engine/comm/reduce.h"
 #include "engine/runtime/all_reduce.h"
+#include "engine/runtime/device_play.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -71,7 +75,7 @@ struct Executor::Impl {
   const plan::Body* body = nullptr;
   int rank = 0;
   Groups groups;
-  AlignedMemory ownArena;
+  std::optional<Arena> ownArena;
   std::byte* arena = nullptr;
   StateArena* state = nullptr;
   int copy = 0;
@@ -84,6 +88,9 @@ struct Executor::Impl {
   std::int64_t workspaceBytes = 0;
   std::array<std::vector<std::byte>, plan::kStreams> staging;  // of all all-reduces of a stream
   std::deque<InFlight::Collective> flights;
+  std::unique_ptr<DevicePlay> device;  // null: in the host's memory
+  std::map<std::string, backends::Operand, std::less<>> inputs, results;  // of a device: the host's places
+  std::vector<DevicePlay::Span> spans;
 
   std::byte* address(plan::BufferId id) const {
     const plan::Buffer& buffer = body->buffers[static_cast<std::size_t>(id)];
@@ -91,7 +98,7 @@ struct Executor::Impl {
       const int coordinate = buffer.axis.empty() ? 0 : plan->mesh.coordinate(rank, buffer.axis);
       return address(buffer.base) + buffer.offset + coordinate * buffer.stride;
     }
-    if (buffer.kind == plan::BufferKind::kState) return state->data() + buffer.offset + ofCopy(buffer);
+    if (buffer.kind == plan::BufferKind::kState) return state->operands() + buffer.offset + ofCopy(buffer);
     return arena + buffer.offset;
   }
   std::int64_t ofCopy(const plan::Buffer& state) const {
@@ -110,6 +117,8 @@ struct Executor::Impl {
   }
   Status bindCompute(const plan::Step& step, backends::Backend& backend);
   Status bindCollective(const plan::Step& step);
+  Status bindDevice();
+  Status playOnDevice(std::int64_t step, std::vector<plan::Event>* events);
   void bindOrder();
   Status collective(const BoundStep& step);
   Status named(Status status, std::int64_t step) const;
@@ -234,6 +243,67 @@ void Executor::Impl::bindOrder() {
   }
 }
 
+// Collectives are played by the host in memory of its own, inline: what is in flight elsewhere is only sooner done.
+Status Executor::Impl::bindDevice() {
+  for (std::size_t i = 0; i < body->buffers.size(); ++i) {
+    if (body->buffers[i].kind != plan::BufferKind::kInput || body->buffers[i].base >= 0) continue;
+    LOCKSTEP_ASSIGN(inputs[body->buffers[i].name], device->mirrorInput(operand(static_cast<plan::BufferId>(i))));
+  }
+  for (const plan::ResultSlot& slot : body->results) {
+    LOCKSTEP_ASSIGN(results[slot.name], device->mirrorResult(operand(slot.buffer)));
+  }
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    BoundStep& bound = steps[i];
+    if (bound.kernel != nullptr) {
+      device->addKernel(*bound.kernel, bound.account);
+      continue;
+    }
+    const plan::Step& step = body->steps[i];
+    if (bound.counts != nullptr) {
+      Error error = makeError(Code::kFailedPrecondition, "{}: {} is not played on a device", step.name,
+                              ir::info(step.op).name);
+      error.next = "train with strategy.dense: all-reduce and without tables on servers, or on CPUs";
+      return error;
+    }
+    std::vector<DevicePlay::Staged> staged;
+    // A part at the beginning of what it is gathered into lies in it; what is scattered does not lie in its part.
+    const bool inPlace = bound.in == bound.out && (step.inputs.empty() || step.outputs.empty() ||
+                                                   operand(step.inputs[0]).type.bytes() <= operand(step.outputs[0]).type.bytes());
+    if (!inPlace || step.outputs.empty())
+      staged.push_back({operand(step.inputs.empty() ? step.outputs[1] : step.inputs[0]), !step.inputs.empty(), false});
+    if (!step.outputs.empty()) staged.push_back({operand(step.outputs[0]), inPlace && !step.inputs.empty(), true});
+    LOCKSTEP_ASSIGN(const std::vector<void*> places, device->addCollective(staged));
+    bound.in = places.front();
+    bound.out = places.back();
+    for (int peer = 0; plan::isSend(step) && peer < bound.peers; ++peer)
+      messages[bound.message + static_cast<std::size_t>(peer)].data = bound.in;
+  }
+  spans.reserve(steps.size());
+  return device->capture();
+}
+
+Status Executor::Impl::playOnDevice(std::int64_t step, std::vector<plan::Event>* events) {
+  Breakdown spent;
+  spans.clear();
+  const auto play = [&](std::size_t i) { return collective(steps[i]); };
+  LOCKSTEP_TRY(named(device->play(play, spent, events == nullptr ? nullptr : &spans), step));
+  const std::size_t played = events == nullptr ? 0 : events->size();
+  for (std::size_t i = 0; events != nullptr && i < steps.size(); ++i) {
+    plan::Event event;
+    event.rank = rank;
+    event.step = step;
+    event.planStep = static_cast<plan::StepId>(played + i);
+    event.kind = steps[i].kernel == nullptr ? plan::EventKind::kTransfer : plan::EventKind::kCompute;
+    event.phase = steps[i].phase;
+    event.begin = spans[i].begin;
+    event.end = spans[i].end;
+    event.bytes = steps[i].bytes;
+    events->push_back(event);
+  }
+  last = spent;
+  return {};
+}
+
 Status Executor::Impl::named(Status status, std::int64_t step) const {
   if (!status.ok()) {
     status.error().rank = rank;
@@ -341,8 +411,11 @@ Result<std::unique_ptr<Executor>> Executor::bind(const plan::Plan& plan, std::st
   impl->plan = &plan;
   impl->rank = rank;
   impl->groups = groups;
-  if (arena == nullptr) impl->ownArena = allocateAligned(impl->body->arenaBytes);
-  impl->arena = arena != nullptr ? arena : impl->ownArena.get();
+  if (arena == nullptr) {
+    LOCKSTEP_ASSIGN(impl->ownArena, Arena::make(backend, impl->body->arenaBytes));
+  }
+  impl->arena = arena != nullptr ? arena : impl->ownArena->data();
+  if (backend.device() != nullptr) impl->device = std::make_unique<DevicePlay>(*backend.device());
   impl->state = &state;
   impl->copy = copy;
   impl->steps.reserve(impl->body->steps.size());
@@ -354,11 +427,19 @@ Result<std::unique_ptr<Executor>> Executor::bind(const plan::Plan& plan, std::st
       return bound.error();
     }
   }
-  impl->bindOrder();
+  if (impl->device) {
+    LOCKSTEP_TRY(impl->named(impl->bindDevice(), -1));
+  } else {
+    impl->bindOrder();
+  }
   return std::unique_ptr<Executor>(new Executor(std::move(impl)));
 }
 
 backends::Operand Executor::input(std::string_view name) {
+  if (impl_->device) {
+    const auto at = impl_->inputs.find(name);
+    return at == impl_->inputs.end() ? backends::Operand{} : at->second;
+  }
   const auto& buffers = impl_->body->buffers;
   for (std::size_t i = 0; i < buffers.size(); ++i)
     if (buffers[i].kind == plan::BufferKind::kInput && buffers[i].name == name)
@@ -367,6 +448,10 @@ backends::Operand Executor::input(std::string_view name) {
 }
 
 backends::Operand Executor::result(std::string_view name) {
+  if (impl_->device) {
+    const auto at = impl_->results.find(name);
+    return at == impl_->results.end() ? backends::Operand{} : at->second;
+  }
   for (const plan::ResultSlot& slot : impl_->body->results)
     if (slot.name == name) return impl_->operand(slot.buffer);
   return {};
@@ -378,6 +463,7 @@ Status Executor::play(std::int64_t step, std::vector<plan::Event>* events) {
   const Nanoseconds begin = monotonicNow();
   for (const Sender::Message& message : self.messages)
     LOCKSTEP_TRY(self.named(self.groups.sender()->wait(message), step));
+  if (self.device) return self.playOnDevice(step, events);
   Breakdown spent;
   // The clock is read where the account changes, and round every step when events are wanted.
   double Breakdown::*account = nullptr;

@@ -7,23 +7,10 @@
 
 #include "engine/backends/backend.h"
 #include "engine/plan/plan.h"
-#include "engine/runtime/aligned_memory.h"
+#include "engine/runtime/arena.h"
 #include "engine/runtime/groups.h"
 
 namespace lockstep::runtime {
-
-// Memory of the state slots, shared by all programs of a rank. Zero-filled, 64-byte aligned.
-class StateArena {
- public:
-  StateArena(const plan::Plan& plan, int rank)
-      : bytes_(plan.stateBytesOf(rank)), memory_(allocateAligned(bytes_)) {}
-  std::byte* data() { return memory_.get(); }
-  std::int64_t bytes() const { return bytes_; }
-
- private:
-  std::int64_t bytes_;
-  AlignedMemory memory_;
-};
 
 // A number in a float operand of f32 or f64; writing one that is not there does nothing.
 double readFloat(const backends::Operand& operand, std::size_t index);
@@ -46,7 +33,7 @@ class Executor {
  public:
   // All references, and the groups' communicators, are borrowed for the executor's life. `copy` says
   // which it works on of the states that have several, or whom a conversation is with. `arena` is memory
-  // of the body's arenaBytes, aligned to 64 bytes; executors that are not played at once may have the same,
+  // of the body's arenaBytes where the backend's operands lie (Arena); executors that are not played at once may have the same,
   // results are then good until another play. Null: memory of its own. Errors: what the backend says of a step, with the step's name; kFailedPrecondition where a collective
   // meets no group or one of another size.
   static Result<std::unique_ptr<Executor>> bind(const plan::Plan& plan, std::string_view program,
@@ -55,12 +42,12 @@ class Executor {
                                                 int copy = 0, std::byte* arena = nullptr);
   ~Executor();
 
-  // Where the trainer writes before a play, and reads after one. `data` is null for a name the
-  // program does not have.
+  // Where the trainer writes before a play, and reads after one: the host's memory. `data` is null for a name
+  // the program does not have.
   backends::Operand input(std::string_view name);
   backends::Operand result(std::string_view name);
   // Plays once. Allocates nothing; waits for nothing but its collectives, and for what its last play
-  // sent. Subnormal numbers are zero in it (base/subnormals.h). `events`, where not null, receives
+  // sent. On a device steps are captured when they are bound, and given together (DevicePlay). Subnormal numbers are zero in it (base/subnormals.h). `events`, where not null, receives
   // one event a plan step more; its capacity is enough for them.
   Status play(std::int64_t step, std::vector<plan::Event>* events);
   const Breakdown& last() const;      // of the last play

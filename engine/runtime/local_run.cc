@@ -41,7 +41,8 @@ std::vector<Result<TrainerSummary>> trainLocally(
     threads.emplace_back([&, rank] {
       auto& result = out[static_cast<std::size_t>(rank)];
       result = [&]() -> Result<TrainerSummary> {
-        LOCKSTEP_ASSIGN(const auto backend, backends::makeBackend(run.backend, run.backendOptions));
+        LOCKSTEP_ASSIGN(const auto backend, run.openBackend ? run.openBackend(rank)
+                                                            : backends::makeBackend(run.backend, run.backendOptions));
         return train(run.plan, rank, run.options, run.train, run.evaluate, *backend,
                      groups.of(rank), stop, observer(rank));
       }();

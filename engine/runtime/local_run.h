@@ -35,6 +35,8 @@ struct LocalRun {
   const data::Dataset& evaluate;
   std::string_view backend;
   backends::BackendOptions backendOptions;
+  // What opens a rank's; null: makeBackend() with these.
+  std::function<Result<std::unique_ptr<backends::Backend>>(int rank)> openBackend = nullptr;
 };
 
 // What every rank made of it, by rank. A rank that fails ends the others. `observer` gives each

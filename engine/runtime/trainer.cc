@@ -23,8 +23,7 @@ class Training {
            backends::Backend& backend, const Groups& groups, const std::atomic<bool>& stop,
            TrainerObserver& observer)
       : plan_(plan), rank_(rank), options_(options), trainData_(trainData), evalData_(evalData),
-        backend_(backend), groups_(groups), stop_(stop), observer_(observer), state_(plan, rank),
-        arena_(allocateAligned(plan.arenaBytesOf(rank))) {}
+        backend_(backend), groups_(groups), stop_(stop), observer_(observer) {}
 
   Result<TrainerSummary> run();
 
@@ -41,7 +40,7 @@ class Training {
   Status addSums();
   Status step(const data::Batch& batch, Nanoseconds begin);
 
-  RankState rankState() { return {plan_, rank_, state_, groups_}; }
+  RankState rankState() { return {plan_, rank_, *state_, groups_}; }
   std::int64_t epochSteps() const {
     return data::stepsPerEpoch(trainData_.size(), plan_.globalBatch);
   }
@@ -62,8 +61,8 @@ class Training {
   const std::atomic<bool>& stop_;
   TrainerObserver& observer_;
 
-  StateArena state_;
-  AlignedMemory arena_;           // of all programs but init: one at a time is played
+  std::unique_ptr<StateArena> state_;
+  Arena arena_;                   // of all programs but init: one at a time is played
   std::map<std::pair<std::string, int>, std::unique_ptr<Feed>> feeds_;  // by program and copy
   std::unique_ptr<Feed> evalFeed_;
   std::unique_ptr<Server> server_;  // where this is one whose workers do not wait for each other
@@ -86,12 +85,14 @@ class Training {
 };
 
 Status Training::bind() {
+  LOCKSTEP_ASSIGN(state_, StateArena::make(plan_, rank_, backend_));
+  LOCKSTEP_ASSIGN(arena_, Arena::make(backend_, plan_.arenaBytesOf(rank_)));
   if (options_.evaluate) {
     LOCKSTEP_ASSIGN(evalFeed_, Feed::bind(plan_, "evaluate", rank_, plan_.evaluateCuts, evalData_,
-                                          backend_, groups_, state_, arena_.get()));
+                                          backend_, groups_, *state_, arena_.data()));
   }
   if (plan_.staleness != 0 && plan_.mesh.isServer(rank_)) {
-    LOCKSTEP_ASSIGN(server_, Server::bind(plan_, rank_, backend_, groups_, state_));
+    LOCKSTEP_ASSIGN(server_, Server::bind(plan_, rank_, backend_, groups_, *state_));
     return {};
   }
   LOCKSTEP_TRY(bindPlays(plan_.plays(rank_), plays_));
@@ -117,7 +118,7 @@ Status Training::bindPlays(const std::vector<plan::Play>& plays, std::vector<Bou
     std::unique_ptr<Feed>& feed = feeds_[{play.program, play.copy}];
     if (!feed) {
       LOCKSTEP_ASSIGN(feed, Feed::bind(plan_, play.program, rank_, plan_.batchCuts, trainData_,
-                                       backend_, groups_, state_, arena_.get(), play.copy));
+                                       backend_, groups_, *state_, arena_.data(), play.copy));
     }
     bound.push_back({feed.get(), play.micro});
   }
@@ -145,17 +146,18 @@ Status Training::warmUp() {
     play.feed->writeScalars(0, 1, false);
     LOCKSTEP_TRY(play.feed->executor().play(0, nullptr));
   }
-  std::memset(state_.data(), 0, static_cast<std::size_t>(state_.bytes()));
-  return {};
+  std::memset(state_->data(), 0, static_cast<std::size_t>(state_->bytes()));
+  return state_->put();
 }
 
 Status Training::startOrResume() {
   progress_.seed = options_.seed;
   if (options_.resumeFrom.empty()) {
-    LOCKSTEP_ASSIGN(const auto init, Executor::bind(plan_, "init", rank_, backend_, groups_, state_));
+    LOCKSTEP_ASSIGN(const auto init, Executor::bind(plan_, "init", rank_, backend_, groups_, *state_));
     return init->play(0, nullptr);
   }
   LOCKSTEP_ASSIGN(progress_, readCheckpoint(options_.resumeFrom, options_.seed, rankState()));
+  LOCKSTEP_TRY(state_->put());
   // Sums that are each worker's own: the first has them.
   if (plan_.staleness != 0 && rank_ > 0) progress_.lossSum = progress_.weightSum = 0;
   return {};
@@ -297,6 +299,7 @@ Status Training::evaluate() {
 
 Status Training::checkpoint() {
   if (options_.checkpointFolder.empty()) return {};
+  LOCKSTEP_TRY(state_->fetch());
   auto folder = writeCheckpoint(options_.checkpointFolder, options_.keepCheckpoints, rankState(),
                                 progress_);
   if (!folder.ok()) {
@@ -329,11 +332,14 @@ Result<TrainerSummary> Training::run() {
   if (options_.warmUpSeconds > 0) LOCKSTEP_TRY(warmUp());
   LOCKSTEP_TRY(startOrResume());
   if (!server_ && progress_.step < lastStep()) loader_ = load();
-  std::int64_t bytes = state_.bytes() + plan_.arenaBytesOf(rank_);
+  std::int64_t bytes = state_->bytes() + plan_.arenaBytesOf(rank_);
   if (evalFeed_) bytes += evalFeed_->executor().boundBytes();
   for (const auto& [play, feed] : feeds_) bytes += feed->executor().boundBytes();
   if (server_) bytes += server_->boundBytes();
-  if (options_.beforeFirst) LOCKSTEP_TRY(options_.beforeFirst(replicaHash(plan_, rank_, state_)));
+  if (options_.beforeFirst) {
+    LOCKSTEP_TRY(state_->fetch());
+    LOCKSTEP_TRY(options_.beforeFirst(replicaHash(plan_, rank_, *state_)));
+  }
   observer_.onReady(bytes);
   summary_.status = "succeeded";
   if (progress_.step >= lastStep()) LOCKSTEP_TRY(evaluate());  // resumed at its end
@@ -351,7 +357,8 @@ Result<TrainerSummary> Training::run() {
   summary_.steps = progress_.step;
   summary_.epochs = progress_.step / epochSteps();
   summary_.samplesPerSecond = trainedSeconds_ > 0 ? trainedSamples_ / trainedSeconds_ : 0;
-  if (options_.hashReplica) summary_.replicaSha256 = replicaHash(plan_, rank_, state_);
+  LOCKSTEP_TRY(state_->fetch());
+  if (options_.hashReplica) summary_.replicaSha256 = replicaHash(plan_, rank_, *state_);
   LOCKSTEP_ASSIGN(summary_.weightsSha256, exportModel(options_.modelFile, rankState(), options_.onTensor));
   return summary_;
 }

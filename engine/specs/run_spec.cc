@@ -10,7 +10,7 @@
 namespace lockstep::specs {
 
 std::span<const std::string_view> backendKinds() {
-  static constexpr std::array<std::string_view, 3> kKinds{"onednn", "reference", "timed"};
+  static constexpr std::array<std::string_view, 4> kKinds{"onednn", "cuda", "reference", "timed"};
   return kKinds;
 }
 
@@ -147,9 +147,9 @@ Status fillBackend(TrainingSpec& training) {
   const bool isDouble = training.precision() == "fp64";
   if (training.backend().empty()) training.set_backend(isDouble ? "reference" : "onednn");
   LOCKSTEP_TRY(checkKind("training.backend", training.backend(), backendKinds()));
-  if (isDouble && training.backend() == "onednn")
-    return wrongField("training.backend",
-                      "backend onednn has no fp64; expected reference, or precision fp32");
+  if (isDouble && (training.backend() == "onednn" || training.backend() == "cuda"))
+    return wrongField("training.backend", fmt::format("backend {} has no fp64; expected reference, or precision fp32",
+                                                      training.backend()));
   return {};
 }
 

@@ -307,6 +307,7 @@ struct RunSettings {
   double topKRatio = 0.01;
   std::int64_t topKAfter = 0;
   std::string backend = "reference";
+  std::function<Result<std::unique_ptr<backends::Backend>>(int rank)> openBackend;  // in its place
   DType compute = DType::kF64;
   passes::Optimizer optimizer;
   std::int64_t bucketBytes = 0;
@@ -442,7 +443,7 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
     observers[rank].done = &done;
   }
   out.ranks = runtime::trainLocally(
-      {plan, settings.trainer, train, evaluate, settings.backend, {}}, groups, stop,
+      {plan, settings.trainer, train, evaluate, settings.backend, {}, settings.openBackend}, groups, stop,
       [&](int rank) -> runtime::TrainerObserver& { return observers[static_cast<std::size_t>(rank)]; });
   return out;
 }

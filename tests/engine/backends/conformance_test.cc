@@ -10,10 +10,14 @@
 
 #include "engine/backends/backend.h"
 #include "engine/backends/cpu/kernels.h"
+#include "engine/backends/cuda.h"
+#include "engine/backends/hosted.h"
 #include "engine/backends/onednn.h"
 #include "engine/base/clock.h"
 #include "engine/base/random.h"
 #include "tests/engine/backends/allocations.h"
+#include "tests/support/emulated_device.h"
+#include "tests/support/sanitizers.h"
 
 using namespace lockstep;
 using backends::Backend;
@@ -486,14 +490,20 @@ std::vector<Case> allCases() {
 struct Named {
   std::string name;
   std::unique_ptr<Backend> backend;
+  bool emulated = false;
 };
 
-// Those that have these ops in f32; "onednn" once for every instruction set of this machine, and with two
-// threads.
+// Those that have these ops in f32 and whose device is here; "onednn" once for every instruction set of this machine,
+// and with two threads; "cuda" also as its kernels are played on the host.
 std::vector<Named> computing(std::initializer_list<Op> ops = {}) {
   std::vector<Named> all;
-  for (const std::string& name : backends::backendNames())
-    if (name != "timed") all.push_back({name, backends::makeBackend(name, {}).value()});
+  for (const std::string& name : backends::backendNames()) {
+    auto backend = backends::makeBackend(name, {});
+    if (name == "timed" || (name == "cuda" && !backend.ok())) continue;
+    all.push_back({name, backends::hosted(std::move(backend).value())});
+  }
+  if (!test::kSanitized)  // its threads have stacks of their own, which sanitizers do not follow
+    all.push_back({"cuda on the host", backends::hosted(backends::makeCuda(testing::makeEmulatedDevice())), true});
   for (const auto* kernels : backends::cpu::kAll)
     if (backends::cpu::runnable(*kernels))
       all.push_back(
@@ -577,6 +587,12 @@ class ConformanceTest : public QObject {
     }
   }
 
+  // Says why the row of "cuda" is not among those that all tests here go through.
+  void hasAGpu() {
+    const auto cuda = backends::makeBackend("cuda", {});
+    if (!cuda.ok()) QSKIP(("not on a GPU: " + cuda.error().text()).c_str());
+  }
+
   void agreesWithReference() {
     auto reference = backends::makeBackend("reference", {}).value();
     const std::vector<Named> others = computing();
@@ -596,7 +612,7 @@ class ConformanceTest : public QObject {
           if (inPlace && !canShare) continue;
           const Outcome got = play(*other.backend, test, DType::kF32, inPlace);
           std::string text = got.problem.empty() ? difference(want, got, kTolerance) : got.problem;
-          if (text.empty() && got.allocations > 0)
+          if (text.empty() && got.allocations > 0 && !other.emulated)
             text = fmt::format("{} allocations in a run", got.allocations);
           QVERIFY2(text.empty(), fmt::format("{} on {}{}: {}", label, other.name,
                                              inPlace ? " in place" : "", text)

@@ -1,0 +1,569 @@
+#include "engine/backends/cuda.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "engine/backends/cuda/arguments.h"
+#include "engine/backends/kernel.h"
+
+namespace lockstep::backends {
+namespace {
+
+using ir::Op;
+using namespace cuda;
+
+// Sums over a whole array go by so many blocks, whatever the GPU: their bits are the same on each.
+constexpr unsigned kSumBlocks = 512;
+constexpr Index kRowsOfPart = 256;  // of sums of columns
+constexpr unsigned kMostParts = 64;
+constexpr unsigned kMostDown = 65535;
+
+// A kernel of this backend: launches, copies and products, one after another.
+class Given final : public Kernel {
+ public:
+  explicit Given(device::Device& device) : device_(device) {}
+
+  // Errors: what the device says of a kernel that its program does not have.
+  template <typename Arguments>
+  Status add(std::string_view name, unsigned blocks, const Arguments& arguments, unsigned blocksDown = 1,
+             unsigned threads = kThreads) {
+    static_assert(sizeof(Arguments) <= sizeof(Step::arguments) && std::is_trivially_copyable_v<Arguments>);
+    if (blocksDown > kMostDown)
+      return makeError(Code::kFailedPrecondition, "kernel {} would have {} blocks down, and a GPU takes {}", name,
+                       blocksDown, kMostDown);
+    LOCKSTEP_ASSIGN(const device::Function function, device_.function(name));
+    Step& step = steps_.emplace_back();
+    step.launch = {function, blocks, blocksDown, threads, nullptr, sizeof arguments};
+    std::memcpy(step.arguments.data(), &arguments, sizeof arguments);
+    return {};
+  }
+  Status add(const device::Product& product) {
+    LOCKSTEP_ASSIGN(steps_.emplace_back().product, device_.bind(product));
+    bytes_ += steps_.back().product->workspaceBytes();
+    return {};
+  }
+  Result<float*> workspace(Index count) {
+    const auto bytes = count * static_cast<Index>(sizeof(float));
+    LOCKSTEP_ASSIGN(auto memory, device::Memory::allocate(device_, bytes, device::Where::kDevice));
+    bytes_ += bytes;
+    memory_.push_back(std::move(memory));
+    return reinterpret_cast<float*>(memory_.back().data());
+  }
+
+  void run() override {
+    for (Step& step : steps_) {
+      if (step.product) {
+        step.product->give();
+        continue;
+      }
+      step.launch.arguments = step.arguments.data();
+      device_.launch(step.launch);
+    }
+  }
+  std::int64_t workspaceBytes() const override { return bytes_; }
+
+ private:
+  struct Step {
+    device::Launch launch;
+    alignas(16) std::array<std::byte, 192> arguments{};
+    std::unique_ptr<device::Work> product;
+  };
+  device::Device& device_;
+  std::vector<Step> steps_;
+  std::vector<device::Memory> memory_;
+  Index bytes_ = 0;
+};
+
+const float* in(const KernelSpec& spec, std::size_t i) { return static_cast<const float*>(spec.inputs[i].data); }
+const std::int32_t* ids(const KernelSpec& spec, std::size_t i) {
+  return static_cast<const std::int32_t*>(spec.inputs[i].data);
+}
+float* out(const KernelSpec& spec, std::size_t i = 0) { return static_cast<float*>(spec.outputs[i].data); }
+bool onSixteen(std::initializer_list<const void*> operands) {
+  return std::all_of(operands.begin(), operands.end(),
+                     [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; });
+}
+unsigned ceilDivide(Index n, Index d) { return static_cast<unsigned>((n + d - 1) / d); }
+
+std::optional<Element> elementOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return Element::kF32;
+    case DType::kBf16: return Element::kBf16;
+    case DType::kI32: return Element::kI32;
+    case DType::kU8: return Element::kU8;
+    default: return std::nullopt;
+  }
+}
+
+// Binds one op: what it gives is added to `given`. A method an op, or a few that are alike.
+class Binder {
+ public:
+  Binder(device::Device& device, const KernelSpec& spec, Given& given)
+      : spec_(spec), attrs_(*spec.attrs), given_(given),
+        mostBlocks_(static_cast<Index>(std::max(1, device.properties().multiprocessors)) * 8) {}
+
+  Status elementwise(Function function);
+  Status random();
+  Status cast();
+  Status addRanks();
+  Status dropout();
+  Status product();
+  Status biasAdd();
+  Status concat();
+  Status columns();
+  Status reduceRows();
+  Status convolution();
+  Status pooling();
+  Status meanPooling();
+  Status batchNorm();
+  Status runningStatistics();
+  Status embedding();
+  Status layerNorm();
+  Status layerNormGrad();
+  Status layerNormWeightGrad();
+  Status attention();
+  Status repeatRows();
+  Status xent();
+  Status pairLoss();
+  Status sumAll();
+  Status clipNorm();
+  Status optimizer();
+
+ private:
+  // Of a kernel whose threads together go over n.
+  unsigned blocksOf(Index n) const {
+    return static_cast<unsigned>(std::clamp<Index>((n + kThreads - 1) / kThreads, 1, mostBlocks_));
+  }
+  Index count(std::size_t output = 0) const { return spec_.outputs[output].type.count(); }
+  Index countIn(std::size_t input) const { return spec_.inputs[input].type.count(); }
+  const Shape& shapeIn(std::size_t input) const { return spec_.inputs[input].type.shape; }
+  Index attr(std::string_view name, Index fallback = 0) const { return ir::intAttr(attrs_, name, fallback); }
+  float number(std::string_view name) const { return static_cast<float>(ir::floatAttr(attrs_, name)); }
+
+  // Of a block that has a row.
+  static unsigned threadsOf(Index columns) {
+    return static_cast<unsigned>(std::clamp<Index>((columns + kWarp - 1) / kWarp * kWarp, kWarp, kThreads));
+  }
+  Status sum(Index n, const float* x, float* y, bool squares = false);
+  Status columnSums(Index rows, Index columns, const float* x, float* y);
+  unsigned partsOf(Index rows) const {
+    return static_cast<unsigned>(std::clamp<Index>(rows / kRowsOfPart, 1, kMostParts));
+  }
+
+  const KernelSpec& spec_;
+  const ir::Attrs& attrs_;
+  Given& given_;
+  const Index mostBlocks_;
+};
+
+Status Binder::elementwise(Function function) {
+  ElementwiseArguments a{function, count(), nullptr, nullptr, nullptr, nullptr, out(spec_), 0};
+  if (!spec_.inputs.empty()) a.a = in(spec_, 0);
+  if (function == Function::kFill) a.factor = number("value");
+  if (function == Function::kScale) a.factor = static_cast<float>(ir::floatAttr(attrs_, "factor", 1.0));
+  if (function == Function::kWeigh) {
+    a.part = in(spec_, 1);
+    a.total = in(spec_, 2);
+  } else if (spec_.inputs.size() == 2) {
+    a.b = in(spec_, 1);
+  }
+  if (a.n % 4 == 0 && onSixteen({a.a, a.b, a.y})) return given_.add("elementwise4", blocksOf(a.n / 4), a);
+  return given_.add("elementwise", blocksOf(a.n), a);
+}
+
+Status Binder::random() {
+  const Index n = count();
+  const RandomArguments a{n, attr("block", std::max<Index>(n, 1)), attr("pitch"), attr("first"),
+                          static_cast<std::uint64_t>(attr("key")), ir::textAttr(attrs_, "kind") == "normal",
+                          ir::floatAttr(attrs_, "scale", 1.0), out(spec_)};
+  return given_.add("randomNumbers", blocksOf(n), a);
+}
+
+Status Binder::cast() {
+  const auto from = elementOf(spec_.inputs[0].type.dtype), to = elementOf(spec_.outputs[0].type.dtype);
+  if (!from || !to) return unsupported("cuda", spec_);
+  const CastArguments a{*from, *to, count(), spec_.inputs[0].data, spec_.outputs[0].data,
+                        static_cast<float>(ir::floatAttr(attrs_, "scale", 1.0))};
+  return given_.add("castElements", blocksOf(a.n), a);
+}
+
+Status Binder::dropout() {
+  const Index part = spec_.outputs[0].type.shape.back();
+  const DropoutArguments a{count(), count() / countIn(1), attr("columns", part), part, attr("first"),
+                           static_cast<std::uint64_t>(attr("salt")), ir::floatAttr(attrs_, "rate"), in(spec_, 0),
+                           ids(spec_, 1), out(spec_)};
+  return given_.add("dropout", blocksOf(a.n), a);
+}
+
+Status Binder::product() {
+  const MatmulShape s = matmulShape(spec_);
+  const void* const bias = spec_.inputs.size() > 2 ? spec_.inputs[2].data : nullptr;
+  return given_.add(device::Product{s.n, s.k, s.o, s.ta, s.tb, s.relu, spec_.inputs[0].type.dtype,
+                                    spec_.inputs[0].data, spec_.inputs[1].data, bias, out(spec_)});
+}
+
+Status Binder::concat() {
+  const Index rows = shapeIn(0)[0], pitch = spec_.outputs[0].type.shape[1];
+  Index first = 0;
+  for (std::size_t i = 0; i < spec_.inputs.size(); ++i) {
+    const Index columns = shapeIn(i)[1];
+    LOCKSTEP_TRY(given_.add("copyColumns", blocksOf(rows * columns),
+                            ColumnsArguments{rows, columns, columns, pitch, in(spec_, i), out(spec_) + first}));
+    first += columns;
+  }
+  return {};
+}
+
+Status Binder::sum(Index n, const float* x, float* y, bool squares) {
+  const auto blocks = static_cast<unsigned>(std::clamp<Index>(n / (4 * kThreads), 1, kSumBlocks));
+  if (blocks == 1) return given_.add("sums", 1, SumArguments{n, squares, x, y});
+  LOCKSTEP_ASSIGN(float* const parts, given_.workspace(blocks));
+  LOCKSTEP_TRY(given_.add("sums", blocks, SumArguments{n, squares, x, parts}));
+  return given_.add("sums", 1, SumArguments{blocks, false, parts, y});
+}
+
+Status Binder::columnSums(Index rows, Index columns, const float* x, float* y) {
+  const unsigned parts = partsOf(rows), across = ceilDivide(columns, kWarp);
+  if (parts == 1) return given_.add("columnSums", across, ColumnSumArguments{rows, columns, 1, x, y});
+  LOCKSTEP_ASSIGN(float* const between, given_.workspace(parts * columns));
+  LOCKSTEP_TRY(given_.add("columnSums", across, ColumnSumArguments{rows, columns, parts, x, between}, parts));
+  return given_.add("columnSums", across, ColumnSumArguments{parts, columns, 1, between, y});
+}
+
+Status Binder::convolution() {
+  const ConvShape s = convShape(spec_);
+  const bool narrow = spec_.inputs[0].type.dtype == DType::kBf16;
+  const float* const bias = spec_.op == Op::kConv2d && spec_.inputs.size() > 2 ? in(spec_, 2) : nullptr;
+  const ConvArguments a{s.b,      s.h,   s.w,  s.c,    s.kh,   s.kw, s.o, s.oh, s.ow, s.stride,
+                        s.pad,    s.relu, narrow, spec_.inputs[0].data, spec_.inputs[1].data, bias, out(spec_)};
+  if (spec_.op == Op::kConv2d) return given_.add("conv2d", blocksOf(count()), a);
+  if (spec_.op == Op::kConv2dInputGrad) return given_.add("conv2dInputGrad", blocksOf(count()), a);
+  return given_.add("conv2dWeightGrad", static_cast<unsigned>(s.kh * s.kw * s.c), a, ceilDivide(s.o, kWarp));
+}
+
+Status Binder::pooling() {
+  const PoolShape s = poolShape(spec_);
+  const bool forward = spec_.op == Op::kMaxPool2d;
+  const PoolArguments a{s.b,  s.h,  s.w, s.c, s.oh, s.ow, s.size, s.stride,
+                        in(spec_, 0), forward ? nullptr : in(spec_, 2), out(spec_)};
+  return given_.add(forward ? "maxPool2d" : "maxPool2dGrad", blocksOf(count()), a);
+}
+
+Status Binder::meanPooling() {
+  const bool forward = spec_.op == Op::kMeanPool2d;
+  const Shape& image = forward ? shapeIn(0) : spec_.outputs[0].type.shape;
+  const MeanPoolArguments a{image[0], image[1] * image[2], image[3], in(spec_, 0), out(spec_)};
+  return given_.add(forward ? "meanPool2d" : "meanPool2dGrad", blocksOf(count()), a);
+}
+
+Status Binder::batchNorm() {
+  BatchNormArguments a{};
+  a.epsilon = number("eps");
+  a.y = out(spec_);
+  if (spec_.op == Op::kBatchStatistics) {
+    a.groups = shapeIn(0)[0];
+    a.channels = countIn(1);
+    a.moments = in(spec_, 0);
+    a.shift = in(spec_, 1);
+    a.second = out(spec_, 1);
+    a.third = out(spec_, 2);
+    return given_.add("batchStatistics", blocksOf(a.channels), a);
+  }
+  const bool gradient = spec_.op == Op::kBatchNormGrad || spec_.op == Op::kBatchNormWeightGrad;
+  const Shape& x = shapeIn(gradient ? 1 : 0);
+  a.samples = x[0];
+  a.channels = x.back();
+  a.pixels = elementCount(x) / (a.samples * a.channels);
+  if (gradient) a.dy = in(spec_, 0);
+  a.x = in(spec_, gradient ? 1 : 0);
+  const unsigned across = ceilDivide(a.channels, kWarp);
+  switch (spec_.op) {
+    case Op::kBatchMoments:
+      a.groups = spec_.outputs[0].type.shape[0];
+      a.w = in(spec_, 1);
+      a.shift = in(spec_, 2);
+      return given_.add("batchMoments", across, a, static_cast<unsigned>(a.groups));
+    case Op::kBatchNorm:
+      a.gain = in(spec_, 1);
+      a.bias = in(spec_, 2);
+      a.mean = in(spec_, 3);
+      a.variance = in(spec_, 4);
+      a.groups = countIn(4) / a.channels;
+      return given_.add("batchNorm", blocksOf(count()), a);
+    case Op::kBatchNormWeightGrad:
+      a.mean = in(spec_, 2);
+      a.variance = in(spec_, 3);
+      a.groups = countIn(3) / a.channels;
+      a.second = out(spec_, 1);
+      a.third = out(spec_, 2);
+      LOCKSTEP_TRY(given_.add("batchNormSums", across, a, static_cast<unsigned>(a.groups)));
+      return given_.add("batchNormWeightGrad", blocksOf(a.channels), a);
+    default:
+      a.w = in(spec_, 2);
+      a.gain = in(spec_, 3);
+      a.moments = in(spec_, 4);
+      a.mean = in(spec_, 5);
+      a.variance = in(spec_, 6);
+      a.sums = in(spec_, 7);
+      a.groups = countIn(6) / a.channels;
+      return given_.add("batchNormGrad", blocksOf(count()), a);
+  }
+}
+
+Status Binder::layerNormWeightGrad() {
+  const Index rows = shapeIn(0)[0], channels = shapeIn(0)[1];
+  const unsigned parts = partsOf(rows), across = ceilDivide(channels, kWarp);
+  LayerNormWeightGradArguments a{rows, channels, parts, in(spec_, 0), in(spec_, 1), in(spec_, 2),
+                                 in(spec_, 3), out(spec_, 0), out(spec_, 1)};
+  if (parts == 1) return given_.add("layerNormWeightGrad", across, a);
+  LOCKSTEP_ASSIGN(a.dgain, given_.workspace(parts * channels));
+  LOCKSTEP_ASSIGN(a.dbias, given_.workspace(parts * channels));
+  LOCKSTEP_TRY(given_.add("layerNormWeightGrad", across, a, parts));
+  LOCKSTEP_TRY(given_.add("columnSums", across, ColumnSumArguments{parts, channels, 1, a.dgain, out(spec_, 0)}));
+  return given_.add("columnSums", across, ColumnSumArguments{parts, channels, 1, a.dbias, out(spec_, 1)});
+}
+
+Status Binder::embedding() {
+  const bool forward = spec_.op == Op::kEmbedding;
+  const Shape& table = forward ? shapeIn(0) : spec_.outputs[0].type.shape;
+  const EmbeddingArguments a{countIn(forward ? 1 : 0), table[1], table[0], attr("first"),
+                             ids(spec_, forward ? 1 : 0), in(spec_, forward ? 0 : 1), out(spec_)};
+  if (forward) return given_.add("embedding", blocksOf(count()), a);
+  return given_.add("embeddingGrad", static_cast<unsigned>(table[0]), a, 1, threadsOf(table[1]));
+}
+
+Status Binder::attention() {
+  const AttentionShape s = attentionShape(spec_);
+  if (s.head > kLargestHead) {
+    Error error = unsupported("cuda", spec_);
+    error.why = fmt::format("a head has {} channels, and its kernels take at most {}", s.head, kLargestHead);
+    return error;
+  }
+  const unsigned tiles = ceilDivide(s.tokens, kQueryTile), heads = static_cast<unsigned>(s.samples * s.heads);
+  AttentionArguments a{};
+  a.samples = s.samples;
+  a.tokens = s.tokens;
+  a.heads = s.heads;
+  a.head = s.head;
+  a.causal = s.causal;
+  a.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head)));
+  if (spec_.op == Op::kAttention) {
+    a.qkv = in(spec_, 0);
+    a.out = out(spec_, 0);
+    a.lseOut = out(spec_, 1);
+    return given_.add("attention", tiles, a, heads, kAttentionThreads);
+  }
+  a.dy = in(spec_, 0);
+  a.qkv = in(spec_, 1);
+  a.y = in(spec_, 2);
+  a.lse = in(spec_, 3);
+  const Index rows = s.samples * s.tokens * s.heads;
+  LOCKSTEP_ASSIGN(a.out, given_.workspace(rows));
+  LOCKSTEP_TRY(given_.add("attentionOffsets", blocksOf(rows), a));
+  a.offsets = a.out;
+  a.out = out(spec_);
+  LOCKSTEP_TRY(given_.add("attentionQueryGrad", tiles, a, heads, kAttentionThreads));
+  return given_.add("attentionKeyGrad", tiles, a, heads, kAttentionThreads);
+}
+
+Status Binder::xent() {
+  const Index rows = shapeIn(0)[0], classes = shapeIn(0)[1];
+  XentArguments a{rows, classes, in(spec_, 0), in(spec_, 2), nullptr, ids(spec_, 1), nullptr, nullptr};
+  if (spec_.op == Op::kSoftmaxXentGrad) {
+    a.dloss = in(spec_, 3);
+    a.y = out(spec_);
+    return given_.add("softmaxXentGrad", blocksOf(count()), a);
+  }
+  LOCKSTEP_ASSIGN(a.losses, given_.workspace(rows));
+  if (spec_.op == Op::kSoftmaxXent) {
+    a.y = out(spec_, 1);
+    LOCKSTEP_TRY(given_.add("softmaxXent", static_cast<unsigned>(rows), a, 1, threadsOf(classes)));
+  } else {
+    LOCKSTEP_TRY(given_.add("correctRows", blocksOf(rows), a));
+  }
+  return sum(rows, a.losses, out(spec_, 0));
+}
+
+Status Binder::pairLoss() {
+  const bool binary = spec_.op == Op::kBinaryXent || spec_.op == Op::kBinaryXentGrad;
+  PairLossArguments a{countIn(0), shapeIn(0)[1], binary, in(spec_, 0), in(spec_, 1), in(spec_, 2), nullptr, out(spec_)};
+  if (spec_.inputs.size() == 4) {
+    a.dloss = in(spec_, 3);
+    return given_.add("pairLossGrads", blocksOf(a.n), a);
+  }
+  LOCKSTEP_ASSIGN(a.y, given_.workspace(a.n));
+  LOCKSTEP_TRY(given_.add("pairLosses", blocksOf(a.n), a));
+  return sum(a.n, a.y, out(spec_));
+}
+
+Status Binder::optimizer() {
+  const bool adam = spec_.op == Op::kAdam;
+  const std::size_t norm = adam ? 4 : 3;
+  const AdamOptions options = adamOptions(attrs_);
+  OptimizerArguments a{};
+  a.n = countIn(0);
+  a.p = in(spec_, 0);
+  a.g = in(spec_, 1);
+  a.first = in(spec_, 2);
+  a.norm = in(spec_, norm);
+  a.lr = in(spec_, norm + 1);
+  a.pOut = out(spec_, 0);
+  a.firstOut = out(spec_, 1);
+  a.momentum = number("momentum");
+  a.decay = number("weight_decay");
+  a.epsilon = static_cast<float>(options.epsilon);
+  a.beta1 = options.beta1;
+  a.beta2 = options.beta2;
+  if (adam) {
+    a.second = in(spec_, 3);
+    a.t = in(spec_, norm + 2);
+    a.secondOut = out(spec_, 2);
+  }
+  return given_.add(adam ? "adam" : spec_.op == Op::kSgd ? "sgd" : "adagrad", blocksOf(ceilDivide(a.n, 4)), a);
+}
+
+Status Binder::addRanks() {
+  return given_.add("addRanks", blocksOf(count()),
+                    AddRanksArguments{count(), countIn(1) / count(), in(spec_, 0), in(spec_, 1), out(spec_)});
+}
+Status Binder::biasAdd() {
+  return given_.add("biasAdd", blocksOf(count()),
+                    BiasAddArguments{count(), countIn(1), in(spec_, 0), in(spec_, 1), out(spec_)});
+}
+Status Binder::columns() {
+  const Shape& y = spec_.outputs[0].type.shape;
+  return given_.add("copyColumns", blocksOf(count()),
+                    ColumnsArguments{y[0], y[1], shapeIn(0)[1], y[1], in(spec_, 0) + attr("first"), out(spec_)});
+}
+Status Binder::reduceRows() { return columnSums(countIn(0) / count(), count(), in(spec_, 0), out(spec_)); }
+Status Binder::runningStatistics() {
+  return given_.add("runningStatistics", blocksOf(countIn(0)),
+                    RunningArguments{countIn(0), number("momentum"), in(spec_, 0), in(spec_, 1), in(spec_, 2),
+                                     out(spec_, 0), out(spec_, 1)});
+}
+Status Binder::layerNorm() {
+  return given_.add("layerNorm", static_cast<unsigned>(shapeIn(0)[0]),
+                    LayerNormArguments{shapeIn(0)[0], shapeIn(0)[1], number("eps"), in(spec_, 0), in(spec_, 1),
+                                       in(spec_, 2), out(spec_, 0), out(spec_, 1), out(spec_, 2)},
+                    1, threadsOf(shapeIn(0)[1]));
+}
+Status Binder::layerNormGrad() {
+  return given_.add("layerNormGrad", static_cast<unsigned>(shapeIn(0)[0]),
+                    LayerNormGradArguments{shapeIn(0)[0], shapeIn(0)[1], in(spec_, 0), in(spec_, 1), in(spec_, 2),
+                                           in(spec_, 3), in(spec_, 4), out(spec_)},
+                    1, threadsOf(shapeIn(0)[1]));
+}
+Status Binder::repeatRows() {
+  return given_.add("repeatRows", blocksOf(count()),
+                    RepeatArguments{countIn(0), attr("times"), in(spec_, 0), out(spec_)});
+}
+Status Binder::sumAll() { return sum(countIn(0), in(spec_, 0), out(spec_), spec_.op == Op::kSumSquares); }
+Status Binder::clipNorm() {
+  const ClipNormArguments a{number("limit"), in(spec_, 0), in(spec_, 1), out(spec_)};
+  return given_.add("clipNorm", 1, a, 1, kWarp);
+}
+
+// What there are kernels for. Others are refused by name.
+struct Row {
+  Op op;
+  Status (*bind)(Binder&);
+};
+template <Function function>
+constexpr Row elementwise(Op op) {
+  return {op, [](Binder& binder) { return binder.elementwise(function); }};
+}
+template <Status (Binder::*bind)()>
+constexpr Row row(Op op) {
+  return {op, [](Binder& binder) { return (binder.*bind)(); }};
+}
+constexpr std::array kRows{
+    elementwise<Function::kFill>(Op::kFill),
+    elementwise<Function::kCopy>(Op::kOwn),
+    elementwise<Function::kAdd>(Op::kAdd),
+    elementwise<Function::kScale>(Op::kScale),
+    elementwise<Function::kWeigh>(Op::kWeigh),
+    elementwise<Function::kRelu>(Op::kRelu),
+    elementwise<Function::kReluGrad>(Op::kReluGrad),
+    elementwise<Function::kGelu>(Op::kGelu),
+    elementwise<Function::kGeluGrad>(Op::kGeluGrad),
+    elementwise<Function::kTanh>(Op::kTanh),
+    elementwise<Function::kTanhGrad>(Op::kTanhGrad),
+    row<&Binder::random>(Op::kRandom),
+    row<&Binder::cast>(Op::kCast),
+    row<&Binder::addRanks>(Op::kAddRanks),
+    row<&Binder::dropout>(Op::kDropout),
+    row<&Binder::product>(Op::kMatmul),
+    row<&Binder::biasAdd>(Op::kBiasAdd),
+    row<&Binder::concat>(Op::kConcat),
+    row<&Binder::columns>(Op::kColumns),
+    row<&Binder::reduceRows>(Op::kReduceRows),
+    row<&Binder::convolution>(Op::kConv2d),
+    row<&Binder::convolution>(Op::kConv2dInputGrad),
+    row<&Binder::convolution>(Op::kConv2dWeightGrad),
+    row<&Binder::pooling>(Op::kMaxPool2d),
+    row<&Binder::pooling>(Op::kMaxPool2dGrad),
+    row<&Binder::meanPooling>(Op::kMeanPool2d),
+    row<&Binder::meanPooling>(Op::kMeanPool2dGrad),
+    row<&Binder::batchNorm>(Op::kBatchMoments),
+    row<&Binder::batchNorm>(Op::kBatchStatistics),
+    row<&Binder::batchNorm>(Op::kBatchNorm),
+    row<&Binder::batchNorm>(Op::kBatchNormWeightGrad),
+    row<&Binder::batchNorm>(Op::kBatchNormGrad),
+    row<&Binder::runningStatistics>(Op::kRunningStatistics),
+    row<&Binder::embedding>(Op::kEmbedding),
+    row<&Binder::embedding>(Op::kEmbeddingGrad),
+    row<&Binder::layerNorm>(Op::kLayerNorm),
+    row<&Binder::layerNormGrad>(Op::kLayerNormGrad),
+    row<&Binder::layerNormWeightGrad>(Op::kLayerNormWeightGrad),
+    row<&Binder::attention>(Op::kAttention),
+    row<&Binder::attention>(Op::kAttentionGrad),
+    row<&Binder::repeatRows>(Op::kRepeatRows),
+    row<&Binder::xent>(Op::kSoftmaxXent),
+    row<&Binder::xent>(Op::kSoftmaxXentGrad),
+    row<&Binder::xent>(Op::kCountCorrect),
+    row<&Binder::pairLoss>(Op::kMseLoss),
+    row<&Binder::pairLoss>(Op::kMseLossGrad),
+    row<&Binder::pairLoss>(Op::kBinaryXent),
+    row<&Binder::pairLoss>(Op::kBinaryXentGrad),
+    row<&Binder::sumAll>(Op::kSumAll),
+    row<&Binder::sumAll>(Op::kSumSquares),
+    row<&Binder::clipNorm>(Op::kClipNorm),
+    row<&Binder::optimizer>(Op::kSgd),
+    row<&Binder::optimizer>(Op::kAdagrad),
+    row<&Binder::optimizer>(Op::kAdam),
+};
+const Row* rowOf(Op op) {
+  const auto at = std::find_if(kRows.begin(), kRows.end(), [op](const Row& row) { return row.op == op; });
+  return at == kRows.end() ? nullptr : at;
+}
+
+class Cuda final : public Backend {
+ public:
+  explicit Cuda(std::unique_ptr<device::Device> device) : device_(std::move(device)) {}
+  std::string_view name() const override { return "cuda"; }
+  bool supports(Op op, DType dtype) const override {
+    if (op == Op::kCast && dtype == DType::kBf16) return true;
+    return dtype == DType::kF32 && rowOf(op) != nullptr;
+  }
+  Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
+    if (!supports(spec.op, computeType(spec))) return unsupported(name(), spec);
+    auto given = std::make_unique<Given>(*device_);
+    Binder binder(*device_, spec, *given);
+    LOCKSTEP_TRY(rowOf(spec.op)->bind(binder));
+    return std::unique_ptr<Kernel>(std::move(given));
+  }
+  device::Device* device() override { return device_.get(); }
+
+ private:
+  std::unique_ptr<device::Device> device_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> makeCuda(std::unique_ptr<device::Device> device) {
+  return std::make_unique<Cuda>(std::move(device));
+}
+
+}  // namespace lockstep::backends

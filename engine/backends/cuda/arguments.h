@@ -1,0 +1,178 @@
+// The arguments of kernels, as binders fill and kernels read them. Tensors are f32, row-major, unless said otherwise.
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep::backends::cuda {
+
+using Index = std::int64_t;
+
+inline constexpr unsigned kWarp = 32;
+inline constexpr unsigned kThreads = 256;  // of a block, where a kernel does not say otherwise
+
+// A type that elements are read or written in.
+enum class Element : int { kF32, kBf16, kI32, kU8 };
+
+// y[i] = function(a[i], b[i]); b is null of functions of one operand. The second kernel takes four at a time.
+enum class Function : int { kFill, kCopy, kAdd, kScale, kWeigh, kRelu, kReluGrad, kGelu, kGeluGrad, kTanh, kTanhGrad };
+struct ElementwiseArguments {
+  Function function;
+  Index n;
+  const float *a, *b;
+  const float *part, *total;  // of kWeigh: a·part/total
+  float* y;
+  float factor;               // of kFill and kScale
+};
+struct CastArguments {
+  Element from, to;
+  Index n;
+  const void* x;
+  void* y;
+  float scale;
+};
+struct BiasAddArguments {  // y[i] = x[i] + b[i mod period]
+  Index n, period;
+  const float *x, *b;
+  float* y;
+};
+struct AddRanksArguments {  // y[i] = sum[i] + x[i] + x[n + i] + …
+  Index n, ranks;
+  const float *sum, *x;
+  float* y;
+};
+struct ColumnsArguments {  // y[r·yPitch + c] = x[r·xPitch + c]
+  Index rows, count, xPitch, yPitch;
+  const float* x;
+  float* y;
+};
+struct RepeatArguments {
+  Index n, times;
+  const float* x;
+  float* y;
+};
+struct RandomArguments {
+  Index n, block, pitch, first;
+  std::uint64_t key;
+  bool normal;
+  double scale;
+  float* y;
+};
+struct DropoutArguments {
+  Index n, sampleElements, columns, part, first;
+  std::uint64_t salt;
+  double rate;
+  const float* x;
+  const std::int32_t* keys;
+  float* y;
+};
+
+// y[block] = Σ over its share of x, or of their squares; blocks share out n alike whatever the GPU.
+struct SumArguments {
+  Index n;
+  bool squares;
+  const float* x;
+  float* y;
+};
+struct ClipNormArguments {
+  float limit;
+  const float *norm, *squares;
+  float* y;
+};
+// y[part·columns + c] = Σ over the part's rows of x[r·columns + c]. A block is kWarp columns by kThreads / kWarp.
+struct ColumnSumArguments {
+  Index rows, columns, parts;
+  const float* x;
+  float* y;
+};
+
+// As ConvShape. The factors are f32 or bf16.
+struct ConvArguments {
+  Index b, h, w, c, kh, kw, o, oh, ow, stride, pad;
+  bool relu, narrow;
+  const void *x, *weights;    // of the weights' gradient: x and dy; of the input's: dy and weights
+  const float* bias;
+  float* y;
+};
+struct PoolArguments {  // as PoolShape
+  Index b, h, w, c, oh, ow, size, stride;
+  const float *x, *dy;
+  float* y;
+};
+struct MeanPoolArguments {
+  Index samples, pixels, channels;
+  const float* x;
+  float* y;
+};
+
+struct LayerNormArguments {
+  Index rows, channels;
+  float epsilon;
+  const float *x, *gain, *bias;
+  float *y, *mean, *rstd;
+};
+struct LayerNormGradArguments {
+  Index rows, channels;
+  const float *dy, *x, *gain, *mean, *rstd;
+  float* dx;
+};
+// As ColumnSumArguments: of each part the sums of dy·x̂ and of dy.
+struct LayerNormWeightGradArguments {
+  Index rows, channels, parts;
+  const float *dy, *x, *mean, *rstd;
+  float *dgain, *dbias;
+};
+
+struct BatchNormArguments {  // as BatchNormShape; which are used says the op
+  Index samples, pixels, channels, groups;
+  float epsilon;
+  const float *dy, *x, *w, *shift, *gain, *bias, *moments, *mean, *variance, *sums;
+  float *y, *second, *third;
+};
+struct RunningArguments {
+  Index channels;
+  float momentum;
+  const float *mean, *variance, *sums;
+  float *newMean, *newVariance;
+};
+
+struct XentArguments {
+  Index rows, classes;
+  const float *x, *w, *dloss;
+  const std::int32_t* label;
+  float *y, *losses;          // losses: of each row
+};
+struct PairLossArguments {    // of each element: squared error, or binary cross-entropy
+  Index n, columns;
+  bool binary;
+  const float *x, *target, *w, *dloss;
+  float* y;
+};
+
+struct EmbeddingArguments {
+  Index rows, channels, vocabulary, first;
+  const std::int32_t* ids;
+  const float* x;
+  float* y;
+};
+
+// As AttentionShape.
+struct AttentionArguments {
+  Index samples, tokens, heads, head;
+  bool causal;
+  float scale;
+  const float *qkv, *dy, *y, *lse, *offsets;
+  float *out, *lseOut;
+};
+inline constexpr int kQueryTile = 32, kKeyTile = 16;
+inline constexpr unsigned kAttentionThreads = 128;
+inline constexpr int kLargestHead = 64;
+
+struct OptimizerArguments {
+  Index n;
+  const float *p, *g, *first, *second, *norm, *lr, *t;
+  float *pOut, *firstOut, *secondOut;
+  float momentum, decay, epsilon;
+  double beta1, beta2;
+};
+
+}  // namespace lockstep::backends::cuda

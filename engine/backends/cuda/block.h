@@ -1,0 +1,60 @@
+// What a block's threads do together, and over how much of an array each thread goes.
+#pragma once
+
+#include "engine/backends/cuda/arguments.h"
+#include "engine/backends/cuda/words.h"
+
+namespace lockstep::backends::cuda {
+
+// for (Index i = firstOf(); i < n; i += strideOf()): all threads of the grid together go over n.
+LOCKSTEP_DEVICE Index firstOf() { return static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x; }
+LOCKSTEP_DEVICE Index strideOf() { return static_cast<Index>(gridDim.x) * blockDim.x; }
+
+// The sum of the block's threads, in a fixed order, for all of them.
+LOCKSTEP_DEVICE float blockSum(float x) {
+  LOCKSTEP_SHARED float parts[kWarp];
+  for (int lane = kWarp / 2; lane > 0; lane /= 2) x += __shfl_xor_sync(~0u, x, lane);
+  __syncthreads();  // what an earlier call left has been read
+  if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = x;
+  __syncthreads();
+  x = threadIdx.x % kWarp < blockDim.x / kWarp ? parts[threadIdx.x % kWarp] : 0.0f;
+  for (int lane = kWarp / 2; lane > 0; lane /= 2) x += __shfl_xor_sync(~0u, x, lane);
+  return x;
+}
+
+LOCKSTEP_DEVICE float blockMax(float x) {
+  LOCKSTEP_SHARED float parts[kWarp];
+  for (int lane = kWarp / 2; lane > 0; lane /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, lane));
+  __syncthreads();
+  if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = x;
+  __syncthreads();
+  x = parts[threadIdx.x % kWarp < blockDim.x / kWarp ? threadIdx.x % kWarp : 0];
+  for (int lane = kWarp / 2; lane > 0; lane /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, lane));
+  return x;
+}
+
+// Of threads of the same lane in all of the block's warps; good in the first warp.
+LOCKSTEP_DEVICE float laneSum(float x) {
+  LOCKSTEP_SHARED float parts[kThreads];
+  __syncthreads();
+  parts[threadIdx.x] = x;
+  __syncthreads();
+  float sum = 0;
+  if (threadIdx.x < kWarp)
+    for (unsigned i = threadIdx.x; i < blockDim.x; i += kWarp) sum += parts[i];
+  return sum;
+}
+
+// What is read and written at once where operands lie on 16 bytes.
+struct alignas(16) Four {
+  float x[4];
+};
+
+// bf16, rounded to nearest, ties to even.
+struct Bf16 {
+  std::uint16_t bits;
+};
+LOCKSTEP_DEVICE float valueOf(float x) { return x; }
+LOCKSTEP_DEVICE float valueOf(Bf16 x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
+
+}  // namespace lockstep::backends::cuda

@@ -1,0 +1,131 @@
+#include "engine/backends/cuda/block.h"
+#include "engine/base/random.h"
+
+namespace lockstep::backends::cuda {
+
+namespace {
+
+constexpr float kGeluScale = 0.79788456080286535588f;  // √(2/π)
+constexpr float kGeluCubic = 0.044715f;
+
+LOCKSTEP_DEVICE float apply(const ElementwiseArguments& a, float weight, float x, float y) {
+  switch (a.function) {
+    case Function::kFill: return a.factor;
+    case Function::kCopy: return x;
+    case Function::kAdd: return x + y;
+    case Function::kScale: return x * a.factor;
+    case Function::kWeigh: return x * weight;
+    case Function::kRelu: return x > 0 ? x : 0.0f;
+    case Function::kReluGrad: return y > 0 ? x : 0.0f;
+    case Function::kGelu: return 0.5f * x * (1 + tanhf(kGeluScale * (x + kGeluCubic * x * x * x)));
+    case Function::kGeluGrad: {
+      const float t = tanhf(kGeluScale * (y + kGeluCubic * y * y * y));
+      const float dt = (1 - t * t) * kGeluScale * (1 + 3 * kGeluCubic * y * y);
+      return x * (0.5f * (1 + t) + 0.5f * y * dt);
+    }
+    case Function::kTanh: return tanhf(x);
+    case Function::kTanhGrad: return x * (1 - y * y);
+  }
+  return 0;
+}
+
+LOCKSTEP_DEVICE float weightOf(const ElementwiseArguments& a) {
+  if (a.function != Function::kWeigh) return 0;
+  return *a.total > 0 ? *a.part / *a.total : 0.0f;
+}
+
+// randomNormal of base/random.h.
+LOCKSTEP_DEVICE double normalNumber(std::uint64_t key, std::uint64_t index) {
+  const double u = 1.0 - randomUniform(key, 2 * index), v = randomUniform(key, 2 * index + 1);
+  return sqrt(-2.0 * log(u)) * cos(2.0 * std::numbers::pi * v);
+}
+
+LOCKSTEP_DEVICE float readElement(Element type, const void* x, Index i) {
+  switch (type) {
+    case Element::kF32: return static_cast<const float*>(x)[i];
+    case Element::kBf16: return valueOf(static_cast<const Bf16*>(x)[i]);
+    case Element::kI32: return static_cast<float>(static_cast<const std::int32_t*>(x)[i]);
+    case Element::kU8: return static_cast<float>(static_cast<const std::uint8_t*>(x)[i]);
+  }
+  return 0;
+}
+
+}  // namespace
+
+LOCKSTEP_KERNEL(elementwise, ElementwiseArguments) {
+  const float weight = weightOf(a);
+  for (Index i = firstOf(); i < a.n; i += strideOf())
+    a.y[i] = apply(a, weight, a.a != nullptr ? a.a[i] : 0, a.b != nullptr ? a.b[i] : 0);
+}
+
+LOCKSTEP_KERNEL(elementwise4, ElementwiseArguments) {
+  const float weight = weightOf(a);
+  const auto* first = reinterpret_cast<const Four*>(a.a);
+  const auto* second = reinterpret_cast<const Four*>(a.b);
+  for (Index i = firstOf(); i < a.n / 4; i += strideOf()) {
+    const Four x = first != nullptr ? first[i] : Four{}, y = second != nullptr ? second[i] : Four{};
+    Four out;
+    LOCKSTEP_UNROLL
+    for (int k = 0; k < 4; ++k) out.x[k] = apply(a, weight, x.x[k], y.x[k]);
+    reinterpret_cast<Four*>(a.y)[i] = out;
+  }
+}
+
+// What is no number stays none; a finite number beyond the largest becomes that one.
+LOCKSTEP_KERNEL(castElements, CastArguments) {
+  for (Index i = firstOf(); i < a.n; i += strideOf()) {
+    const float x = readElement(a.from, a.x, i) * a.scale;
+    if (a.to == Element::kF32) {
+      static_cast<float*>(a.y)[i] = x;
+      continue;
+    }
+    const unsigned bits = __float_as_uint(x);
+    unsigned rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    if ((bits & 0x7f800000) == 0x7f800000)
+      rounded = (bits & 0x7fffff) != 0 ? 0x7fc0 : bits >> 16;
+    else if ((rounded & 0x7f80) == 0x7f80)
+      --rounded;
+    static_cast<Bf16*>(a.y)[i].bits = static_cast<std::uint16_t>(rounded);
+  }
+}
+
+LOCKSTEP_KERNEL(biasAdd, BiasAddArguments) {
+  for (Index i = firstOf(); i < a.n; i += strideOf()) a.y[i] = a.x[i] + a.b[i % a.period];
+}
+
+LOCKSTEP_KERNEL(addRanks, AddRanksArguments) {
+  for (Index i = firstOf(); i < a.n; i += strideOf()) {
+    float sum = a.sum[i];
+    for (Index r = 0; r < a.ranks; ++r) sum += a.x[r * a.n + i];
+    a.y[i] = sum;
+  }
+}
+
+LOCKSTEP_KERNEL(copyColumns, ColumnsArguments) {
+  for (Index i = firstOf(); i < a.rows * a.count; i += strideOf())
+    a.y[i / a.count * a.yPitch + i % a.count] = a.x[i / a.count * a.xPitch + i % a.count];
+}
+
+LOCKSTEP_KERNEL(repeatRows, RepeatArguments) {
+  for (Index i = firstOf(); i < a.n * a.times; i += strideOf()) a.y[i] = a.x[i / a.times];
+}
+
+LOCKSTEP_KERNEL(randomNumbers, RandomArguments) {
+  for (Index i = firstOf(); i < a.n; i += strideOf()) {
+    const auto element = static_cast<std::uint64_t>(i / a.block * a.pitch + a.first + i % a.block);
+    const double x = a.normal ? normalNumber(a.key, element) : 2 * randomUniform(a.key, element) - 1;
+    a.y[i] = static_cast<float>(a.scale * x);
+  }
+}
+
+LOCKSTEP_KERNEL(dropout, DropoutArguments) {
+  const auto kept = static_cast<float>(1 / (1 - a.rate));
+  for (Index i = firstOf(); i < a.n; i += strideOf()) {
+    const Index at = i % a.sampleElements;
+    const auto element = static_cast<std::uint64_t>(at / a.part * a.columns + a.first + at % a.part);
+    const std::uint64_t key = randomKey(static_cast<std::uint64_t>(a.keys[i / a.sampleElements]), a.salt);
+    a.y[i] = randomUniform(key, element) < a.rate ? 0.0f : a.x[i] * kept;
+  }
+}
+
+}  // namespace lockstep::backends::cuda

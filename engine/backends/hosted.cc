@@ -1,0 +1,91 @@
+#include "engine/backends/hosted.h"
+
+#include <cstring>
+#include <map>
+#include <utility>
+
+namespace lockstep::backends {
+namespace {
+
+using device::Memory;
+using device::Where;
+
+// An operand's memory has this alignment, and the operand lies in it as the host's does in its own.
+constexpr std::size_t kAlignment = 256;
+
+struct Mirror {
+  Operand host;
+  Memory pinned, memory;  // as large as the operand and what lies before it
+  std::size_t before = 0;
+  std::byte* address() const { return memory.data() + before; }
+};
+
+class HostedKernel final : public Kernel {
+ public:
+  explicit HostedKernel(device::Device& device) : device_(device) {}
+
+  // Where the device has it; operands of one address are one.
+  Result<void*> mirror(const Operand& host) {
+    const auto known = mirrors_.find(host.data);
+    if (known != mirrors_.end()) return static_cast<void*>(known->second.address());
+    Mirror mirror;
+    mirror.host = host;
+    mirror.before = reinterpret_cast<std::uintptr_t>(host.data) % kAlignment;
+    const std::int64_t bytes = host.type.bytes() + static_cast<std::int64_t>(mirror.before);
+    LOCKSTEP_ASSIGN(mirror.pinned, Memory::allocate(device_, bytes, Where::kPinned));
+    LOCKSTEP_ASSIGN(mirror.memory, Memory::allocate(device_, bytes, Where::kDevice));
+    return static_cast<void*>(mirrors_.emplace(host.data, std::move(mirror)).first->second.address());
+  }
+  void setKernel(std::unique_ptr<Kernel> kernel) { kernel_ = std::move(kernel); }
+
+  void run() override {
+    for (auto& [data, mirror] : mirrors_) {
+      std::memcpy(mirror.pinned.data(), data, static_cast<std::size_t>(mirror.host.type.bytes()));
+      device_.copy(mirror.address(), mirror.pinned.data(), mirror.host.type.bytes());
+    }
+    kernel_->run();
+    for (auto& [data, mirror] : mirrors_)
+      device_.copy(mirror.pinned.data(), mirror.address(), mirror.host.type.bytes());
+    const Status done = device_.synchronize();
+    LOCKSTEP_CHECK(done.ok(), "{}", done.error().text());
+    for (auto& [data, mirror] : mirrors_)
+      std::memcpy(data, mirror.pinned.data(), static_cast<std::size_t>(mirror.host.type.bytes()));
+  }
+  std::int64_t workspaceBytes() const override { return kernel_->workspaceBytes(); }
+
+ private:
+  device::Device& device_;
+  std::map<void*, Mirror> mirrors_;
+  std::unique_ptr<Kernel> kernel_;
+};
+
+class Hosted final : public Backend {
+ public:
+  explicit Hosted(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  std::string_view name() const override { return backend_->name(); }
+  bool supports(ir::Op op, DType dtype) const override { return backend_->supports(op, dtype); }
+  Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
+    auto out = std::make_unique<HostedKernel>(*backend_->device());
+    KernelSpec there = spec;
+    for (auto* operands : {&there.inputs, &there.outputs})
+      for (Operand& operand : *operands) {
+        LOCKSTEP_ASSIGN(operand.data, out->mirror(operand));
+      }
+    LOCKSTEP_ASSIGN(auto kernel, backend_->bind(there));
+    out->setKernel(std::move(kernel));
+    return std::unique_ptr<Kernel>(std::move(out));
+  }
+  device::Device* device() override { return nullptr; }
+
+ private:
+  std::unique_ptr<Backend> backend_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> hosted(std::unique_ptr<Backend> backend) {
+  if (backend->device() == nullptr) return backend;
+  return std::make_unique<Hosted>(std::move(backend));
+}
+
+}  // namespace lockstep::backends

@@ -1,0 +1,14 @@
+// A backend on a device for operands in the host's memory: each run copies them there and back and waits. For tests and
+// measurements of kernels; training keeps its operands on the device.
+#pragma once
+
+#include <memory>
+
+#include "engine/backends/backend.h"
+
+namespace lockstep::backends {
+
+// The backend itself where it computes in the host's memory. A failure of the device in a run is a broken invariant.
+std::unique_ptr<Backend> hosted(std::unique_ptr<Backend> backend);
+
+}  // namespace lockstep::backends

@@ -1,0 +1,250 @@
+#include "engine/device/cuda/cuda_device.h"
+
+#include <array>
+#include <cstring>
+
+#include "engine/device/cuda/products.h"
+
+namespace lockstep::device::cuda {
+namespace {
+
+// What NVIDIA advises for cuBLASLt on sm_90.
+constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
+
+Error failure(const Driver& driver, CUresult result, std::string what) {
+  Error error = makeError(Code::kInternal, "{}", what);
+  error.why = driver.text(result);
+  return error;
+}
+
+CUdeviceptr address(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
+
+class CudaEvent final : public Event {
+ public:
+  CudaEvent(const Driver& driver, CUevent event) : driver_(driver), event_(event) {}
+  ~CudaEvent() override { driver_.cuEventDestroy(event_); }
+  CUevent event() const { return event_; }
+
+ private:
+  const Driver& driver_;
+  CUevent event_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(const Driver& driver, CUdevice device, Properties properties)
+      : driver_(driver), device_(device), properties_(std::move(properties)) {}
+  ~CudaDevice() override {
+    if (context_ == nullptr) return;
+    use();
+    if (stream_ != nullptr) driver_.cuStreamSynchronize(stream_);
+    products_.reset();
+    if (workspace_ != nullptr) driver_.cuMemFree(address(workspace_));
+    for (CUmodule module : modules_) driver_.cuModuleUnload(module);
+    if (stream_ != nullptr) driver_.cuStreamDestroy(stream_);
+    driver_.cuDevicePrimaryCtxRelease(device_);
+  }
+
+  Status start(const void* const* program) {
+    LOCKSTEP_TRY(check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "the GPU cannot be used"));
+    use();
+    LOCKSTEP_TRY(check(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "no stream can be made"));
+    for (; *program != nullptr; ++program) {
+      CUmodule module = nullptr;
+      LOCKSTEP_TRY(check(driver_.cuModuleLoadData(&module, *program), "Lockstep's kernels do not load"));
+      modules_.push_back(module);
+    }
+    LOCKSTEP_ASSIGN(workspace_, allocate(kWorkspaceBytes, Where::kDevice));
+    LOCKSTEP_ASSIGN(products_, Products::open(stream_, workspace_, kWorkspaceBytes));
+    return {};
+  }
+
+  const Properties& properties() const override { return properties_; }
+
+  Result<void*> allocate(std::int64_t bytes, Where where) override {
+    use();
+    const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 256));
+    CUdeviceptr memory = 0;
+    void* pinned = nullptr;
+    const CUresult result = where == Where::kDevice ? driver_.cuMemAlloc(&memory, size)
+                                                    : driver_.cuMemAllocHost(&pinned, size);
+    if (result != CUDA_SUCCESS) {
+      std::size_t free = 0, total = 0;
+      driver_.cuMemGetInfo(&free, &total);
+      Error error = makeError(Code::kResourceExhausted, "{} MiB of {} memory cannot be had", size >> 20,
+                              where == Where::kDevice ? "GPU" : "pinned");
+      error.why = fmt::format("{}; {} of {} MiB of the GPU are free", driver_.text(result), free >> 20, total >> 20);
+      error.next = "train with a smaller batch, more micro-batches, strategy.recompute, or more ranks";
+      return error;
+    }
+    if (pinned != nullptr) {
+      std::memset(pinned, 0, size);
+      return pinned;
+    }
+    void* const data = reinterpret_cast<void*>(memory);
+    zero(data, static_cast<std::int64_t>(size));
+    LOCKSTEP_TRY(synchronize());
+    return data;
+  }
+  void release(void* memory, Where where) override {
+    use();
+    driver_.cuStreamSynchronize(stream_);
+    if (where == Where::kDevice)
+      driver_.cuMemFree(address(memory));
+    else
+      driver_.cuMemFreeHost(memory);
+  }
+
+  Result<Function> function(std::string_view name) override {
+    const std::string text(name);
+    for (CUmodule module : modules_) {
+      CUfunction function = nullptr;
+      if (driver_.cuModuleGetFunction(&function, module, text.c_str()) == CUDA_SUCCESS) return Function(function);
+    }
+    return makeError(Code::kNotFound, "the CUDA module has no kernel {}", name);
+  }
+  Result<std::unique_ptr<Work>> bind(const Product& product) override {
+    use();
+    return products_->bind(product, failed_);
+  }
+
+  void launch(const Launch& launch) override {
+    use();
+    std::array<void*, 1> arguments{const_cast<void*>(launch.arguments)};
+    note(driver_.cuLaunchKernel(static_cast<CUfunction>(const_cast<void*>(launch.function)), launch.blocks,
+                                launch.blocksDown, 1, launch.threads, 1, 1, 0, stream_, arguments.data(), nullptr),
+         "a kernel cannot be launched");
+  }
+  void copy(void* to, const void* from, std::int64_t bytes) override {
+    use();
+    note(driver_.cuMemcpyAsync(address(to), address(from), static_cast<std::size_t>(bytes), stream_),
+         "a copy cannot be made");
+  }
+  void zero(void* memory, std::int64_t bytes) override {
+    use();
+    note(driver_.cuMemsetD8Async(address(memory), 0, static_cast<std::size_t>(bytes), stream_),
+         "memory cannot be set");
+  }
+
+  Result<std::unique_ptr<Event>> makeEvent() override {
+    use();
+    CUevent event = nullptr;
+    LOCKSTEP_TRY(check(driver_.cuEventCreate(&event, CU_EVENT_DEFAULT), "no event can be made"));
+    return std::unique_ptr<Event>(std::make_unique<CudaEvent>(driver_, event));
+  }
+  // In a capture it is a node of the graph: without the flag it would only order what is captured.
+  void record(Event& event) override {
+    use();
+    note(driver_.cuEventRecordWithFlags(static_cast<CudaEvent&>(event).event(), stream_,
+                                        capturing_ ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT),
+         "an event cannot be recorded");
+  }
+  double seconds(const Event& from, const Event& to) override {
+    float milliseconds = 0;
+    note(driver_.cuEventElapsedTime(&milliseconds, static_cast<const CudaEvent&>(from).event(),
+                                    static_cast<const CudaEvent&>(to).event()),
+         "events cannot be read");
+    return static_cast<double>(milliseconds) * 1e-3;
+  }
+
+  Status synchronize() override {
+    use();
+    note(driver_.cuStreamSynchronize(stream_), "the GPU failed");
+    return failed_;
+  }
+
+  Status beginCapture() override {
+    LOCKSTEP_TRY(failed_);
+    use();
+    LOCKSTEP_TRY(check(driver_.cuStreamBeginCapture(stream_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                       "the step cannot be captured"));
+    capturing_ = true;
+    return {};
+  }
+  Result<std::unique_ptr<Work>> endCapture() override;
+
+ private:
+  class Graph;
+  void use() { driver_.cuCtxSetCurrent(context_); }  // of whatever thread it is
+  Status check(CUresult result, std::string what) const {
+    if (result == CUDA_SUCCESS) return {};
+    return failure(driver_, result, std::move(what));
+  }
+  void note(CUresult result, const char* what) {
+    if (result != CUDA_SUCCESS && failed_.ok()) failed_ = failure(driver_, result, what);
+  }
+
+  const Driver& driver_;
+  const CUdevice device_;
+  const Properties properties_;
+  CUcontext context_ = nullptr;
+  CUstream stream_ = nullptr;
+  std::vector<CUmodule> modules_;
+  void* workspace_ = nullptr;
+  std::unique_ptr<Products> products_;
+  Status failed_;
+  bool capturing_ = false;
+};
+
+class CudaDevice::Graph final : public Work {
+ public:
+  Graph(CudaDevice& device, CUgraphExec graph) : device_(device), graph_(graph) {}
+  ~Graph() override {
+    device_.use();
+    device_.driver_.cuStreamSynchronize(device_.stream_);
+    device_.driver_.cuGraphExecDestroy(graph_);
+  }
+  void give() override {
+    device_.use();
+    device_.note(device_.driver_.cuGraphLaunch(graph_, device_.stream_), "a captured step cannot be launched");
+  }
+  std::int64_t workspaceBytes() const override { return 0; }
+
+ private:
+  CudaDevice& device_;
+  CUgraphExec graph_;
+};
+
+Result<std::unique_ptr<Work>> CudaDevice::endCapture() {
+  use();
+  capturing_ = false;
+  CUgraph graph = nullptr;
+  LOCKSTEP_TRY(check(driver_.cuStreamEndCapture(stream_, &graph), "the step cannot be captured"));
+  CUgraphExec made = nullptr;
+  const CUresult result = driver_.cuGraphInstantiateWithFlags(&made, graph, 0);
+  driver_.cuGraphDestroy(graph);
+  LOCKSTEP_TRY(check(result, "the step cannot be made a graph"));
+  auto work = std::make_unique<Graph>(*this, made);
+  LOCKSTEP_TRY(failed_);
+  return std::unique_ptr<Work>(std::move(work));
+}
+
+}  // namespace
+
+Properties propertiesOf(const Driver& driver, CUdevice device) {
+  Properties out;
+  std::array<char, 256> name{};
+  if (driver.cuDeviceGetName(name.data(), static_cast<int>(name.size() - 1), device) == CUDA_SUCCESS)
+    out.name = name.data();
+  const auto attribute = [&](CUdevice_attribute which) {
+    int value = 0;
+    return driver.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
+  };
+  out.major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  out.minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  out.multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  std::size_t bytes = 0;
+  if (driver.cuDeviceTotalMem(&bytes, device) == CUDA_SUCCESS) out.memoryBytes = static_cast<std::int64_t>(bytes);
+  return out;
+}
+
+Result<std::unique_ptr<Device>> openDevice(const Driver& driver, int ordinal, const void* const* program) {
+  CUdevice device = 0;
+  if (const CUresult result = driver.cuDeviceGet(&device, ordinal); result != CUDA_SUCCESS)
+    return failure(driver, result, fmt::format("there is no GPU {}", ordinal));
+  auto out = std::make_unique<CudaDevice>(driver, device, propertiesOf(driver, device));
+  LOCKSTEP_TRY(out->start(program));
+  return std::unique_ptr<Device>(std::move(out));
+}
+
+}  // namespace lockstep::device::cuda

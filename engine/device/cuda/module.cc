@@ -1,0 +1,80 @@
+// What the module exports.
+#include "engine/device/module.h"
+
+#include "engine/device/cuda/cuda_device.h"
+#include "engine/device/cuda/driver.h"
+#include "engine/device/cuda/products.h"
+
+namespace lockstep::device::cuda {
+namespace {
+
+// The driver's numbers of the GPUs that the module has code for.
+struct Devices {
+  std::vector<int> ordinals;
+  std::vector<Properties> properties;
+  std::string others;  // what there is besides
+};
+Devices devices(const Driver& driver) {
+  Devices out;
+  int count = 0;
+  if (driver.cuDeviceGetCount(&count) != CUDA_SUCCESS) count = 0;
+  for (int i = 0; i < count; ++i) {
+    CUdevice device = 0;
+    if (driver.cuDeviceGet(&device, i) != CUDA_SUCCESS) continue;
+    Properties one = propertiesOf(driver, device);
+    if (std::pair(one.major, one.minor) < std::pair(kLeastMajor, kLeastMinor)) {
+      out.others += fmt::format("{}{} has {}.{}", out.others.empty() ? "" : ", ", one.name, one.major, one.minor);
+      continue;
+    }
+    out.ordinals.push_back(i);
+    out.properties.push_back(std::move(one));
+  }
+  return out;
+}
+
+Survey surveyNode() {
+  const FoundDriver& driver = findDriver();
+  Survey out;
+  out.libraries = {driver.library, productsLibrary()};
+  out.usable = driver.usable;
+  if (!out.usable.ok()) return out;
+  Devices found = devices(*driver.driver);
+  out.devices = std::move(found.properties);
+  if (out.devices.empty()) {
+    Error error = makeError(Code::kFailedPrecondition, "no GPU is of compute capability {}.{} or later", kLeastMajor,
+                            kLeastMinor);
+    error.why = found.others;
+    out.usable = error;
+    return out;
+  }
+  if (const Library& products = productsLibrary(); !products.problem.empty()) {
+    Error error = makeError(Code::kFailedPrecondition, "cuBLASLt cannot be used");
+    error.why = products.problem;
+    error.next = "install the CUDA toolkit's libraries, or name their folder in LOCKSTEP_CUDA_LIBRARIES";
+    out.usable = error;
+  }
+  return out;
+}
+
+Result<std::unique_ptr<Device>> openNumber(int index) {
+  const Survey node = surveyNode();
+  LOCKSTEP_TRY(node.usable);
+  const Devices found = devices(*findDriver().driver);
+  if (index < 0 || index >= static_cast<int>(found.ordinals.size())) {
+    Error error = makeError(Code::kFailedPrecondition, "there is no GPU {} on this node", index);
+    error.why = fmt::format("it has {}", found.ordinals.size());
+    error.next = "lower the count of its devices of kind cuda";
+    return error;
+  }
+  return openDevice(*findDriver().driver, found.ordinals[static_cast<std::size_t>(index)], lockstepProgram);
+}
+
+}  // namespace
+}  // namespace lockstep::device::cuda
+
+extern "C" __attribute__((visibility("default"))) const lockstep::device::Module* lockstepDeviceModule() {
+  static constexpr lockstep::device::Module kModule{lockstep::device::kModuleVersion,
+                                                    &lockstep::device::cuda::surveyNode,
+                                                    &lockstep::device::cuda::openNumber};
+  return &kModule;
+}

@@ -1,0 +1,131 @@
+// Device: what the driver of an accelerator is asked for: memory, copies, launches, events, graphs. Whatever decides
+// when and with what it is asked stands above it and knows no CUDA, so that it is tested on a device that records.
+//
+// Order: work is done in the order in which it is given; calls that give some return before it is done.
+// Completion: synchronize() returns when all of it is.
+// Failure: what goes wrong with work is told by the next synchronize(), and by every one after it: memory and what is
+//   under way are lost then.
+// Threads: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "engine/base/dtype.h"
+#include "engine/base/status.h"
+
+namespace lockstep::device {
+
+struct Properties {
+  std::string name;               // "NVIDIA H200"
+  int major = 0, minor = 0;       // compute capability
+  int multiprocessors = 0;
+  std::int64_t memoryBytes = 0;
+};
+
+enum class Where : std::uint8_t {
+  kDevice,
+  kPinned,  // of the host, read and written by copies without a detour
+};
+
+// A kernel of the device's program; good for the device's life.
+using Function = const void*;
+
+struct Launch {
+  Function function = nullptr;
+  unsigned blocks = 1, blocksDown = 1;  // the grid, x and y
+  unsigned threads = 1;                 // of a block
+  const void* arguments = nullptr;      // the kernel's one argument, a struct; read before launch() returns
+  std::size_t argumentBytes = 0;
+};
+
+// y[n×o] = act(op(a)·op(b) + bias); op(a) is n×k, row-major. Factors in f32 or bf16, sums and y in f32.
+struct Product {
+  std::int64_t n = 0, k = 0, o = 0;
+  bool ta = false, tb = false, relu = false;
+  DType factors = DType::kF32;
+  const void *a = nullptr, *b = nullptr;
+  const void* bias = nullptr;  // may be null
+  void* y = nullptr;
+};
+
+// Work that is given again and again.
+class Work {
+ public:
+  virtual ~Work() = default;
+  virtual void give() = 0;
+  virtual std::int64_t workspaceBytes() const = 0;  // its own memory on the device
+};
+
+// A moment in the order of work.
+class Event {
+ public:
+  virtual ~Event() = default;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual const Properties& properties() const = 0;
+  // Zero-filled, aligned to 256 bytes. Errors: kResourceExhausted with what was asked for and what is free.
+  virtual Result<void*> allocate(std::int64_t bytes, Where where) = 0;
+  virtual void release(void* memory, Where where) = 0;
+  // kNotFound where the program has no kernel of the name.
+  virtual Result<Function> function(std::string_view name) = 0;
+  // The algorithm is chosen here. Errors: kFailedPrecondition where there is none.
+  virtual Result<std::unique_ptr<Work>> bind(const Product& product) = 0;
+
+  virtual void launch(const Launch& launch) = 0;
+  virtual void copy(void* to, const void* from, std::int64_t bytes) = 0;  // between any two memories of allocate()
+  virtual void zero(void* memory, std::int64_t bytes) = 0;
+
+  virtual Result<std::unique_ptr<Event>> makeEvent() = 0;
+  virtual void record(Event& event) = 0;
+  // Between two that have been recorded and synchronized.
+  virtual double seconds(const Event& from, const Event& to) = 0;
+
+  virtual Status synchronize() = 0;
+  // What is given between the two is not done; it becomes one piece of work. In between nothing is bound, allocated
+  // or synchronized.
+  virtual Status beginCapture() = 0;
+  virtual Result<std::unique_ptr<Work>> endCapture() = 0;
+};
+
+// Owns what a device allocated; the device outlives it.
+class Memory {
+ public:
+  Memory() = default;
+  static Result<Memory> allocate(Device& device, std::int64_t bytes, Where where) {
+    LOCKSTEP_ASSIGN(void* const data, device.allocate(bytes, where));
+    return Memory(device, data, bytes, where);
+  }
+  ~Memory() {
+    if (data_ != nullptr) device_->release(data_, where_);
+  }
+  Memory(Memory&& other) noexcept
+      : device_(other.device_), data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_), where_(other.where_) {}
+  Memory& operator=(Memory&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(where_, other.where_);
+    return *this;
+  }
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  Memory(Device& device, void* data, std::int64_t bytes, Where where)
+      : device_(&device), data_(data), bytes_(bytes), where_(where) {}
+  Device* device_ = nullptr;
+  void* data_ = nullptr;
+  std::int64_t bytes_ = 0;
+  Where where_ = Where::kDevice;
+};
+
+}  // namespace lockstep::device

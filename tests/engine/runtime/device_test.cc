@@ -1,0 +1,218 @@
+// Training on a device: the same losses as in the host's memory, by what the device is asked for, in which order.
+#include <QTemporaryDir>
+#include <QTest>
+#include <algorithm>
+
+#include "engine/backends/cuda.h"
+#include "tests/support/emulated_device.h"
+#include "tests/support/engine_run.h"
+
+using namespace lockstep;
+
+namespace {
+
+// What the devices of a run were asked for, by rank, kept when they have gone.
+struct Devices {
+  std::vector<std::vector<std::string>> calls;
+  int failingRank = -1, failAt = 0;
+
+  auto opener(int ranks) {
+    calls.assign(static_cast<std::size_t>(ranks), {});
+    return [this](int rank) -> Result<std::unique_ptr<backends::Backend>> {
+      auto device = testing::makeEmulatedDevice();
+      device->calls = &calls[static_cast<std::size_t>(rank)];
+      if (rank == failingRank) device->failAt(failAt);
+      return backends::makeCuda(std::move(device));
+    };
+  }
+};
+
+test::RunSettings settingsOf(models::Model model, std::int64_t batch, std::int64_t steps) {
+  test::RunSettings settings;
+  settings.model = std::move(model);
+  settings.batch = batch;
+  settings.evaluateBatch = batch;
+  settings.compute = DType::kF32;
+  settings.samples = batch * steps;
+  settings.trainer.maxSteps = steps;
+  settings.trainer.evaluate = false;
+  return settings;
+}
+
+test::RunOutcome onDevices(test::RunSettings settings, Devices& devices) {
+  settings.openBackend = devices.opener(settings.ranks);
+  return test::trained(settings);
+}
+
+std::ptrdiff_t countOf(const std::vector<std::string>& calls, std::string_view beginning) {
+  return std::count_if(calls.begin(), calls.end(), [&](const std::string& call) { return call.starts_with(beginning); });
+}
+
+}  // namespace
+
+class DeviceTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void trainsAsOnTheHost_data() {
+    QTest::addColumn<QString>("model");
+    QTest::addColumn<QString>("strategy");
+    QTest::addColumn<int>("ranks");
+    for (const char* model : {"mlp", "cnn", "resnet", "gpt"}) QTest::addRow("%s", model) << model << "mirrored" << 1;
+    for (const char* strategy : {"mirrored", "zero-1", "zero-3", "local-sgd"})
+      QTest::addRow("mlp, %s", strategy) << "mlp" << strategy << 2;
+    QTest::addRow("gpt, pipeline") << "gpt" << "pipeline" << 2;
+    QTest::addRow("mlp, parameter-server") << "mlp" << "parameter-server" << 3;
+  }
+  void trainsAsOnTheHost() {
+    QFETCH(QString, model);
+    QFETCH(QString, strategy);
+    QFETCH(int, ranks);
+    test::RunSettings settings = settingsOf(model == "mlp"   ? test::fashionMlp()
+                                            : model == "cnn" ? test::fashionCnn()
+                                            : model == "gpt" ? test::smallGpt()
+                                                             : test::smallResnet(),
+                                            8, 4);
+    settings.strategy = strategy.toStdString();
+    settings.ranks = ranks;
+    if (strategy == "pipeline") {
+      settings.stages = 2;
+      settings.microBatches = 2;
+    }
+    if (strategy == "parameter-server") settings.servers = 1;
+    if (strategy == "local-sgd") settings.microBatches = 2;
+    settings.trainer.evaluate = true;
+    settings.evaluateBatch = 100;
+    const test::RunOutcome host = test::trained(settings);
+    QVERIFY2(host.ok(), host.error().c_str());
+    Devices devices;
+    const test::RunOutcome there = onDevices(settings, devices);
+    QVERIFY2(there.ok(), there.error().c_str());
+    QCOMPARE(there.steps.size(), std::size_t{4});
+    const double worst = test::worstRelative(there, host);
+    QVERIFY2(worst < 1e-4, fmt::format("losses differ by {}", worst).c_str());
+    QVERIFY(std::abs(there.epochs.back().evalLoss - host.epochs.back().evalLoss) < 1e-4);
+  }
+
+  // A step of one rank is one piece of work: what the trainer wrote is copied first, what it reads last.
+  void aStepIsCapturedOnce() {
+    Devices devices;
+    const test::RunOutcome run = onDevices(settingsOf(test::fashionMlp(), 8, 5), devices);
+    QVERIFY2(run.ok(), run.error().c_str());
+    const std::vector<std::string>& calls = devices.calls[0];
+    QCOMPARE(countOf(calls, "begin capture"), 2);  // step, init
+    const auto begin = std::find(calls.begin(), calls.end(), "begin capture") + 1;
+    const auto end = std::find(begin, calls.end(), "end capture");
+    std::vector<std::string> kinds;
+    for (auto call = begin; call != end; ++call) {
+      QVERIFY2(call->starts_with("  "), call->c_str());
+      const std::string kind = call->starts_with("  copy") ? "copy" : call->starts_with("  record") ? "record" : "work";
+      if (kinds.empty() || kinds.back() != kind) kinds.push_back(kind);
+    }
+    // Moments lie where another account begins: data and forward, backward, optimizer.
+    const std::vector<std::string> expected{"copy", "record", "work", "record", "work", "record", "work", "record", "copy"};
+    QVERIFY2(kinds == expected, fmt::format("{}", fmt::join(kinds, ", ")).c_str());
+    QCOMPARE(countOf(calls, "replay"), 1 + 5);
+    QCOMPARE(countOf(calls, "launch"), 0);
+    QCOMPARE(countOf(calls, "product"), 0);
+    // Each is waited for before another is given.
+    for (std::size_t i = 0; i < calls.size(); ++i)
+      if (calls[i] == "replay") QCOMPARE(calls[i + 1], std::string("synchronize"));
+  }
+
+  // Collectives of the host cut the step: their operand is copied down in the work before and up before the work after.
+  void collectivesAreBetween() {
+    Devices devices;
+    test::RunSettings settings = settingsOf(test::fashionMlp(), 8, 2);
+    settings.ranks = 2;
+    settings.strategy = "mirrored";
+    settings.overlap = "never";
+    const auto plan = test::planOf(settings);
+    QVERIFY(plan.ok());
+    std::vector<std::int64_t> reduced;
+    const plan::Body& body = *plan->find("step", 0);
+    for (const plan::Step& step : body.steps)
+      if (step.kind == plan::StepKind::kCollective)
+        reduced.push_back(body.buffers[static_cast<std::size_t>(step.inputs[0])].type.bytes());
+    QVERIFY(!reduced.empty());
+    const test::RunOutcome run = onDevices(settings, devices);
+    QVERIFY2(run.ok(), run.error().c_str());
+    for (const auto& calls : devices.calls) {
+      QCOMPARE(countOf(calls, "begin capture"), static_cast<std::ptrdiff_t>(1 + reduced.size() + 1));
+      std::size_t at = 0;
+      for (std::size_t i = 0; i < calls.size(); ++i) {
+        if (!calls[i].starts_with("copy") || calls[i - 1] != "synchronize" || calls[i + 1] != "replay") continue;
+        QCOMPARE(calls[i], fmt::format("copy {}", reduced[at++ % reduced.size()]));
+      }
+      QCOMPARE(at, 2 * reduced.size());
+    }
+  }
+
+  void everyStepHasItsTime() {
+    Devices devices;
+    test::RunSettings settings = settingsOf(test::fashionMlp(), 8, 4);
+    settings.ranks = 2;
+    settings.strategy = "mirrored";
+    settings.trainer.eventsEvery = 2;
+    const test::RunOutcome run = onDevices(settings, devices);
+    QVERIFY2(run.ok(), run.error().c_str());
+    const auto plan = test::planOf(settings);
+    const std::vector<plan::Step>& steps = plan->find("step", 0)->steps;
+    QCOMPARE(run.events[0].size(), 2 * steps.size());
+    for (std::size_t i = 0; i < run.events[0].size(); ++i) {
+      const plan::Event& event = run.events[0][i];
+      const bool collective = steps[i % steps.size()].kind == plan::StepKind::kCollective;
+      QCOMPARE(event.kind, collective ? plan::EventKind::kTransfer : plan::EventKind::kCompute);
+      QVERIFY(event.begin > 0 && event.begin <= event.end);
+      if (i % steps.size() > 0) QVERIFY(event.begin >= run.events[0][i - 1].begin);
+    }
+    for (const runtime::StepRecord& step : run.steps)
+      QVERIFY(step.forward > 0 && step.backward > 0 && step.optimizer > 0 && step.communication > 0);
+  }
+
+  void aFailureIsTold() {
+    Devices devices;
+    devices.failingRank = 1;
+    devices.failAt = 200;
+    test::RunSettings settings = settingsOf(test::fashionMlp(), 8, 20);
+    settings.ranks = 2;
+    settings.strategy = "mirrored";
+    const test::RunOutcome run = onDevices(settings, devices);
+    QVERIFY(!run.ranks[0].ok() && !run.ranks[1].ok());
+    const Error& error = run.ranks[1].error();
+    QCOMPARE(error.what, std::string("the device fell off the bus"));
+    QCOMPARE(error.rank, 1);
+    QVERIFY(error.step > 0);
+  }
+
+  void resumesWithTheSameBits() {
+    const QTemporaryDir folder;
+    test::RunSettings settings = settingsOf(test::fashionMlp(), 8, 6);
+    settings.trainer.hashReplica = true;
+    Devices devices;
+    const test::RunOutcome whole = onDevices(settings, devices);
+    QVERIFY2(whole.ok(), whole.error().c_str());
+    settings.trainer.checkpointFolder = folder.path().toStdString();
+    settings.stopAt = 3;
+    const test::RunOutcome part = onDevices(settings, devices);
+    QVERIFY2(part.ok() && !part.checkpoints.empty(), part.error().c_str());
+    settings.stopAt = 0;
+    settings.trainer.resumeFrom = part.checkpoints.back();
+    settings.trainer.checkpointFolder.clear();
+    const test::RunOutcome rest = onDevices(settings, devices);
+    QVERIFY2(rest.ok(), rest.error().c_str());
+    QVERIFY(!whole.ranks[0]->replicaSha256.empty());
+    QCOMPARE(rest.ranks[0]->replicaSha256, whole.ranks[0]->replicaSha256);
+    QCOMPARE(rest.ranks[0]->weightsSha256, whole.ranks[0]->weightsSha256);
+  }
+
+  void refusesByName() {
+    Devices devices;
+    test::RunSettings settings = settingsOf(test::smallCtr(), 8, 2);
+    const test::RunOutcome run = onDevices(settings, devices);
+    QVERIFY(!run.ok());
+    QVERIFY2(run.error().find("the cuda backend has no kernel for") != std::string::npos, run.error().c_str());
+  }
+};
+
+QTEST_GUILESS_MAIN(DeviceTest)
+#include "device_test.moc"

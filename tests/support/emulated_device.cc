@@ -1,0 +1,295 @@
+#include "tests/support/emulated_device.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "engine/base/clock.h"
+#include "tests/support/cuda_words.h"
+
+namespace lockstep::testing {
+
+GridIndex threadIdx, blockIdx, blockDim, gridDim;
+
+namespace {
+
+constexpr unsigned kMostThreads = 256, kWarpThreads = 32;
+constexpr std::size_t kStack = 64 << 10;
+
+std::map<std::string, Body, std::less<>>& kernels() {
+  static std::map<std::string, Body, std::less<>> all;
+  return all;
+}
+
+// Goes on with what `to` is the stack of, and leaves in `from` where to come back to.
+extern "C" void lockstepSwitchStacks(void** from, void* to);
+asm(R"(
+.text
+.type lockstepSwitchStacks, @function
+lockstepSwitchStacks:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+)");
+constexpr std::size_t kSavedRegisters = 6;
+
+// The block that is played.
+class Block {
+ public:
+  void play(Body body, const void* arguments) {
+    body_ = body;
+    arguments_ = arguments;
+    for (unsigned t = 0; t < blockDim.x; ++t) {
+      Thread& thread = threads_[t];
+      thread.ended = false;
+      // As if it had called lockstepSwitchStacks() at the beginning of enter(), which never returns.
+      auto** top = reinterpret_cast<void**>(stacks_ + (t + 1) * kStack) - 2;
+      *top = reinterpret_cast<void*>(&Block::enter);
+      thread.stack = top - kSavedRegisters;
+    }
+    for (unsigned ended = 0; ended == 0;) {
+      for (unsigned t = 0; t < blockDim.x; ++t) {
+        threadIdx.x = t;
+        lockstepSwitchStacks(&scheduler_, threads_[t].stack);
+        if (threads_[t].ended) ++ended;
+      }
+      LOCKSTEP_CHECK(ended == 0 || ended == blockDim.x, "threads of a block go separate ways at a barrier");
+    }
+  }
+  void barrier() { lockstepSwitchStacks(&threads_[threadIdx.x].stack, scheduler_); }
+  float shuffleXor(float x, int lane) {
+    values_[threadIdx.x] = x;
+    barrier();
+    const float other = values_[threadIdx.x ^ static_cast<unsigned>(lane)];
+    barrier();
+    return other;
+  }
+  unsigned ballot(bool one) {
+    values_[threadIdx.x] = one ? 1.0f : 0.0f;
+    barrier();
+    unsigned bits = 0;
+    for (unsigned lane = 0; lane < kWarpThreads; ++lane)
+      bits |= (values_[threadIdx.x / kWarpThreads * kWarpThreads + lane] != 0 ? 1u : 0u) << lane;
+    barrier();
+    return bits;
+  }
+  static Block& one() {
+    static Block block;
+    return block;
+  }
+
+ private:
+  struct Thread {
+    void* stack = nullptr;
+    bool ended = false;
+  };
+  static void enter() {
+    Block& block = one();
+    block.body_(block.arguments_);
+    block.threads_[threadIdx.x].ended = true;
+    block.barrier();
+  }
+  Body body_ = nullptr;
+  const void* arguments_ = nullptr;
+  void* scheduler_ = nullptr;
+  std::array<Thread, kMostThreads> threads_;
+  std::array<float, kMostThreads> values_{};
+  struct alignas(64) Line {
+    std::array<std::byte, 64> bytes;
+  };
+  std::vector<Line> lines_ = std::vector<Line>(kMostThreads * kStack / sizeof(Line));
+  std::byte* const stacks_ = lines_.front().bytes.data();
+};
+
+struct Moment final : device::Event {
+  Nanoseconds at = 0;
+};
+using Action = std::function<void()>;
+
+class Emulated final : public EmulatedDevice {
+ public:
+  Emulated() {
+    properties_.name = "emulated";
+    properties_.major = 9;
+    properties_.multiprocessors = 1;
+    properties_.memoryBytes = std::int64_t{1} << 30;
+  }
+  ~Emulated() override { LOCKSTEP_CHECK(memory_.empty(), "{} pieces of memory were not released", memory_.size()); }
+
+  void failAt(int launches) override { failAt_ = launches; }
+  const device::Properties& properties() const override { return properties_; }
+
+  Result<void*> allocate(std::int64_t bytes, device::Where where) override {
+    LOCKSTEP_CHECK(!capturing_, "memory is allocated in a capture");
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const std::size_t size = (static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)) + page - 1) / page * page;
+    const bool hidden = where == device::Where::kDevice;
+    void* const data = mmap(nullptr, size, hidden ? PROT_NONE : PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    LOCKSTEP_CHECK(data != MAP_FAILED);
+    (hidden ? memory_ : pinned_)[data] = size;
+    return data;
+  }
+  void release(void* data, device::Where where) override {
+    auto& memory = where == device::Where::kDevice ? memory_ : pinned_;
+    const auto at = memory.find(data);
+    LOCKSTEP_CHECK(at != memory.end(), "what is released was not allocated");
+    munmap(data, at->second);
+    memory.erase(at);
+  }
+  Result<device::Function> function(std::string_view name) override {
+    const auto at = kernels().find(name);
+    if (at == kernels().end()) return makeError(Code::kNotFound, "there is no kernel {}", name);
+    return static_cast<device::Function>(&*at);
+  }
+
+  void launch(const device::Launch& launch) override {
+    const auto& kernel = *static_cast<const std::pair<const std::string, Body>*>(launch.function);
+    LOCKSTEP_CHECK(launch.threads <= kMostThreads && launch.threads % kWarpThreads == 0);
+    const auto* from = static_cast<const std::byte*>(launch.arguments);
+    std::vector<std::byte> arguments(from, from + launch.argumentBytes);
+    give(fmt::format("launch {} {}×{}×{}", kernel.first, launch.blocks, launch.blocksDown, launch.threads),
+         [this, body = kernel.second, launch, arguments = std::move(arguments)] {
+           if (failAt_ > 0 && --failAt_ == 0) failed_ = makeError(Code::kInternal, "the device fell off the bus");
+           blockDim = {launch.threads, 1};
+           gridDim = {launch.blocks, launch.blocksDown};
+           for (blockIdx.y = 0; blockIdx.y < launch.blocksDown; ++blockIdx.y)
+             for (blockIdx.x = 0; blockIdx.x < launch.blocks; ++blockIdx.x)
+               Block::one().play(body, arguments.data());
+         });
+  }
+  void copy(void* to, const void* from, std::int64_t bytes) override {
+    give(fmt::format("copy {}", bytes), [=] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
+  }
+  void zero(void* memory, std::int64_t bytes) override {
+    give(fmt::format("zero {}", bytes), [=] { std::memset(memory, 0, static_cast<std::size_t>(bytes)); });
+  }
+  Result<std::unique_ptr<device::Work>> bind(const device::Product& product) override;
+
+  Result<std::unique_ptr<device::Event>> makeEvent() override {
+    return std::unique_ptr<device::Event>(std::make_unique<Moment>());
+  }
+  void record(device::Event& event) override {
+    give("record", [&event] { static_cast<Moment&>(event).at = monotonicNow(); });
+  }
+  double seconds(const device::Event& from, const device::Event& to) override {
+    return static_cast<double>(static_cast<const Moment&>(to).at - static_cast<const Moment&>(from).at) *
+           1e-9;
+  }
+
+  Status synchronize() override {
+    LOCKSTEP_CHECK(!capturing_, "a capture is synchronized");
+    note("synchronize");
+    static std::mutex played;  // one at a time, whichever device's thread it is
+    const std::lock_guard lock(played);
+    protect(PROT_READ | PROT_WRITE);
+    for (const Action& action : std::exchange(given_, {}))
+      if (failed_.ok()) action();
+    protect(PROT_NONE);
+    return failed_;
+  }
+  Status beginCapture() override {
+    LOCKSTEP_CHECK(!capturing_);
+    note("begin capture");
+    capturing_ = true;
+    return failed_;
+  }
+  Result<std::unique_ptr<device::Work>> endCapture() override;
+
+  void give(std::string call, Action action) {
+    note((capturing_ ? "  " : "") + std::move(call));
+    (capturing_ ? captured_ : given_).push_back(std::move(action));
+  }
+
+ private:
+  void note(std::string call) {
+    if (calls != nullptr) calls->push_back(std::move(call));
+  }
+  void protect(int access) {
+    for (const auto& [data, bytes] : memory_) LOCKSTEP_CHECK(mprotect(data, bytes, access) == 0);
+  }
+
+  device::Properties properties_;
+  std::map<void*, std::size_t> memory_, pinned_;
+  std::vector<Action> given_, captured_;
+  bool capturing_ = false;
+  int failAt_ = 0;
+  Status failed_;
+};
+
+class Repeated final : public device::Work {
+ public:
+  Repeated(Emulated& device, std::string call, Action action)
+      : device_(device), call_(std::move(call)), action_(std::move(action)) {}
+  void give() override { device_.give(call_, action_); }
+  std::int64_t workspaceBytes() const override { return 0; }
+
+ private:
+  Emulated& device_;
+  std::string call_;
+  Action action_;
+};
+
+template <typename Factor>
+float factorAt(const void* x, std::int64_t i) {
+  if constexpr (sizeof(Factor) == 4) return static_cast<const float*>(x)[i];
+  else return std::bit_cast<float>(static_cast<unsigned>(static_cast<const std::uint16_t*>(x)[i]) << 16);
+}
+template <typename Factor>
+void multiply(const device::Product& p) {
+  for (std::int64_t n = 0; n < p.n; ++n)
+    for (std::int64_t o = 0; o < p.o; ++o) {
+      double sum = p.bias != nullptr ? static_cast<double>(static_cast<const float*>(p.bias)[o]) : 0;
+      for (std::int64_t k = 0; k < p.k; ++k)
+        sum += static_cast<double>(factorAt<Factor>(p.a, p.ta ? k * p.n + n : n * p.k + k)) *
+               static_cast<double>(factorAt<Factor>(p.b, p.tb ? o * p.k + k : k * p.o + o));
+      static_cast<float*>(p.y)[n * p.o + o] = static_cast<float>(p.relu && !(sum > 0) ? 0 : sum);
+    }
+}
+
+Result<std::unique_ptr<device::Work>> Emulated::bind(const device::Product& product) {
+  return std::unique_ptr<device::Work>(
+      std::make_unique<Repeated>(*this, fmt::format("product {}×{}×{}", product.n, product.k, product.o), [product] {
+        product.factors == DType::kBf16 ? multiply<std::uint16_t>(product) : multiply<float>(product);
+      }));
+}
+
+Result<std::unique_ptr<device::Work>> Emulated::endCapture() {
+  LOCKSTEP_CHECK(capturing_);
+  note("end capture");
+  capturing_ = false;
+  return std::unique_ptr<device::Work>(
+      std::make_unique<Repeated>(*this, "replay", [this, actions = std::exchange(captured_, {})] {
+        for (const Action& action : actions)
+          if (failed_.ok()) action();
+      }));
+}
+
+}  // namespace
+
+void blockBarrier() { Block::one().barrier(); }
+float shuffleXor(float x, int lane) { return Block::one().shuffleXor(x, lane); }
+unsigned ballot(bool one) { return Block::one().ballot(one); }
+bool addKernel(const char* name, Body body) { return kernels().emplace(name, body).second; }
+
+std::unique_ptr<EmulatedDevice> makeEmulatedDevice() { return std::make_unique<Emulated>(); }
+
+}  // namespace lockstep::testing
