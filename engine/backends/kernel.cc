@@ -43,7 +43,8 @@ PoolShape poolShape(const KernelSpec& spec) {
           y[1],
           y[2],
           ir::intAttr(*spec.attrs, "size"),
-          ir::intAttr(*spec.attrs, "stride")};
+          ir::intAttr(*spec.attrs, "stride"),
+          ir::textAttr(*spec.attrs, "act") == "relu"};
 }
 
 AttentionShape attentionShape(const KernelSpec& spec) {

@@ -47,6 +47,7 @@ ConvShape convShape(const KernelSpec& spec);  // of any of the three conv2d ops
 // x[b×h×w×c], y[b×oh×ow×c].
 struct PoolShape {
   std::int64_t b = 0, h = 0, w = 0, c = 0, oh = 0, ow = 0, size = 0, stride = 0;
+  bool relu = false;
 };
 PoolShape poolShape(const KernelSpec& spec);  // of kMaxPool2d and its gradient
 

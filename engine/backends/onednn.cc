@@ -263,7 +263,7 @@ std::unique_ptr<Kernel> bindMaxPool(const Cpu& cpu, const KernelSpec& spec) {
   return makeKernel([=, &kernels = cpu.kernels] {
     forParts(parts, [&](int i) {
       const Part part = partOf(s.b, i, parts);
-      const cpu::Pool pool{part.count, s.h, s.w, s.c, s.oh, s.ow, s.size, s.stride};
+      const cpu::Pool pool{part.count, s.h, s.w, s.c, s.oh, s.ow, s.size, s.stride, s.relu};
       const std::int64_t image = part.first * s.h * s.w * s.c, result = part.first * s.oh * s.ow * s.c;
       if (forward) kernels.maxPool(pool, x + image, y + result);
       else kernels.maxPoolGrad(pool, x + image, top + result, dy + result, y + image);

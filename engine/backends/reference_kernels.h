@@ -207,7 +207,9 @@ void maxPool2d(const PoolShape& s, const T* x, T* y) {
 template <typename T>
 void maxPool2dGrad(const PoolShape& s, const T* x, const T* dy, T* dx) {
   std::fill_n(dx, s.b * s.h * s.w * s.c, T{0});
-  forMaxima(s, x, [&](std::int64_t i, std::int64_t best) { dx[best] += dy[i]; });
+  forMaxima(s, x, [&](std::int64_t i, std::int64_t best) {
+    if (!s.relu || x[best] > T{0}) dx[best] += dy[i];
+  });
 }
 
 template <typename T>

@@ -75,7 +75,8 @@ enum class Op : std::uint8_t {
   kConv2dInputGrad,   // (dy, w) {stride, pad, shape of dx} -> dx
   kConv2dWeightGrad,  // (x, dy) {stride, pad, shape of dw} -> dw
   kMaxPool2d,         // (x) {size, stride} -> y; no padding, H' = ⌊(H − size) / stride⌋ + 1
-  kMaxPool2dGrad,     // (x, y, dy) {size, stride} -> dx; the first maximum in row-major order takes all
+  kMaxPool2dGrad,     // (x, y, dy) {size, stride, act} -> dx; the first maximum in row-major order takes all; act
+                      // "relu": where it is above 0, x being what relu made
   kMeanPool2d,        // (x[B×H×W×C]) -> f[B×C]: the mean of each channel's pixels
   kMeanPool2dGrad,    // (dy[B×C]) {shape of dx} -> dx
   // Batch norm (Ioffe and Szegedy 2015) of x[B×…×C]. The B samples are G groups of B/G in a row, each

@@ -33,12 +33,17 @@ Result<TensorType> convolved(const TensorType& x, const TensorType& w, const Att
   return y;
 }
 
+Status checkAct(const Attrs& attrs) {
+  if (const std::string_view act = textAttr(attrs, "act"); !act.empty() && act != "relu")
+    return invalidArgument("act is \"{}\", expected \"\" or \"relu\"", act);
+  return {};
+}
+
 Inferred inferConv2d(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   LOCKSTEP_TRY(wantRank(inputs, 0, 4, kImage));
   LOCKSTEP_TRY(wantRank(inputs, 1, 4, kFilter));
-  if (const std::string_view act = textAttr(attrs, "act"); !act.empty() && act != "relu")
-    return invalidArgument("act is \"{}\", expected \"\" or \"relu\"", act);
+  LOCKSTEP_TRY(checkAct(attrs));
   LOCKSTEP_TRY(wantType(inputs, 1, {inputs[0].dtype, inputs[1].shape}));
   LOCKSTEP_ASSIGN(TensorType y, convolved(inputs[0], inputs[1], attrs));
   y.dtype = summedIn(y.dtype);
@@ -97,6 +102,7 @@ Inferred inferMaxPool2d(Types inputs, const Attrs& attrs) {
 Inferred inferMaxPool2dGrad(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   LOCKSTEP_TRY(wantRank(inputs, 0, 4, kImage));
+  LOCKSTEP_TRY(checkAct(attrs));
   LOCKSTEP_ASSIGN(const TensorType y, pooled(inputs[0], attrs));
   LOCKSTEP_TRY(wantType(inputs, 1, y));
   LOCKSTEP_TRY(wantType(inputs, 2, y));
@@ -229,6 +235,7 @@ constexpr AttrInfo kStride{"stride", AttrKind::kInt};
 constexpr AttrInfo kPad{"pad", AttrKind::kInt};
 constexpr AttrInfo kSize{"size", AttrKind::kInt};
 constexpr AttrInfo kShape{"shape", AttrKind::kShape};
+constexpr AttrInfo kAct{"act", AttrKind::kText, false};
 
 }  // namespace
 
@@ -236,7 +243,7 @@ std::vector<OpInfo> imageOps() {
   return {
       {.op = Op::kConv2d, .name = "conv2d", .minInputs = 2, .maxInputs = 3, .outputs = 1,
        .isView = false, .isCollective = false,
-       .attrs = {kStride, kPad, {"act", AttrKind::kText, false}}, .inPlace = {-1},
+       .attrs = {kStride, kPad, kAct}, .inPlace = {-1},
        .infer = inferConv2d, .gradient = gradConv2d, .place = placeConv2d, .cost = costConv2d},
       {.op = Op::kConv2dInputGrad, .name = "conv2d-input-grad", .minInputs = 2, .maxInputs = 2,
        .outputs = 1, .isView = false, .isCollective = false, .attrs = {kStride, kPad, kShape},
@@ -251,7 +258,7 @@ std::vector<OpInfo> imageOps() {
        .infer = inferMaxPool2d, .gradient = gradMaxPool2d, .place = placePool,
        .cost = costMaxPool2d},
       {.op = Op::kMaxPool2dGrad, .name = "max-pool2d-grad", .minInputs = 3, .maxInputs = 3,
-       .outputs = 1, .isView = false, .isCollective = false, .attrs = {kSize, kStride},
+       .outputs = 1, .isView = false, .isCollective = false, .attrs = {kSize, kStride, kAct},
        .inPlace = {-1}, .infer = inferMaxPool2dGrad, .gradient = nullptr, .place = placePool,
        .cost = costElementwise},
       {.op = Op::kMeanPool2d, .name = "mean-pool2d", .minInputs = 1, .maxInputs = 1, .outputs = 1,

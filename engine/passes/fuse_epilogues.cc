@@ -9,7 +9,8 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-// A product with what follows it; -1 where a part is absent.
+// A product with what follows it, or max-pool's gradient with that of the relu before the pool; -1 where a part is
+// absent.
 struct Chain {
   NodeId product = -1, bias = -1, act = -1;
   NodeId last() const { return act >= 0 ? act : bias >= 0 ? bias : product; }
@@ -30,6 +31,11 @@ class Fuser {
     Chain chain{product};
     const Node& node = graph_.node(product);
     if (!ir::textAttr(node.attrs, "act").empty()) return chain;
+    if (node.op == Op::kMaxPool2dGrad) {
+      const NodeId next = onlyUser(product, Op::kReluGrad);
+      if (next >= 0 && graph_.node(next).inputs == std::vector{node.outputs[0], node.inputs[0]}) chain.act = next;
+      return chain;
+    }
     if (node.inputs.size() == 2) {
       const NodeId next = onlyUser(product, Op::kBiasAdd);
       if (next >= 0 && graph_.node(next).inputs[1] != node.outputs[0]) chain.bias = next;
@@ -91,7 +97,7 @@ Result<ir::Graph> fuseEpilogues(const ir::Graph& graph) {
   std::vector<Chain> endsAt(graph.nodes().size());
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Op op = graph.nodes()[i].op;
-    if (op != Op::kMatmul && op != Op::kConv2d) continue;
+    if (op != Op::kMatmul && op != Op::kConv2d && op != Op::kMaxPool2dGrad) continue;
     const Chain chain = fuser.chainFrom(static_cast<NodeId>(i));
     if (chain.last() == chain.product) continue;
     for (NodeId part : {chain.product, chain.bias, chain.act})

@@ -63,6 +63,7 @@ inline constexpr std::int64_t kScaledTogether = 256;  // ir::kScaledTogether
 
 struct Pool {
   std::int64_t b, h, w, c, oh, ow, size, stride;
+  bool relu;
 };
 
 struct Adam {

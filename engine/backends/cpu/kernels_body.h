@@ -41,7 +41,8 @@ void maxPoolGradAs(const Pool& s, const float* x, const float* y, const float* d
       for (std::int64_t ox = 0; ox < s.ow; ++ox, y += s.c, dy += s.c) {
         const std::int64_t corner = ((b * s.h + oy * s.stride) * s.w + ox * s.stride) * s.c;
         forVectors(s.c, [=](std::int64_t c, auto n) {
-          const Vec top = loadPart(y + c, n), given = loadPart(dy + c, n);
+          const Vec top = loadPart(y + c, n), all = loadPart(dy + c, n);
+          const Vec given = s.relu ? where(top > Vec{}, all, Vec{}) : all;
           Mask open = Mask{} - 1;  // lanes whose first maximum is still to come
           for (std::int64_t ky = 0; ky < size; ++ky)
             for (std::int64_t kx = 0; kx < size; ++kx) {

@@ -139,6 +139,21 @@ class GraphPassesTest : public QObject {
                      "result(%3) {name=\"y\"} | y, forward, after m\n"));
   }
 
+  // Of max-pool's gradient and relu's where relu made what was pooled, and not where it made something else.
+  void poolTakesReluBeforeIt() {
+    const std::string head =
+        "graph \"g\"\n"
+        "%0 = input() {dtype=\"f32\", name=\"a\", shape=[1 2 2 1]} : f32[1x2x2x1] | a, data\n"
+        "%1 = relu(%0) : f32[1x2x2x1] | r, forward\n"
+        "%2 = max-pool2d(%1) {size=2, stride=2} : f32[1x1x1x1] | p, forward\n";
+    const std::string grads = "%3 = max-pool2d-grad(%1, %2, %2) {size=2, stride=2} : f32[1x2x2x1] | pg, backward\n";
+    QCOMPARE(fused(head + grads + "%4 = relu-grad(%3, %1) : f32[1x2x2x1] | rg, backward\n"),
+             QString::fromStdString(head + "%3 = max-pool2d-grad(%1, %2, %2) {act=\"relu\", size=2, stride=2} : "
+                                           "f32[1x2x2x1] | pg, backward\n"));
+    const std::string other = head + grads + "%4 = relu-grad(%3, %0) : f32[1x2x2x1] | rg, backward\n";
+    QCOMPARE(fused(other), QString::fromStdString(other));
+  }
+
   void deadNodesGo() {
     const Result<ir::Graph> live = passes::removeDead(
         parsed("graph \"g\"\n"
