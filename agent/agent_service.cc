@@ -48,7 +48,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
  public:
   Impl(EventLoop& loop, Workdir workdir, std::string version, double prepareSeconds)
       : loop_(loop), workdir_(std::move(workdir)), version_(std::move(version)),
-        prepareSeconds_(prepareSeconds), data_(workdir_.path + "/data-files"),
+        prepareSeconds_(prepareSeconds), data_(workdir_),
         staging_(workdir_, data_) {}
 
   grpc::Status Handshake(grpc::ServerContext*, const node::v1::HandshakeRequest* request,
@@ -261,13 +261,13 @@ class AgentService::Impl final : public node::v1::Agent::Service {
       LOCKSTEP_ASSIGN(const bool before, preparedBefore(folder, request, reply));
       if (before) return {};
     }
-    std::map<std::string, std::string> hashes;
-    LOCKSTEP_TRY(named(checkPrepare(request, workdir_, data_, hashes)));
+    FoundData data;
+    LOCKSTEP_TRY(named(checkPrepare(request, workdir_, data_, data)));
     std::lock_guard lock(prepareMutex_);
     LOCKSTEP_ASSIGN(const bool before, preparedBefore(folder, request, reply));
     if (before) return {};
-    for (const auto& [name, hash] : hashes) (*reply.mutable_data_hashes())[name] = hash;
-    if (Status status = begin(folder, request, reply); !status.ok()) {
+    for (const auto& [name, hash] : data.hashes) (*reply.mutable_data_hashes())[name] = hash;
+    if (Status status = begin(folder, request, data, reply); !status.ok()) {
       removeFolder(folder);
       return named(status);
     }
@@ -307,12 +307,14 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   }
 
   // With the hashes in `reply`; the rest of it is filled.
-  Status begin(const RunFolder& folder, const node::v1::PrepareRequest& request,
+  Status begin(const RunFolder& folder, const node::v1::PrepareRequest& request, const FoundData& data,
                node::v1::PrepareReply& reply) {
     LOCKSTEP_TRY(makeFolders(folder.logs()));
     node::v1::PrepareRequest kept = request;
+    kept.clear_data_paths();
     for (const auto& [name, path] : dataPaths(request.spec(), request.data_paths()))
       (*kept.mutable_data_paths())[name] = path;
+    for (const auto& [name, path] : data.decoded) (*kept.mutable_data_paths())[fmt::format("{}{}", kDecoded, name)] = path;
     kept.clear_plan();  // in its own file
     LOCKSTEP_TRY(writeFileAtomically(folder.plan(), request.plan(), 0600));
     LOCKSTEP_TRY(writeFileAtomically(folder.request(), kept.SerializeAsString(), 0600));

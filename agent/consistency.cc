@@ -304,11 +304,7 @@ Result<std::vector<std::pair<std::string, double>>> sharedMicroBatch(const spec:
   return runtime::gradientLengths(plan, batches, backend);
 }
 
-Status checkConsistency(const node::v1::WorkerStart& start, const plan::Plan& plan,
-                        const data::Dataset& data, const std::string& replica, WorkerLink& link) {
-  const int world = plan.mesh.size();
-  if (world < 2) return {};
-  const Nanoseconds begin = monotonicNow();
+Result<RankFacts> rankFacts(const node::v1::WorkerStart& start, const plan::Plan& plan, const data::Dataset& data) {
   RankFacts mine;
   mine.rank = start.rank();
   mine.node = start.node();
@@ -318,9 +314,15 @@ Status checkConsistency(const node::v1::WorkerStart& start, const plan::Plan& pl
   mine.things.emplace_back("program", std::move(program));
   for (auto& [name, id] : loadedLibraries()) mine.things.emplace_back(std::string(kLibrary) + name, id);
   mine.things.emplace_back("data", dataHash(data));
-  if (!replica.empty()) mine.things.emplace_back(placeOf(plan, start.rank()), replica);
   const std::string& backend = start.spec().training().backend();
   LOCKSTEP_ASSIGN(mine.numbers, sharedMicroBatch(start.spec(), data, backend.empty() ? "onednn" : backend));
+  return mine;
+}
+
+Status checkConsistency(RankFacts mine, const plan::Plan& plan, const std::string& replica, WorkerLink& link) {
+  const int world = plan.mesh.size();
+  const Nanoseconds begin = monotonicNow();
+  if (!replica.empty()) mine.things.emplace_back(placeOf(plan, mine.rank), replica);
   LOCKSTEP_TRY(link.set(fmt::format("consistency/{}", mine.rank), factsText(mine)));
   if (mine.rank != 0) {
     LOCKSTEP_TRY(link.get("consistency/clock", kPeerLimit).status());

@@ -39,9 +39,11 @@ Result<std::vector<std::pair<std::string, double>>> sharedMicroBatch(const spec:
                                                                      const data::Dataset& data,
                                                                      std::string_view backend);
 
+// What a rank knows of itself before it has a state.
+Result<RankFacts> rankFacts(const node::v1::WorkerStart& start, const plan::Plan& plan, const data::Dataset& data);
+
 // All ranks call it, each with what replicaHash() gave it. Rank 0 compares; its error names node and rank
 // of the one that differs. The others' part ends when they have told theirs.
-Status checkConsistency(const node::v1::WorkerStart& start, const plan::Plan& plan,
-                        const data::Dataset& data, const std::string& replica, WorkerLink& link);
+Status checkConsistency(RankFacts mine, const plan::Plan& plan, const std::string& replica, WorkerLink& link);
 
 }  // namespace lockstep::agent

@@ -61,43 +61,52 @@ data::TableFile tableOf(const spec::v1::RunSpec& spec, bool train, const std::st
 
 namespace {
 
-// The file as the run expects it, its hash noted.
-Result<data::FileFacts> inspectFile(const specs::DataFile& file, const data::TableFile& table,
-                                    DataCache& cache, std::map<std::string, std::string>& hashes) {
+// The file as the run expects it. Its hash is noted, and where it is decoded.
+Result<data::FileFacts> inspectFile(const specs::DataFile& file, const data::TableFile& table, DataCache& cache,
+                                    FoundData& found) {
   const bool isText = file.name.ends_with(".text"), isTable = file.name.ends_with(".table");
   // What is found of a table depends on what is expected of it.
   const std::string kind =
       isText    ? "text"
       : isTable ? fmt::format("table.{}.{}.{}", table.numbers, table.columns, table.classes)
                 : "";
-  auto found = cache.inspect(file.path, kind, [&] {
+  bool wasRead = false;
+  const auto read = [&] {
+    wasRead = true;
     return isText    ? data::inspectText(file.path)
-           : isTable ? data::inspectTable(table)
-                     : data::inspectIdx(file.path);
-  });
-  if (!found.ok()) {
-    if (found.error().next.empty() || found.error().code == Code::kNotFound)
-      found.error().next = "put the file there, or correct its path in the run or in the node's `data`, or set data.copy_to_nodes";
-    return found;
+           : isTable ? data::inspectTable(table, &cache.decoded())
+                     : data::inspectIdx(file.path, &cache.decoded());
+  };
+  auto facts = cache.inspect(file.path, kind, read);
+  if (!facts.ok()) {
+    if (facts.error().next.empty() || facts.error().code == Code::kNotFound)
+      facts.error().next = "put the file there, or correct its path in the run or in the node's `data`, or set data.copy_to_nodes";
+    return facts;
   }
-  hashes[file.name] = found->sha256;
+  found.hashes[file.name] = facts->sha256;
   std::string expected = file.sha256;
   for (char& c : expected)
     if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
-  if (!expected.empty() && expected != found->sha256) {
+  if (!expected.empty() && expected != facts->sha256) {
     Error error = makeError(Code::kFailedPrecondition, "the data file {} is another one", file.path);
-    error.why = fmt::format("its SHA-256 is {}, the run expects {}", found->sha256, expected);
+    error.why = fmt::format("its SHA-256 is {}, the run expects {}", facts->sha256, expected);
     error.next = "copy the right file to this node, or set data.copy_to_nodes";
     return error;
   }
-  return found;
+  if (isText) return facts;
+  const std::string decoding = isTable ? data::tableDecoding(table) : data::idxDecoding();
+  std::string decoded = cache.decoded().find(decoding, facts->sha256);
+  // It was removed, or there was no room when the file was read.
+  if (decoded.empty() && !wasRead && cache.decoded().takes(elementCount(facts->dimensions)) && read().ok())
+    decoded = cache.decoded().find(decoding, facts->sha256);
+  if (!decoded.empty()) found.decoded[file.name] = decoded;
+  return facts;
 }
 
-// The training or the evaluation data; evaluation data may be absent. Its elements, a byte each, are
-// added to `bytes`.
+// The training or the evaluation data; evaluation data may be absent. The bytes of its elements are added to
+// those in `found`.
 Status checkData(const std::map<std::string, std::string>& paths, const std::string& which,
-                 const node::v1::PrepareRequest& request, const Shape& sample, DataCache& cache,
-                 std::map<std::string, std::string>& hashes, std::int64_t& bytes) {
+                 const node::v1::PrepareRequest& request, const Shape& sample, DataCache& cache, FoundData& found) {
   const spec::v1::DataSpec& data = request.spec().data();
   const bool isText = data.format() == "text", isTable = data.format() == "table";
   std::vector<specs::DataFile> files;
@@ -122,29 +131,32 @@ Status checkData(const std::map<std::string, std::string>& paths, const std::str
   std::vector<data::FileFacts> facts;
   const data::TableFile table = tableOf(request.spec(), which == "train", files[0].path);
   for (const specs::DataFile& file : files) {
-    LOCKSTEP_ASSIGN(data::FileFacts found, inspectFile(file, table, cache, hashes));
-    facts.push_back(std::move(found));
+    LOCKSTEP_ASSIGN(data::FileFacts one, inspectFile(file, table, cache, found));
+    facts.push_back(std::move(one));
   }
   const auto& part = which == "train" ? data.train() : data.evaluate();
   const double share = isText || isTable ? part.to() - part.from() : 1;
-  for (const data::FileFacts& file : facts)
-    bytes += static_cast<std::int64_t>(share * static_cast<double>(elementCount(file.dimensions)));
+  for (std::size_t i = 0; i < files.size(); ++i)
+    (found.decoded.contains(files[i].name) ? found.mappedBytes : found.ownBytes) +=
+        static_cast<std::int64_t>(share * static_cast<double>(elementCount(facts[i].dimensions)));
   if (isText) {
     return data::checkText({files[0].path, sample.empty() ? 1 : sample[0], part.from(), part.to()},
                            facts[0]);
   }
   if (isTable) return data::checkTable(table, facts[0]);
   const int classes = request.spec().model().classes();
-  return data::checkIdx({files[0].path, files[1].path, {}, {}}, facts[0], facts[1], sample,
+  return data::checkIdx({files[0].path, files[1].path, {}, {}, {}, {}}, facts[0], facts[1], sample,
                         classes > 0 ? classes : 256);
 }
 
-// Every rank of the node holds its share of the plan and all of the data; and so does one that evaluates.
+// Every rank of the node holds its share of the plan and the data it does not map, and so does one that evaluates; what is
+// mapped they have in common.
 Status checkMemory(const node::v1::PrepareRequest& request, const plan::Plan& plan,
-                   const plan::Plan* evaluation, std::int64_t dataBytes) {
-  std::int64_t needed = evaluation != nullptr ? workerMemory(*evaluation, 0, dataBytes) + kMarginBytes : 0;
+                   const plan::Plan* evaluation, const FoundData& data) {
+  std::int64_t needed = data.mappedBytes;
+  if (evaluation != nullptr) needed += workerMemory(*evaluation, 0, data.ownBytes) + kMarginBytes;
   for (const int rank : request.ranks())
-    needed += workerMemory(plan, rank, dataBytes) + kMarginBytes;
+    needed += workerMemory(plan, rank, data.ownBytes) + kMarginBytes;
   const std::int64_t available = memoryAvailable();
   if (available < 0 || needed <= available) return {};
   Error error = makeError(Code::kResourceExhausted, "not enough memory for the run's ranks");
@@ -206,7 +218,7 @@ std::map<std::string, std::string> dataPaths(
   std::map<std::string, std::string> out;
   for (const specs::DataFile& file : specs::dataFiles(spec.data())) out[file.name] = file.path;
   for (const auto& [name, path] : given) out[name] = path;
-  std::erase_if(out, [](const auto& one) { return one.second.empty(); });
+  std::erase_if(out, [](const auto& one) { return one.second.empty() || one.first.starts_with(kDecoded); });
   return out;
 }
 
@@ -216,8 +228,7 @@ Status checkNames(const node::v1::PrepareRequest& request) {
   return {};
 }
 
-Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir,
-                    DataCache& cache, std::map<std::string, std::string>& hashes) {
+Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir, DataCache& cache, FoundData& data) {
   auto parsed = plan::parse(request.plan());
   if (!parsed.ok()) return parsed.status();
   if (request.plan_hash() != sha256Hex(request.plan()) && request.plan_hash() != plan::hash(*parsed)) {
@@ -264,12 +275,11 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
   }
 
   const auto paths = dataPaths(request.spec(), request.data_paths());
-  std::int64_t dataBytes = 0;
   const bool apart = std::any_of(paths.begin(), paths.end(),
                                  [](const auto& path) { return path.first.starts_with("evaluate."); });
   for (const std::string which : {"train", "evaluate"}) {
     if (evaluation && apart && which == "train") continue;  // it reads what it evaluates on
-    LOCKSTEP_TRY(checkData(paths, which, request, sampleOf(*parsed), cache, hashes, dataBytes));
+    LOCKSTEP_TRY(checkData(paths, which, request, sampleOf(*parsed), cache, data));
   }
 
   // Rank 0, which reads it, is here.
@@ -280,12 +290,12 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
     }
   }
 
-  LOCKSTEP_TRY(checkMemory(request, *parsed, evaluation ? &*evaluation : nullptr, dataBytes));
-  const std::int64_t free = diskFree(workdir.path);
+  LOCKSTEP_TRY(checkMemory(request, *parsed, evaluation ? &*evaluation : nullptr, data));
   const bool checkpoints = !request.spec().training().checkpoint().disabled();
   const std::int64_t keep = std::max(2, request.spec().training().checkpoint().keep());
   const std::int64_t needed = kSpareBytes + (checkpoints ? (keep + 1) * parsed->logicalStateBytes() : 0);
-  if (free >= 0 && free < needed) {
+  if (diskFree(workdir.path) < needed) cache.decoded().makeRoom(needed);
+  if (const std::int64_t free = diskFree(workdir.path); free >= 0 && free < needed) {
     Error error = makeError(Code::kResourceExhausted, "no space for the run in {}", workdir.path);
     error.why = fmt::format("{} MiB are free, {} MiB are needed", free >> 20, needed >> 20);
     error.next = "free space there, or choose another workdir";

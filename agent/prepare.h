@@ -9,17 +9,22 @@
 #include "agent/paths.h"
 #include "engine/base/status.h"
 #include "engine/data/dataset.h"
+#include "engine/data/decoded.h"
 #include "engine/plan/plan.h"
 #include "lockstep/node/v1/node.pb.h"
 
 namespace lockstep::agent {
 
-// What data files are, remembered by path, modification time and size. Threads: any.
+// What a node knows of data files below its workdir. Threads: any.
 class DataCache {
  public:
-  explicit DataCache(std::string path) : path_(std::move(path)) {}
+  explicit DataCache(const Workdir& workdir)
+      : path_(workdir.path + "/data-files"), decoded_(workdir.path + "/decoded/" + hostName()) {}
+  // What a file is, remembered by path, modification time and size.
   Result<data::FileFacts> inspect(const std::string& file, const std::string& kind,
                                   const std::function<Result<data::FileFacts>()>& read);
+  // What was decoded of files. Of this host: on a shared file system others have theirs beside them, and remove them.
+  data::DecodedFolder& decoded() { return decoded_; }
 
  private:
   void load();  // mutex_ held
@@ -27,7 +32,11 @@ class DataCache {
   std::mutex mutex_;
   bool loaded_ = false;
   std::map<std::string, data::FileFacts> known_;  // by "[kind ]mtime size path"
+  data::DecodedFolder decoded_;
 };
+
+// Before the name of a data file: where it is decoded, "decoded.train.images" → path.
+inline constexpr std::string_view kDecoded = "decoded.";
 
 // The data files of a run on this node: "train.images" → path, from `given` or the spec.
 std::map<std::string, std::string> dataPaths(
@@ -36,17 +45,22 @@ std::map<std::string, std::string> dataPaths(
 // The table in which a run that trains on one has its data; `train`, or those to evaluate on.
 data::TableFile tableOf(const spec::v1::RunSpec& spec, bool train, const std::string& path);
 
-// What a worker has for itself, in bytes: its share of the plan, all of the data, and what its threads and
+// What a worker has for itself, in bytes: its share of the plan, what data it does not map, and what its threads and
 // libraries keep. Workspaces of large layers' kernels come on top, known only where they are bound.
 std::int64_t workerMemory(const plan::Plan& plan, int rank, std::int64_t dataBytes);
 
 // That run and node can be names of folders.
 Status checkNames(const node::v1::PrepareRequest& request);
 
+struct FoundData {
+  std::map<std::string, std::string> hashes;   // "train.images" → SHA-256
+  std::map<std::string, std::string> decoded;  // → path; of text, and where there is no room, none
+  std::int64_t ownBytes = 0;                   // that each worker reads into memory of its own
+  std::int64_t mappedBytes = 0;                // that all workers map
+};
 // The plan and its hash, ranks, data files that are whole, belong together and fit the plan,
-// the checkpoint to go on from, space. Fills `hashes` ("train.images" → SHA-256). Errors name the
+// the checkpoint to go on from, space. Decodes data files, and says what it found in `data`. Errors name the
 // file, what was found and what to do.
-Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir,
-                    DataCache& cache, std::map<std::string, std::string>& hashes);
+Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir, DataCache& cache, FoundData& data);
 
 }  // namespace lockstep::agent

@@ -58,9 +58,12 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.evaluate = !start.evaluated_apart();
   constexpr double kWarmUpSeconds = 0.05;  // what is longer has its own caches cold and warm again in every step
   options.warmUpSeconds = kWarmUpSeconds;
-  options.beforeFirst = [&](const std::string& replica) {
-    return checkConsistency(start, plan, *trainData, replica, link);
-  };
+  // What takes a while is done before the trainer warms up.
+  RankFacts facts;
+  if (plan.mesh.size() > 1) {
+    LOCKSTEP_ASSIGN(facts, rankFacts(start, plan, *trainData));
+    options.beforeFirst = [&](const std::string& replica) { return checkConsistency(std::move(facts), plan, replica, link); };
+  }
 
   Telemetry telemetry(start.rank(), link.channel(), [&](std::int64_t boundBytes) {
     node::v1::FromWorker ready;
@@ -68,6 +71,9 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
     link.channel().send(ready);
     logInfo("rank {} of {} is bound to the plan: {} KiB", start.rank(), plan.mesh.size(), boundBytes >> 10);
     link.waitGo();
+    // Who hears of it first would have the others' way to it in the first step.
+    comm::Communicator* const data = groups.groups().along(cluster::kDataAxis);
+    if (data != nullptr && plan.staleness == 0 && plan.mesh.stages() == 1) (void)data->barrier();  // what fails, fails in the step too
   });
   auto summary = runtime::train(plan, start.rank(), options, *trainData, *evalData, *backend,
                                 groups.groups(), link.stopAsked(), telemetry);
@@ -179,15 +185,13 @@ data::Augment augmentOf(const spec::v1::DataSpec& data) {
 }
 
 Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& start, bool train) {
-  const auto path = [&](const char* name) {
+  const auto path = [&](const std::string& name) {
     const auto at = start.data_paths().find(name);
     return at == start.data_paths().end() ? std::string() : at->second;
   };
+  const auto decoded = [&](const std::string& name) { return path(std::string(kDecoded) + name); };
   // Without evaluation data the training's is evaluated. Hashes were checked by the agent.
   const bool evaluation = !train && !path("evaluate.images").empty();
-  data::IdxFiles idx;
-  idx.images = path(evaluation ? "evaluate.images" : "train.images");
-  idx.labels = path(evaluation ? "evaluate.labels" : "train.labels");
   if (start.spec().data().format() == "text") {
     const bool other = !train && !path("evaluate.text").empty();
     const auto& part = other ? start.spec().data().evaluate() : start.spec().data().train();
@@ -196,8 +200,14 @@ Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& sta
   }
   if (start.spec().data().format() == "table") {
     const bool other = !train && !path("evaluate.table").empty();
-    return data::openTable(tableOf(start.spec(), !other, path(other ? "evaluate.table" : "train.table")));
+    const std::string name = other ? "evaluate.table" : "train.table";
+    data::TableFile table = tableOf(start.spec(), !other, path(name));
+    table.decoded = decoded(name);
+    return data::openTable(table);
   }
+  const std::string images = evaluation ? "evaluate.images" : "train.images";
+  const std::string labels = evaluation ? "evaluate.labels" : "train.labels";
+  const data::IdxFiles idx{path(images), path(labels), {}, {}, decoded(images), decoded(labels)};
   const int classes = start.spec().model().classes();
   return data::openIdx(idx, classes > 0 ? classes : 256);
 }

@@ -44,6 +44,9 @@ Result<std::string> readFile(const std::string& path, std::size_t limit) {
   Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0) return systemError(errno, "cannot open " + path);
   std::string out;
+  struct stat info {};
+  if (fstat(file.fd, &info) == 0 && S_ISREG(info.st_mode) && static_cast<std::size_t>(info.st_size) <= limit)
+    out.reserve(static_cast<std::size_t>(info.st_size));
   char buffer[1 << 16];
   for (;;) {
     const ssize_t count = read(file.fd, buffer, sizeof buffer);

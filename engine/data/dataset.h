@@ -35,6 +35,8 @@ struct IdxFiles {
   std::string labels;
   std::string imagesSha256;  // "" is not checked
   std::string labelsSha256;
+  std::string decodedImages{};  // of DecodedFolder, where it is here: mapped in place of reading the file
+  std::string decodedLabels{};
 };
 // Fields "x" u8[H×W×1] and "label" i32[]. Errors name the file: kNotFound, kDataLoss (truncated or
 // corrupt gzip, wrong magic, images given as labels, counts that differ, label ≥ classes with its
@@ -48,8 +50,9 @@ struct FileFacts {
   int highest = 0;             // of one dimension (labels): the greatest element,
   std::int64_t highestAt = 0;  // and its first place
 };
-// Errors as openIdx has them for one file.
-Result<FileFacts> inspectIdx(const std::string& path);
+class DecodedFolder;  // decoded.h
+// Errors as openIdx has them for one file. What it decodes is put into `keep` where there is one.
+Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep = nullptr);
 // Whether two files are a data set, as openIdx would say, and one of a model that takes `sample`
 // (empty: any) else: kInvalidArgument. Hashes are not looked at.
 Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts& labels,
@@ -79,9 +82,11 @@ struct TableFile {
   std::int64_t numbers = 0, columns = 0, categories = 0;
   int classes = 0;
   double from = 0, to = 1;
+  std::string decoded{};  // as of IdxFiles
 };
 Result<std::unique_ptr<Dataset>> openTable(const TableFile& file);
-Result<FileFacts> inspectTable(const TableFile& file);  // all of it, whatever the part
+// All of it, whatever the part.
+Result<FileFacts> inspectTable(const TableFile& file, DecodedFolder* keep = nullptr);
 Status checkTable(const TableFile& file, const FileFacts& facts);
 
 // The order of an epoch: position → sample, a permutation π(seed, epoch) that is the same whatever
@@ -142,6 +147,8 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
+  // Until as many batches are filled as there is room for, or all.
+  void awaitFull();
   // The next batch in order, null after lastStep. Valid until the next call; allocates nothing.
   const Batch* next();
 

@@ -10,7 +10,9 @@
 #include <functional>
 
 #include "engine/base/hash.h"
+#include "engine/base/log.h"
 #include "engine/data/dataset.h"
+#include "engine/data/decoded.h"
 
 namespace lockstep::data {
 namespace {
@@ -19,11 +21,11 @@ constexpr std::size_t kLimit = std::size_t{4} << 30;  // bytes of a file, compre
 constexpr unsigned char kUnsignedByte = 0x08;
 
 struct IdxArray {
-  std::vector<std::int64_t> dimensions;
-  std::string bytes;        // header included
-  std::size_t offset = 0;   // of the first element
-  const unsigned char* elements() const {
-    return reinterpret_cast<const unsigned char*>(bytes.data()) + offset;
+  FileFacts facts;
+  Bytes bytes;              // the elements are in them
+  std::size_t offset = 0;   // from here on
+  std::string_view elements() const {
+    return bytes.view().substr(offset, static_cast<std::size_t>(elementCount(facts.dimensions)));
   }
 };
 
@@ -166,29 +168,6 @@ std::size_t likelySize(const std::string& path, std::string_view head) {
   return header.ok() ? std::min(kMost, header->offset + static_cast<std::size_t>(elementCount(header->dimensions))) : 0;
 }
 
-Result<IdxArray> readIdx(const std::string& path, const std::string& sha256) {
-  IdxArray array;
-  LOCKSTEP_ASSIGN(const std::string actual,
-                  readContent(path, !sha256.empty(), [&](std::string_view piece) {
-                    if (array.bytes.empty()) array.bytes.reserve(likelySize(path, piece));
-                    array.bytes += piece;
-                  }));
-  std::string expected = sha256;
-  std::transform(expected.begin(), expected.end(), expected.begin(), [](char c) {
-    return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  if (!expected.empty() && actual != expected) {
-    Error error = makeError(Code::kFailedPrecondition, "data file {}", path);
-    error.why = fmt::format("its sha256 is {}; expected {}", actual, expected);
-    error.next = "put the right file there, or mend the hash in the spec";
-    return error;
-  }
-  LOCKSTEP_ASSIGN(IdxHeader header, parseHeader(path, array.bytes, array.bytes.size()));
-  array.dimensions = std::move(header.dimensions);
-  array.offset = header.offset;
-  return array;
-}
-
 // The greatest byte of `bytes` with its first place, where it is greater than what is known.
 void findHighest(std::string_view bytes, std::int64_t place, FileFacts& facts) {
   const auto less = [](char a, char b) { return static_cast<unsigned char>(a) < static_cast<unsigned char>(b); };
@@ -200,22 +179,59 @@ void findHighest(std::string_view bytes, std::int64_t place, FileFacts& facts) {
   facts.highestAt = place + (found - bytes.begin());
 }
 
+Result<IdxArray> readIdx(const std::string& path, const std::string& sha256) {
+  IdxArray array;
+  std::string bytes;
+  LOCKSTEP_ASSIGN(const std::string actual,
+                  readContent(path, !sha256.empty(), [&](std::string_view piece) {
+                    if (bytes.empty()) bytes.reserve(likelySize(path, piece));
+                    bytes += piece;
+                  }));
+  std::string expected = sha256;
+  std::transform(expected.begin(), expected.end(), expected.begin(), [](char c) {
+    return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  if (!expected.empty() && actual != expected) {
+    Error error = makeError(Code::kFailedPrecondition, "data file {}", path);
+    error.why = fmt::format("its sha256 is {}; expected {}", actual, expected);
+    error.next = "put the right file there, or mend the hash in the spec";
+    return error;
+  }
+  LOCKSTEP_ASSIGN(IdxHeader header, parseHeader(path, bytes, bytes.size()));
+  array.facts.dimensions = std::move(header.dimensions);
+  array.bytes = Bytes(std::move(bytes));
+  array.offset = header.offset;
+  if (array.facts.dimensions.size() == 1) findHighest(array.elements(), 0, array.facts);
+  return array;
+}
+
+// The file's elements where they are decoded already, else read from it.
+Result<IdxArray> openArray(const std::string& path, const std::string& sha256, const std::string& decoded) {
+  if (decoded.empty()) return readIdx(path, sha256);
+  auto opened = openDecoded(decoded, idxDecoding());
+  if (opened.ok() && elementCount(opened->facts.dimensions) == opened->size && (sha256.empty() || sha256 == opened->facts.sha256))
+    return IdxArray{std::move(opened->facts), std::move(opened->bytes)};
+  logInfo("{} is read anew: {}", path, opened.ok() ? "another file was decoded" : opened.error().text());
+  return readIdx(path, sha256);
+}
+
 class IdxDataset final : public Dataset {
  public:
   IdxDataset(IdxArray images, IdxArray labels)
       : images_(std::move(images)), labels_(std::move(labels)),
-        fields_{{"x", DType::kU8, {images_.dimensions[1], images_.dimensions[2], 1}},
+        fields_{{"x", DType::kU8, {images_.facts.dimensions[1], images_.facts.dimensions[2], 1}},
                 {"label", DType::kI32, {}}},
-        pixels_(static_cast<std::size_t>(fields_[0].bytes())) {}
+        pixels_(static_cast<std::size_t>(fields_[0].bytes())),
+        image_(images_.elements().data()), label_(labels_.elements().data()) {}
 
-  std::int64_t size() const override { return images_.dimensions[0]; }
+  std::int64_t size() const override { return images_.facts.dimensions[0]; }
   const std::vector<Field>& fields() const override { return fields_; }
   void read(std::int64_t index, std::size_t field, std::byte* out) const override {
     LOCKSTEP_CHECK(index >= 0 && index < size() && field < 2, "sample {} field {}", index, field);
     if (field == 0) {
-      std::memcpy(out, images_.elements() + static_cast<std::size_t>(index) * pixels_, pixels_);
+      std::memcpy(out, image_ + static_cast<std::size_t>(index) * pixels_, pixels_);
     } else {
-      const std::int32_t label = labels_.elements()[index];
+      const std::int32_t label = static_cast<unsigned char>(label_[index]);
       std::memcpy(out, &label, sizeof label);
     }
   }
@@ -225,12 +241,14 @@ class IdxDataset final : public Dataset {
   IdxArray labels_;
   std::vector<Field> fields_;
   std::size_t pixels_;
+  const char *image_, *label_;  // the first ones
 };
 
 }  // namespace
 
-Result<FileFacts> inspectIdx(const std::string& path) {
+Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep) {
   FileFacts facts, later;  // of the elements in `head`, and of those after it
+  DecodedFolder::Writer writer(keep, idxDecoding());
   std::string head;
   std::uint64_t size = 0;
   const auto sink = [&](std::string_view piece) {
@@ -238,6 +256,12 @@ Result<FileFacts> inspectIdx(const std::string& path) {
     head += piece.substr(0, part);
     const bool labels = head.size() > 3 && head[3] == 1;
     if (labels) findHighest(piece.substr(part), static_cast<std::int64_t>(size + part) - 8, later);
+    if (head.size() > 3) {
+      const std::uint64_t offset = 4 + 4 * std::uint64_t{static_cast<unsigned char>(head[3])};
+      if (size < offset && size + piece.size() >= offset)
+        if (const auto header = parseHeader(path, head, 0, false); header.ok()) writer.expect(elementCount(header->dimensions));
+      if (size + piece.size() > offset) writer.add(piece.substr(offset > size ? offset - size : 0));
+    }
     size += piece.size();
   };
   LOCKSTEP_ASSIGN(facts.sha256, readContent(path, true, sink));
@@ -250,6 +274,7 @@ Result<FileFacts> inspectIdx(const std::string& path) {
       facts.highestAt = later.highestAt;
     }
   }
+  writer.keep(facts);
   return facts;
 }
 
@@ -289,13 +314,9 @@ Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts&
 }
 
 Result<std::unique_ptr<Dataset>> openIdx(const IdxFiles& files, int classes) {
-  LOCKSTEP_ASSIGN(IdxArray images, readIdx(files.images, files.imagesSha256));
-  LOCKSTEP_ASSIGN(IdxArray labels, readIdx(files.labels, files.labelsSha256));
-  FileFacts imageFacts, labelFacts;
-  imageFacts.dimensions = images.dimensions;
-  labelFacts.dimensions = labels.dimensions;
-  findHighest(std::string_view(labels.bytes).substr(labels.offset), 0, labelFacts);
-  LOCKSTEP_TRY(checkIdx(files, imageFacts, labelFacts, {}, classes));
+  LOCKSTEP_ASSIGN(IdxArray images, openArray(files.images, files.imagesSha256, files.decodedImages));
+  LOCKSTEP_ASSIGN(IdxArray labels, openArray(files.labels, files.labelsSha256, files.decodedLabels));
+  LOCKSTEP_TRY(checkIdx(files, images.facts, labels.facts, {}, classes));
   return std::unique_ptr<Dataset>(new IdxDataset(std::move(images), std::move(labels)));
 }
 

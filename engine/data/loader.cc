@@ -127,6 +127,13 @@ Loader::~Loader() {
   state_->thread.join();
 }
 
+void Loader::awaitFull() {
+  State& state = *state_;
+  std::unique_lock lock(state.mutex);
+  const std::int64_t count = state.options.lastStep - state.options.firstStep;
+  state.changed.wait(lock, [&] { return state.filled >= count || state.room(state.filled) <= 0; });
+}
+
 const Batch* Loader::next() {
   State& state = *state_;
   if (state.taken >= state.options.lastStep - state.options.firstStep) return nullptr;

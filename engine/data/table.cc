@@ -4,55 +4,65 @@
 #include <charconv>
 #include <cmath>
 
+#include <cstring>
+
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
+#include "engine/base/log.h"
 #include "engine/base/random.h"
 #include "engine/data/dataset.h"
+#include "engine/data/decoded.h"
 
 namespace lockstep::data {
 namespace {
 
 constexpr std::size_t kLimit = std::size_t{4} << 30;
 
+// A row is the label, the numbers and the categories, four bytes each: one place in memory.
+std::int64_t rowBytes(const TableFile& file) { return 4 * (1 + file.numbers + file.columns); }
+
 class Table final : public Dataset {
  public:
-  explicit Table(const TableFile& file)
-      : numbers_(file.numbers), columns_(file.columns), isClass_(file.classes > 0) {
+  // Its rows are those of `bytes` from `first` on.
+  Table(const TableFile& file, Bytes bytes, std::int64_t first, std::int64_t rows)
+      : bytes_(std::move(bytes)), row_(rowBytes(file)), rows_(rows), isClass_(file.classes > 0),
+        first_(bytes_.view().data() + first * row_) {
     fields_.push_back({"x", DType::kF32, {file.numbers}});
-    if (columns_ > 0) fields_.push_back({"categories", DType::kI32, {columns_}});
+    if (file.columns > 0) fields_.push_back({"categories", DType::kI32, {file.columns}});
     fields_.push_back({"label", isClass_ ? DType::kI32 : DType::kF32, isClass_ ? Shape{} : Shape{1}});
   }
-  std::int64_t size() const override { return std::ssize(labels_); }
+  std::int64_t size() const override { return rows_; }
   const std::vector<Field>& fields() const override { return fields_; }
   void read(std::int64_t index, std::size_t field, std::byte* out) const override {
-    if (field == 0) {
-      std::copy_n(x_.data() + index * numbers_, numbers_, reinterpret_cast<float*>(out));
-    } else if (field + 1 < fields_.size()) {
-      std::copy_n(ids_.data() + index * columns_, columns_, reinterpret_cast<std::int32_t*>(out));
+    const char* const row = first_ + index * row_;
+    if (field + 1 < fields_.size()) {
+      const std::int64_t before = field == 0 ? 0 : fields_[0].bytes();
+      std::memcpy(out, row + 4 + before, static_cast<std::size_t>(fields_[field].bytes()));
     } else if (isClass_) {
-      *reinterpret_cast<std::int32_t*>(out) =
-          static_cast<std::int32_t>(labels_[static_cast<std::size_t>(index)]);
+      float label = 0;
+      std::memcpy(&label, row, sizeof label);
+      const auto number = static_cast<std::int32_t>(label);
+      std::memcpy(out, &number, sizeof number);
     } else {
-      *reinterpret_cast<float*>(out) = labels_[static_cast<std::size_t>(index)];
+      std::memcpy(out, row, sizeof(float));
     }
   }
 
-  void reserve(std::size_t rows) {
-    x_.reserve(rows * static_cast<std::size_t>(numbers_));
-    ids_.reserve(rows * static_cast<std::size_t>(columns_));
-    labels_.reserve(rows);
-  }
-  void add(float number) { x_.push_back(number); }
-  void add(std::int32_t id) { ids_.push_back(id); }
-  void addLabel(float label) { labels_.push_back(label); }
-
  private:
-  std::int64_t numbers_, columns_;
+  Bytes bytes_;
+  std::int64_t row_, rows_;
   bool isClass_;
+  const char* first_;
   std::vector<Field> fields_;
-  std::vector<float> x_, labels_;
-  std::vector<std::int32_t> ids_;
 };
+
+template <typename T>
+void append(std::string& row, T value) {
+  static_assert(sizeof value == 4);
+  const std::size_t at = row.size();
+  row.resize(at + sizeof value);
+  std::memcpy(row.data() + at, &value, sizeof value);
+}
 
 // One row after another; what is wrong is told with its line.
 class Reader {
@@ -72,8 +82,8 @@ class Reader {
     return true;
   }
 
-  // What the line holds, into `table`.
-  Status read(Table& table) {
+  // What the line holds, behind `rows`.
+  Status read(std::string& rows) {
     const auto wanted = 1 + file_.numbers + file_.columns;
     const std::int64_t found = 1 + std::count(line_.begin(), line_.end(), separator_);
     if (found != wanted)
@@ -81,25 +91,25 @@ class Reader {
                                "categories, between {}",
                                number_, found, wanted, file_.numbers, file_.columns,
                                separator_ == '\t' ? "tabs" : "commas"));
-    LOCKSTEP_TRY(readLabel(table));
+    LOCKSTEP_TRY(readLabel(rows));
     for (std::int64_t i = 0; i < file_.numbers; ++i) {
       const std::string_view text = cell();
       double value = 0;
       if (!text.empty() && !parse(text, value))
         return wrong(fmt::format("line {}: column {} is \"{}\", expected a finite number or nothing",
                                  number_, column_, shown(text)));
-      table.add(static_cast<float>(std::copysign(std::log1p(std::abs(value)), value)));
+      append(rows, static_cast<float>(std::copysign(std::log1p(std::abs(value)), value)));
     }
     for (std::int64_t i = 0; i < file_.columns; ++i) {
       const std::uint64_t bits = randomKey(static_cast<std::uint64_t>(i), stableHash(cell()));
-      table.add(static_cast<std::int32_t>(i * file_.categories +
-                                          static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(file_.categories))));
+      append(rows, static_cast<std::int32_t>(i * file_.categories +
+                                             static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(file_.categories))));
     }
     return {};
   }
 
  private:
-  Status readLabel(Table& table) {
+  Status readLabel(std::string& rows) {
     cells_ = line_;
     column_ = 0;
     const std::string_view text = cell();
@@ -111,7 +121,7 @@ class Reader {
                                file_.classes - 1));
     if (!parsed) return wrong(fmt::format("line {}: the label is \"{}\", expected a finite number",
                                            number_, shown(text)));
-    table.addLabel(static_cast<float>(label));
+    append(rows, static_cast<float>(label));
     return {};
   }
   std::string_view cell() {
@@ -171,14 +181,25 @@ std::int64_t placeOf(double fraction, std::int64_t rows) {
 
 }  // namespace
 
-Result<FileFacts> inspectTable(const TableFile& file) {
+Result<FileFacts> inspectTable(const TableFile& file, DecodedFolder* keep) {
+  constexpr std::size_t kPiece = std::size_t{1} << 18;
   LOCKSTEP_ASSIGN(const std::string bytes, contentOf(file));
+  DecodedFolder::Writer writer(keep, tableDecoding(file));
+  writer.expect(rowsOf(bytes) * rowBytes(file));
   Reader reader(file, bytes);
   FileFacts facts;
-  std::int64_t rows = 0;
-  for (Table row(file); reader.next(); ++rows, row = Table(file)) LOCKSTEP_TRY(reader.read(row));
+  std::int64_t count = 0;
+  std::string rows;
+  for (; reader.next(); ++count) {
+    LOCKSTEP_TRY(reader.read(rows));
+    if (rows.size() < kPiece) continue;
+    writer.add(rows);
+    rows.clear();
+  }
+  writer.add(rows);
   facts.sha256 = sha256Hex(bytes);
-  facts.dimensions = {rows, 4 * (1 + file.numbers + file.columns)};
+  facts.dimensions = {count, rowBytes(file)};
+  writer.keep(facts);
   return facts;
 }
 
@@ -192,18 +213,31 @@ Status checkTable(const TableFile& file, const FileFacts& facts) {
 }
 
 Result<std::unique_ptr<Dataset>> openTable(const TableFile& file) {
+  LOCKSTEP_TRY(checkShape(file));
+  if (!file.decoded.empty()) {
+    auto opened = openDecoded(file.decoded, tableDecoding(file));
+    if (opened.ok() && opened->facts.dimensions.size() == 2 && elementCount(opened->facts.dimensions) == opened->size &&
+        opened->facts.dimensions[1] == rowBytes(file)) {
+      LOCKSTEP_TRY(checkTable(file, opened->facts));
+      const std::int64_t rows = opened->facts.dimensions[0], first = placeOf(file.from, rows);
+      return std::unique_ptr<Dataset>(
+          std::make_unique<Table>(file, std::move(opened->bytes), first, placeOf(file.to, rows) - first));
+    }
+    logInfo("{} is read anew: {}", file.path, opened.ok() ? "another file was decoded" : opened.error().text());
+  }
   LOCKSTEP_ASSIGN(const std::string bytes, contentOf(file));
   FileFacts facts;
   facts.dimensions = {rowsOf(bytes)};
   LOCKSTEP_TRY(checkTable(file, facts));
   const std::int64_t first = placeOf(file.from, facts.dimensions[0]);
   const std::int64_t last = placeOf(file.to, facts.dimensions[0]);
-  auto table = std::make_unique<Table>(file);
-  table->reserve(static_cast<std::size_t>(last - first));
+  std::string rows;
+  rows.reserve(static_cast<std::size_t>((last - first) * rowBytes(file)));
   Reader reader(file, bytes);
   for (std::int64_t row = 0; row < last && reader.next(); ++row)
-    if (row >= first) LOCKSTEP_TRY(reader.read(*table));
-  return std::unique_ptr<Dataset>(std::move(table));
+    if (row >= first) LOCKSTEP_TRY(reader.read(rows));
+  const std::int64_t count = std::ssize(rows) / rowBytes(file);
+  return std::unique_ptr<Dataset>(std::make_unique<Table>(file, Bytes(std::move(rows)), 0, count));
 }
 
 }  // namespace lockstep::data

@@ -8,6 +8,7 @@
 #include <QScopeGuard>
 #include <QtTest>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -55,6 +56,15 @@ bool contiguous(const std::vector<run::v1::Record>& records) {
   for (std::size_t i = 0; i < records.size(); ++i)
     if (records[i].sequence() != i + 1) return false;
   return true;
+}
+
+int decodedFilesOf(int pid) {
+  const auto maps = readFile(fmt::format("/proc/{}/maps", pid));
+  std::set<std::string> found;
+  std::istringstream lines(maps.ok() ? *maps : "");
+  for (std::string line; std::getline(lines, line);)
+    if (const std::size_t at = line.find("/decoded/"); at != std::string::npos) found.insert(line.substr(at));
+  return static_cast<int>(found.size());
 }
 
 int supervisorOf(const std::string& run) {
@@ -156,8 +166,8 @@ class AgentRunTest : public QObject {
     QVERIFY(run.underWay());
     const auto plan = plan::parse(run.request.plan());
     QVERIFY(plan.ok());
-    constexpr std::int64_t kImages = 70'000, kPixels = 784;
-    const auto predicted = static_cast<double>(agent::workerMemory(*plan, 0, kImages * (kPixels + 1)));
+    // The data were decoded by the agent, and are mapped.
+    const auto predicted = static_cast<double>(agent::workerMemory(*plan, 0, 0));
     const auto own = [](int pid) {
       const auto status = readFile(fmt::format("/proc/{}/status", pid), 65536);
       const std::size_t at = status.ok() ? status->find("RssAnon:") : std::string::npos;
@@ -167,6 +177,7 @@ class AgentRunTest : public QObject {
     for (const int pid : processesOfRun(run.request.run())) {
       if (pid == supervisorOf(run.request.run())) continue;
       ++workers;
+      QCOMPARE(decodedFilesOf(pid), 4);
       qInfo("%.1f MiB for %.1f", own(pid) / (1 << 20), predicted / (1 << 20));
       QVERIFY(std::abs(own(pid) - predicted) <= std::max(0.05 * predicted, 8.0 * (1 << 20)));
     }
@@ -177,6 +188,38 @@ class AgentRunTest : public QObject {
     node::v1::KillReply killed;
     QVERIFY(run.supervisor->Kill(deadline().get(), kill, &killed).ok());
     QVERIFY(run.noneLeft());
+  }
+
+  // Decoded once for all runs; where it is gone, or not what was written, workers read the files themselves.
+  void dataAreDecodedOnce() {
+    Node node("n1");
+    node.start();
+    const auto folder = [&] { return std::filesystem::recursive_directory_iterator(node.workdir() + "/decoded"); };
+    const auto files = [&] {
+      std::map<std::string, std::filesystem::file_time_type> out;
+      for (const auto& entry : folder())
+        if (entry.is_regular_file()) out[entry.path()] = entry.last_write_time();
+      return out;
+    };
+    std::map<std::string, std::filesystem::file_time_type> made;
+    std::vector<std::string> weights;
+    for (const QString what : {"made", "found", "removed", "made again", "torn"}) {
+      Run run(node, {.run = newRunId(), .ranks = 2, .maxSteps = 20, .backend = "onednn"});
+      QCOMPARE(files().size(), std::size_t{4});
+      if (what == "made") made = files();
+      if (what == "found") QVERIFY(files() == made);
+      if (what == "removed") std::filesystem::remove_all(node.workdir() + "/decoded");
+      if (what == "torn")
+        for (const auto& [path, time] : files()) std::filesystem::resize_file(path, 10'000);
+      QVERIFY(run.commit().ok());
+      QVERIFY(run.records->waitFinished());
+      QCOMPARE(run.records->state(), run::v1::SUCCEEDED);
+      QVERIFY(run.noneLeft());
+      for (const auto& record : run.records->records())
+        if (record.has_finished()) weights.push_back(record.finished().weights_sha256());
+    }
+    QCOMPARE(weights.size(), std::size_t{5});
+    for (const std::string& one : weights) QCOMPARE(one, weights.front());
   }
 
   void aKilledWorkerEndsTheRun() {

@@ -5,16 +5,20 @@
 #include <QTest>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <thread>
 
+#include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/random.h"
 #include "engine/data/click_log.h"
 #include "engine/data/dataset.h"
+#include "engine/data/decoded.h"
 
 namespace lockstep::tests {
 namespace {
@@ -228,6 +232,195 @@ class DatasetTest : public QObject {
     QVERIFY(why("\t3\t4\tab\tcd\n").starts_with("line 1: the label is \"\""));
     QVERIFY(data::openTable({"/nowhere/table", 2, 2, 1000, 2}).error().code == Code::kNotFound);
     QVERIFY(!data::openTable({file("empty", ""), 2, 2, 1000, 2}).ok());
+  }
+
+  // Whoever maps what was decoded sees what is read from the file.
+  void decodedOnce() {
+    const std::string folder = folder_.filePath("decoded").toStdString();
+    data::DecodedFolder decoded(folder, {4 << 20, 0});
+    const auto equal = [](const data::Dataset& a, const data::Dataset& b) {
+      if (a.size() != b.size() || a.fields().size() != b.fields().size()) return false;
+      for (std::int64_t i = 0; i < a.size(); ++i)
+        for (std::size_t f = 0; f < a.fields().size(); ++f) {
+          const auto bytes = static_cast<std::size_t>(a.fields()[f].bytes());
+          std::vector<std::byte> one(bytes), other(bytes);
+          if (b.fields()[f].bytes() != a.fields()[f].bytes() || b.fields()[f].shape != a.fields()[f].shape) return false;
+          a.read(i, f, one.data());
+          b.read(i, f, other.data());
+          if (one != other) return false;
+        }
+      return true;
+    };
+    IdxFiles idx{file("images.gz", gzip(sampleImages())), file("labels", sampleLabels()), "", ""};
+    const auto images = data::inspectIdx(idx.images, &decoded), labels = data::inspectIdx(idx.labels, &decoded);
+    QVERIFY(images.ok() && labels.ok());
+    QCOMPARE(images->dimensions, data::inspectIdx(idx.images)->dimensions);
+    const auto read = data::openIdx(idx, 10);
+    idx.decodedImages = decoded.find(data::idxDecoding(), images->sha256);
+    idx.decodedLabels = decoded.find(data::idxDecoding(), labels->sha256);
+    QVERIFY(!idx.decodedImages.empty() && !idx.decodedLabels.empty());
+    const auto mapped = data::openIdx(idx, 10);
+    QVERIFY(read.ok() && mapped.ok() && equal(**read, **mapped));
+    // The files themselves are not needed, but to say what is wrong; what is asked of them still counts.
+    QCOMPARE(data::openIdx(idx, 9).error().text(), data::openIdx({idx.images, idx.labels, "", ""}, 9).error().text());
+    const std::string source = idx.images;
+    idx.images = "/nowhere/images";
+    QVERIFY(data::openIdx(idx, 10).ok());
+    idx.imagesSha256 = std::string(64, '0');
+    QCOMPARE(data::openIdx(idx, 10).error().code, Code::kNotFound);
+
+    data::TableFile table{file("table", "1\t3\t\tab\t\n0\t-1\t0.5\tab\tff\r\n1\t0\t2e1\t\tff"), 2, 2, 1000, 2};
+    const auto facts = data::inspectTable(table, &decoded);
+    QVERIFY(facts.ok());
+    for (const auto& [from, to] : {std::pair{0.0, 1.0}, {0.0, 0.7}, {0.5, 1.0}, {0.9, 0.95}})
+      for (const int classes : {2, 0}) {
+        data::TableFile part = table;
+        part.from = from;
+        part.to = to;
+        part.classes = classes;
+        const auto whole = data::openTable(part);
+        part.decoded = decoded.find(data::tableDecoding(part), facts->sha256);
+        QCOMPARE(part.decoded.empty(), classes == 0);  // it would be another table
+        const auto same = data::openTable(part);
+        QCOMPARE(same.ok(), whole.ok());
+        if (whole.ok()) QVERIFY(equal(**whole, **same));
+        else QCOMPARE(same.error().text(), whole.error().text());
+      }
+    // What is no data file leaves nothing.
+    const auto count = [&] { return std::distance(std::filesystem::directory_iterator(folder), {}); };
+    const auto before = count();
+    QVERIFY(!data::inspectIdx(file("short", sampleImages().substr(0, 40)), &decoded).ok());
+    QVERIFY(!data::inspectTable({file("bad", "1\t3\t\tab\t\nx"), 2, 2, 1000, 2}, &decoded).ok());
+    QCOMPARE(count(), before);
+  }
+
+  // Torn, written to, or of other data: it is not given out, and who was given it reads the file.
+  void decodedAndSpoilt() {
+    const std::string folder = folder_.filePath("spoilt").toStdString();
+    const std::string source = file("images", sampleImages()), labels = file("labels", sampleLabels());
+    const auto spoil = [&](const std::string& path, const std::function<void(std::string&)>& change) {
+      std::string bytes = readFile(path).value();
+      change(bytes);
+      std::filesystem::remove(path);
+      std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    };
+    const std::vector<std::function<void(std::string&)>> changes = {
+        [](std::string& bytes) { bytes.pop_back(); },
+        [](std::string& bytes) { bytes.resize(100); },
+        [](std::string& bytes) { bytes.clear(); },
+        [](std::string& bytes) { bytes.erase(0, 1); },
+        [](std::string& bytes) { bytes += ' '; },
+        [](std::string& bytes) { bytes[bytes.size() - 4096] = 'x'; },   // its page
+        [](std::string& bytes) { bytes[bytes.size() - 1] ^= 1; },
+    };
+    for (const auto& change : changes) {
+      data::DecodedFolder decoded(folder, {4 << 20, 0});
+      const auto facts = data::inspectIdx(source, &decoded);
+      const std::string path = decoded.find(data::idxDecoding(), facts->sha256);
+      QVERIFY(!path.empty());
+      spoil(path, change);
+      QCOMPARE(data::openDecoded(path, data::idxDecoding()).error().code, Code::kDataLoss);
+      const auto opened = data::openIdx({source, labels, "", "", path, ""}, 10);
+      QVERIFY(opened.ok());
+      std::byte pixels[6];
+      (*opened)->read(19, 0, pixels);
+      QCOMPARE(static_cast<int>(pixels[5]), 119);
+      QVERIFY(decoded.find(data::idxDecoding(), facts->sha256).empty());
+      QVERIFY(!std::filesystem::exists(path));
+    }
+    // An element: only who reads all of it sees that, which the folder does after it was touched or begun anew.
+    for (const bool anew : {false, true}) {
+      auto decoded = std::make_unique<data::DecodedFolder>(folder, data::DecodedFolder::Limits{4 << 20, 0});
+      const auto facts = data::inspectIdx(source, decoded.get());
+      const std::string path = decoded->find(data::idxDecoding(), facts->sha256);
+      spoil(path, [](std::string& bytes) { bytes[3] ^= 4; });
+      QVERIFY(data::openDecoded(path, data::idxDecoding()).ok());
+      if (anew) decoded = std::make_unique<data::DecodedFolder>(folder, data::DecodedFolder::Limits{4 << 20, 0});
+      QVERIFY(decoded->find(data::idxDecoding(), facts->sha256).empty());
+      QVERIFY(!std::filesystem::exists(path));
+    }
+    // Under another's name.
+    data::DecodedFolder decoded(folder, {4 << 20, 0});
+    const auto facts = data::inspectIdx(source, &decoded), other = data::inspectIdx(labels, &decoded);
+    std::filesystem::rename(decoded.find(data::idxDecoding(), other->sha256), decoded.find(data::idxDecoding(), facts->sha256));
+    QVERIFY(decoded.find(data::idxDecoding(), facts->sha256).empty());
+    QCOMPARE(data::openDecoded("/nowhere/decoded", data::idxDecoding()).error().code, Code::kNotFound);
+  }
+
+  // What was not used for longest goes; what is larger than all that may be, or the disk has no room for, is not kept.
+  void decodedWithinLimits() {
+    const std::string folder = folder_.filePath("limits").toStdString();
+    constexpr std::int64_t kMost = 2 << 20;
+    const auto sized = [&](int number, std::size_t elements) {
+      std::string bytes("\0\0\x08\x01", 4);
+      for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(elements >> shift);
+      return file("sized", bytes + std::string(elements, static_cast<char>(number)));
+    };
+    data::DecodedFolder decoded(folder, {kMost, 0});
+    std::vector<std::string> hashes;
+    const auto has = [&](int number) {
+      return std::filesystem::exists(fmt::format("{}/idx-{}", folder, hashes[static_cast<std::size_t>(number)]));
+    };
+    for (int number = 0; number < 3; ++number) {
+      hashes.push_back(data::inspectIdx(sized(number, 500 << 10), &decoded)->sha256);
+      QTest::qWait(20);  // a file system's clock
+    }
+    QVERIFY(has(0) && has(1) && has(2));
+    const auto held = data::openDecoded(fmt::format("{}/idx-{}", folder, hashes[1]), data::idxDecoding());
+    QVERIFY(held.ok());
+    QTest::qWait(20);
+    for (const std::size_t number : {0, 2}) QVERIFY(!decoded.find(data::idxDecoding(), hashes[number]).empty());
+    hashes.push_back(data::inspectIdx(sized(3, 600 << 10), &decoded)->sha256);
+    QVERIFY(has(0) && !has(1) && has(2) && has(3));
+    QCOMPARE(held->elements(), std::string(500 << 10, '\1'));  // who maps it still has it
+    QVERIFY(decoded.takes(1 << 20) && !decoded.takes(kMost));
+    hashes.push_back(data::inspectIdx(sized(4, kMost), &decoded)->sha256);
+    QVERIFY(!has(4) && has(3));
+    std::int64_t sum = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) sum += static_cast<std::int64_t>(entry.file_size());
+    QVERIFY(sum <= kMost);
+
+    // A disk with less room than is to be left on it.
+    data::DecodedFolder full(folder_.filePath("full").toStdString(), {kMost, std::int64_t{1} << 60});
+    QVERIFY(!full.takes(1));
+    const auto facts = data::inspectIdx(sized(5, 100), &full);
+    QVERIFY(facts.ok());
+    QVERIFY(full.find(data::idxDecoding(), facts->sha256).empty());
+    QVERIFY(std::filesystem::is_empty(folder_.filePath("full").toStdString()));
+    decoded.makeRoom(std::int64_t{1} << 60);
+    QVERIFY(std::filesystem::is_empty(folder));
+    // What a killed process left.
+    std::ofstream(folder + "/.part-1-1") << "x";
+    const data::DecodedFolder again(folder, {kMost, 0});
+    QVERIFY(std::filesystem::is_empty(folder));
+  }
+
+  // Several decode the same, look for it, and remove it.
+  void decodedByMany() {
+    const std::string folder = folder_.filePath("many").toStdString();
+    data::DecodedFolder decoded(folder, {4 << 20, 0});
+    const std::string source = file("images.gz", gzip(sampleImages())), labels = file("labels", sampleLabels());
+    const std::string sha256 = data::inspectIdx(source)->sha256;
+    std::atomic<int> wrong = 0;
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 4; ++thread)
+      threads.emplace_back([&, thread] {
+        for (int round = 0; round < 50; ++round) {
+          if (thread == 3) {
+            decoded.makeRoom(std::int64_t{1} << 60);
+            continue;
+          }
+          if (!data::inspectIdx(source, &decoded).ok()) ++wrong;
+          const auto opened = data::openIdx({source, labels, "", "", decoded.find(data::idxDecoding(), sha256), ""}, 10);
+          std::byte pixels[6]{};
+          if (opened.ok()) (*opened)->read(19, 0, pixels);
+          if (static_cast<int>(pixels[5]) != 119) ++wrong;
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    QCOMPARE(wrong.load(), 0);
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      QVERIFY(!entry.path().filename().string().starts_with("."));
   }
 
   void mutatedTables() {

@@ -1,0 +1,279 @@
+#include "engine/data/decoded.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <sstream>
+#include <utility>
+
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The page at the end: lines, blanks, the SHA-256 of both.
+constexpr std::size_t kPage = 4096, kHash = 64;
+// Another one where the same file would be decoded to other elements.
+constexpr std::string_view kMagic = "lockstep-decoded-1";
+constexpr std::string_view kPart = ".part-";
+constexpr std::int64_t kLook = std::int64_t{1} << 20;  // bytes for which room is made at a time
+
+struct Descriptor {
+  int fd = -1;
+  ~Descriptor() {
+    if (fd >= 0) close(fd);
+  }
+};
+
+Error dataLoss(const std::string& path, std::string why) {
+  Error error = makeError(Code::kDataLoss, "decoded data {}", path);
+  error.why = std::move(why);
+  error.next = "remove it: it is made anew";
+  return error;
+}
+
+std::string pageText(std::string_view decoding, const FileFacts& facts, std::int64_t size, const std::string& sha256) {
+  std::string shape = fmt::format("{}", fmt::join(facts.dimensions, " "));
+  std::string out = fmt::format("{} {}\nof {} {} {} {} {}\nelements {} {}\n", kMagic, decoding, facts.sha256, facts.highest,
+                                facts.highestAt, facts.dimensions.size(), shape, size, sha256);
+  out.resize(kPage - kHash, ' ');
+  return out + sha256Hex(out);
+}
+
+bool readPage(const std::string& page, std::string_view decoding, Decoded& out) {
+  if (sha256Hex(std::string_view(page).substr(0, kPage - kHash)) != std::string_view(page).substr(kPage - kHash)) return false;
+  std::istringstream words(page);
+  std::string magic, kind, of, elements;
+  std::size_t rank = 0;
+  words >> magic >> kind >> of >> out.facts.sha256 >> out.facts.highest >> out.facts.highestAt >> rank;
+  if (!words || magic != kMagic || kind != decoding || of != "of" || rank > 255) return false;
+  out.facts.dimensions.resize(rank);
+  for (std::int64_t& extent : out.facts.dimensions) words >> extent;
+  words >> elements >> out.size >> out.sha256;
+  return words && elements == "elements" && out.size >= 0;
+}
+
+std::int64_t freeBytes(const std::string& path) {
+  struct statvfs info {};
+  if (statvfs(path.c_str(), &info) != 0) return -1;
+  return static_cast<std::int64_t>(info.f_bavail) * static_cast<std::int64_t>(info.f_frsize);
+}
+
+bool writeAll(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = write(fd, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+// What changes where somebody writes to a file; empty where there is none.
+std::string stampOf(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return {};
+  return fmt::format("{} {} {} {}.{:09}", path, info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+}
+
+}  // namespace
+
+Bytes::~Bytes() {
+  if (map_ != nullptr) munmap(const_cast<char*>(map_), size_);
+}
+
+Bytes& Bytes::operator=(Bytes&& other) noexcept {
+  std::swap(own_, other.own_);
+  std::swap(map_, other.map_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Result<Bytes> Bytes::map(int fd, std::size_t size) {
+  Bytes out;
+  if (size == 0) return out;
+  void* const at = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) return systemError(errno, "cannot map a file");
+  out.map_ = static_cast<const char*>(at);
+  out.size_ = size;
+  return out;
+}
+
+std::string idxDecoding() { return "idx"; }
+std::string tableDecoding(const TableFile& table) {
+  return fmt::format("table.{}.{}.{}.{}", table.numbers, table.columns, table.categories, table.classes);
+}
+
+Result<Decoded> openDecoded(const std::string& path, std::string_view decoding) {
+  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) return systemError(errno, "cannot open the decoded data " + path);
+  struct stat info {};
+  if (fstat(file.fd, &info) != 0) return systemError(errno, "cannot read the decoded data " + path);
+  const auto size = static_cast<std::int64_t>(info.st_size), pageBytes = static_cast<std::int64_t>(kPage);
+  if (!S_ISREG(info.st_mode) || size < pageBytes) return dataLoss(path, "it is too short");
+  std::string page(kPage, '\0');
+  if (pread(file.fd, page.data(), kPage, size - pageBytes) != static_cast<ssize_t>(kPage))
+    return systemError(errno, "cannot read the decoded data " + path);
+  Decoded out;
+  if (!readPage(page, decoding, out)) return dataLoss(path, "its last page is not what was written");
+  if (out.size != size - pageBytes)
+    return dataLoss(path, fmt::format("it has {} bytes of elements, not {}", size - pageBytes, out.size));
+  LOCKSTEP_ASSIGN(out.bytes, Bytes::map(file.fd, static_cast<std::size_t>(size)));
+  return out;
+}
+
+struct DecodedFolder::Entry {
+  std::string path;
+  std::int64_t bytes = 0;
+  timespec used{};
+};
+
+DecodedFolder::DecodedFolder(std::string path, Limits limits) : path_(std::move(path)), limits_(limits) {
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(path_, failed))
+    if (entry.path().filename().string().starts_with(kPart)) unlink(entry.path().c_str());
+}
+
+std::string DecodedFolder::nameOf(std::string_view decoding, std::string_view sha256) const {
+  return fmt::format("{}/{}-{}", path_, decoding, sha256);
+}
+
+std::vector<DecodedFolder::Entry> DecodedFolder::entries() const {
+  std::vector<Entry> out;
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(path_, failed)) {
+    struct stat info {};
+    if (entry.path().filename().string().starts_with('.') || stat(entry.path().c_str(), &info) != 0) continue;
+    out.push_back({entry.path(), static_cast<std::int64_t>(info.st_size), info.st_atim});
+  }
+  std::sort(out.begin(), out.end(), [](const Entry& a, const Entry& b) {
+    return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
+  });
+  return out;
+}
+
+std::string DecodedFolder::find(std::string_view decoding, std::string_view sha256) {
+  const std::lock_guard lock(mutex_);
+  const std::string path = nameOf(decoding, sha256);
+  const std::string stamp = stampOf(path);
+  if (stamp.empty()) return {};
+  auto opened = openDecoded(path, decoding);
+  const bool known = whole_.contains(stamp);
+  if (opened.ok() && (opened->facts.sha256 != sha256 || (!known && sha256Hex(opened->elements()) != opened->sha256)))
+    opened = dataLoss(path, "it is not what was written");
+  if (!opened.ok()) {
+    logWarning("{}", opened.error().text());
+    if (opened.error().code == Code::kDataLoss) unlink(path.c_str());
+    return {};
+  }
+  whole_.insert(stamp);
+  const timespec times[2] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
+  utimensat(AT_FDCWD, path.c_str(), times, 0);
+  return path;
+}
+
+bool DecodedFolder::takes(std::int64_t bytes) const {
+  std::int64_t others = 0;
+  for (const Entry& entry : entries()) others += entry.bytes;
+  std::error_code failed;
+  fs::path there = path_;
+  while (!fs::exists(there, failed) && there.has_parent_path() && there != there.parent_path()) there = there.parent_path();
+  const std::int64_t free = freeBytes(there.string()), whole = bytes + static_cast<std::int64_t>(kPage);
+  return whole <= limits_.bytes && free + others >= whole + limits_.leftFree;
+}
+
+void DecodedFolder::makeRoom(std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries()) {
+    const std::int64_t free = freeBytes(path_);
+    if (free < 0 || free >= bytes) return;
+    unlink(entry.path.c_str());
+  }
+}
+
+bool DecodedFolder::makeRoomFor(std::int64_t written, std::int64_t more) {
+  const std::lock_guard lock(mutex_);
+  std::int64_t others = 0;
+  const std::vector<Entry> there = entries();
+  for (const Entry& entry : there) others += entry.bytes;
+  const std::int64_t left = limits_.leftFree + more;
+  if (written + more > limits_.bytes || freeBytes(path_) + others < left) return false;
+  for (const Entry& entry : there) {
+    if (written + more + others <= limits_.bytes && freeBytes(path_) >= left) break;
+    unlink(entry.path.c_str());
+    others -= entry.bytes;
+  }
+  return freeBytes(path_) >= left;
+}
+
+struct DecodedFolder::Writer::State {
+  DecodedFolder& folder;
+  std::string decoding;
+  std::string path;
+  Descriptor file;
+  Sha256 hash;
+  std::int64_t size = 0, room = 0;
+
+  ~State() {
+    if (!path.empty()) unlink(path.c_str());
+  }
+};
+
+DecodedFolder::Writer::Writer(DecodedFolder* folder, std::string decoding) {
+  if (folder == nullptr) return;
+  std::error_code failed;
+  fs::create_directories(folder->path_, failed);
+  fs::permissions(folder->path_, fs::perms::owner_all, failed);
+  auto state = std::make_unique<State>(*folder, std::move(decoding));
+  std::string path;
+  {
+    const std::lock_guard lock(folder->mutex_);
+    path = fmt::format("{}/{}{}-{}", folder->path_, kPart, getpid(), ++folder->parts_);
+  }
+  state->file.fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
+  if (state->file.fd < 0) return;
+  state->path = path;
+  state_ = std::move(state);
+}
+
+DecodedFolder::Writer::~Writer() = default;
+
+void DecodedFolder::Writer::expect(std::int64_t bytes) {
+  if (state_ && !state_->folder.takes(bytes)) state_.reset();
+}
+
+void DecodedFolder::Writer::add(std::string_view elements) {
+  if (!state_) return;
+  state_->size += static_cast<std::int64_t>(elements.size());
+  while (state_->size > state_->room) {
+    if (!state_->folder.makeRoomFor(state_->room, kLook)) return state_.reset();
+    state_->room += kLook;
+  }
+  state_->hash.update(elements);
+  if (!writeAll(state_->file.fd, elements)) state_.reset();
+}
+
+void DecodedFolder::Writer::keep(const FileFacts& facts) {
+  if (!state_) return;
+  const std::unique_ptr<State> state = std::move(state_);
+  DecodedFolder& folder = state->folder;
+  const std::string name = folder.nameOf(state->decoding, facts.sha256);
+  if (!writeAll(state->file.fd, pageText(state->decoding, facts, state->size, state->hash.hex()))) return;
+  // Not synced: should the machine fail, find() sees it.
+  const std::lock_guard lock(folder.mutex_);
+  if (rename(state->path.c_str(), name.c_str()) != 0) return;
+  state->path.clear();
+  folder.whole_.insert(stampOf(name));
+}
+
+}  // namespace lockstep::data
