@@ -303,6 +303,28 @@ std::unique_ptr<Kernel> bindSoftmaxXent(const Cpu& cpu, const KernelSpec& spec) 
   return makeKernel([=, &kernels] { *y = static_cast<float>(kernels.softmaxXent(rows, k, x, label, w, probs)); });
 }
 
+// Element e is of the stream's index e / block · pitch + first + e mod block.
+std::unique_ptr<Kernel> bindRandom(const Cpu& cpu, const KernelSpec& spec) {
+  const ir::Attrs& attrs = *spec.attrs;
+  const std::int64_t n = spec.outputs[0].type.count();
+  const std::int64_t block = ir::intAttr(attrs, "block", std::max<std::int64_t>(n, 1));
+  const std::int64_t pitch = ir::intAttr(attrs, "pitch"), first = ir::intAttr(attrs, "first");
+  cpu::Random base{};
+  base.key = static_cast<std::uint64_t>(ir::intAttr(attrs, "key"));
+  base.normal = ir::textAttr(attrs, "kind") == "normal";
+  base.scale = ir::floatAttr(attrs, "scale", 1.0);
+  float* y = out(spec);
+  return overElements(cpu, n, [=, &kernels = cpu.kernels](std::int64_t from, std::int64_t count) {
+    cpu::Random run = base;
+    for (std::int64_t at = from; at < from + count; at += run.n) {
+      run.n = std::min(block - at % block, from + count - at);
+      run.first = static_cast<std::uint64_t>(at / block * pitch + first + at % block);
+      run.y = y + at;
+      kernels.random(run);
+    }
+  });
+}
+
 class OneDnn final : public Backend {
  public:
   OneDnn(int threads, const cpu::Kernels& kernels)
@@ -352,6 +374,8 @@ class OneDnn final : public Backend {
         return makeKernel([n = spec.inputs[0].type.count(), x = in(spec, 0), y = out(spec), &kernels = cpu_.kernels] {
           *y = static_cast<float>(kernels.sumSquares(n, x));
         });
+      case Op::kRandom:
+        return bindRandom(cpu_, spec);
       case Op::kAdam:
         return bindAdam(cpu_, spec);
       case Op::kSgd:

@@ -7,5 +7,6 @@
 #include "engine/backends/cuda/losses.cu"
 #include "engine/backends/cuda/normalization.cu"
 #include "engine/backends/cuda/optimizers.cu"
+#include "engine/backends/cuda/random.cu"
 #include "engine/backends/cuda/reductions.cu"
 #include "engine/backends/cuda/sequences.cu"

@@ -130,8 +130,22 @@ struct BatchNorm {
   float *y, *first, *second;
 };
 
+// y[i] = scale·randomNormal(key, first + i), or where not normal scale·(2·randomUniform(key, first + i) − 1): computed in f64 and
+// the same bits whoever computes it.
+struct Random {
+  std::uint64_t key, first;
+  std::int64_t n;
+  bool normal;
+  double scale;
+  float* y;
+};
+void randomBase(const Random&);
+void randomAvx2(const Random&);
+void randomAvx512(const Random&);
+
 struct Kernels {
   const char* isa;
+  void (*random)(const Random&);
   void (*gemm)(const Gemm&);
   void (*gemm16)(const Gemm16&);
   bool adds16;  // gemm16 is faster than gemm of the same, widened

@@ -1,5 +1,5 @@
 #include "engine/backends/cpu/kernels_body.h"
 
 namespace lockstep::backends::cpu {
-const Kernels kAvx2 = kernels("avx2");
+const Kernels kAvx2 = kernels("avx2", randomAvx2);
 }  // namespace lockstep::backends::cpu

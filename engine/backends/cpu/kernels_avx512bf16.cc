@@ -1,5 +1,5 @@
 #include "engine/backends/cpu/kernels_body.h"
 
 namespace lockstep::backends::cpu {
-const Kernels kAvx512Bf16 = kernels("avx512bf16");
+const Kernels kAvx512Bf16 = kernels("avx512bf16", randomAvx512);
 }  // namespace lockstep::backends::cpu

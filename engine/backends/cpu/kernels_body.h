@@ -465,13 +465,13 @@ void adagrad(const Adagrad& o) {
 namespace lockstep::backends::cpu {
 namespace {
 
-constexpr Kernels kernels(const char* isa) {
+constexpr Kernels kernels(const char* isa, void (*random)(const Random&)) {
 #if defined(__AVX512BF16__)
   constexpr bool kAdds16 = true;
 #else
   constexpr bool kAdds16 = false;
 #endif
-  return {.isa = isa, .gemm = gemm, .gemm16 = gemm16, .adds16 = kAdds16, .maxPool = maxPool, .maxPoolGrad = maxPoolGrad,
+  return {.isa = isa, .random = random, .gemm = gemm, .gemm16 = gemm16, .adds16 = kAdds16, .maxPool = maxPool, .maxPoolGrad = maxPoolGrad,
           .reduceRows = reduceRows, .biasAdd = biasAdd, .relu = relu, .reluGrad = reluGrad,
           .tanhGrad = tanhGrad, .add = add, .scale = scale, .gelu = gelu, .geluGrad = geluGrad,
           .softmaxXent = softmaxXent, .softmaxXentGrad = softmaxXentGrad, .sumSquares = sumSquares,

@@ -34,12 +34,6 @@ LOCKSTEP_DEVICE float weightOf(const ElementwiseArguments& a) {
   return *a.total > 0 ? *a.part / *a.total : 0.0f;
 }
 
-// randomNormal of base/random.h.
-LOCKSTEP_DEVICE double normalNumber(std::uint64_t key, std::uint64_t index) {
-  const double u = 1.0 - randomUniform(key, 2 * index), v = randomUniform(key, 2 * index + 1);
-  return sqrt(-2.0 * log(u)) * cos(2.0 * std::numbers::pi * v);
-}
-
 LOCKSTEP_DEVICE float readElement(Element type, const void* x, Index i) {
   switch (type) {
     case Element::kF32: return static_cast<const float*>(x)[i];
@@ -108,14 +102,6 @@ LOCKSTEP_KERNEL(copyColumns, ColumnsArguments) {
 
 LOCKSTEP_KERNEL(repeatRows, RepeatArguments) {
   for (Index i = firstOf(); i < a.n * a.times; i += strideOf()) a.y[i] = a.x[i / a.times];
-}
-
-LOCKSTEP_KERNEL(randomNumbers, RandomArguments) {
-  for (Index i = firstOf(); i < a.n; i += strideOf()) {
-    const auto element = static_cast<std::uint64_t>(i / a.block * a.pitch + a.first + i % a.block);
-    const double x = a.normal ? normalNumber(a.key, element) : 2 * randomUniform(a.key, element) - 1;
-    a.y[i] = static_cast<float>(a.scale * x);
-  }
 }
 
 LOCKSTEP_KERNEL(dropout, DropoutArguments) {

@@ -667,6 +667,34 @@ class ConformanceTest : public QObject {
     }
   }
 
+  // The same bits by every instruction set, on any number of threads, and by plain loops: ranks that make their own
+  // initial weights have the same.
+  void randomNumbersAreTheSameEverywhere() {
+    for (const char* kind : {"normal", "uniform"})
+      for (const std::int64_t n : {1, 7, 8, 1000, 100'003})
+        for (const std::int64_t block : {n, std::int64_t{5}}) {
+          ir::Attrs attrs{{"kind", std::string(kind)}, {"key", std::int64_t{-77}}, {"scale", 0.05}};
+          if (block != n) {
+            attrs["block"] = block;
+            attrs["pitch"] = std::int64_t{12};
+            attrs["first"] = std::int64_t{3};
+          }
+          for (const Named& each : computing()) {
+            std::vector<float> y(static_cast<std::size_t>(n + 1), 7.0f);
+            each.backend->bind({Op::kRandom, "random", &attrs, {}, {{y.data(), {DType::kF32, {n}}}}}).value()->run();
+            QCOMPARE(y.back(), 7.0f);
+            for (std::int64_t i = 0; i < n; ++i) {
+              const auto at = static_cast<std::uint64_t>(block != n ? i / block * 12 + 3 + i % block : i);
+              const auto key = static_cast<std::uint64_t>(-77);
+              const double number = kind == std::string_view("normal") ? randomNormal(key, at) : 2 * randomUniform(key, at) - 1;
+              QVERIFY2(std::bit_cast<std::uint32_t>(y[static_cast<std::size_t>(i)]) ==
+                           std::bit_cast<std::uint32_t>(static_cast<float>(number * 0.05)),
+                       fmt::format("{} {} of {} on {}", kind, i, n, each.name).c_str());
+            }
+          }
+        }
+  }
+
   void castsToBf16RoundToNearest() {
     std::vector<float> values{0.0f, -0.0f, 1.0f, 1.00390625f, 1.01171875f, 1.0039063f, -2.5e-39f, 1e-45f, 3.3895314e38f,
                               3.4e38f, -3.4e38f, INFINITY, -INFINITY, NAN};

@@ -5,7 +5,9 @@
 
 #include <QTemporaryDir>
 #include <QtTest>
+#include <cmath>
 #include <limits>
+#include <numbers>
 #include <thread>
 
 #include "engine/base/dtype.h"
@@ -130,9 +132,49 @@ class BaseTest : public QObject {
     QVERIFY(std::abs(squares / kCount - 1.0 / 3) < 6 * 0.2981 / std::sqrt(kCount));
     QVERIFY(std::abs(normal / kCount) < 6 / std::sqrt(kCount));
     QVERIFY(std::abs(normalSquares / kCount - 1) < 6 * std::sqrt(2.0 / kCount));
+    // Beside the mathematical library's, of the same words.
+    for (std::uint64_t i = 0; i < 200000; ++i) {
+      const double u = 1.0 - randomUniform(key, 2 * i), v = randomUniform(key, 2 * i + 1);
+      const double expected = std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
+      // That of the cosine's argument, rounded, is the library's way.
+      const double rounding = std::sqrt(-2.0 * std::log(u)) * 1e-15;
+      QVERIFY(std::abs(randomNormal(key, i) - expected) <= rounding + 4e-16 * std::abs(expected));
+    }
     // The sequence is part of every trained model: it may never change.
+    QCOMPARE(randomNormal(1, 0), 0x1.ce0d00fd648ddp-3);
+    QCOMPARE(randomNormal(77, 5), -0x1.edab4f703bbep+0);
     QCOMPARE(mix64(0), std::uint64_t{0xe220a8397b1dcdafu});
     QCOMPARE(mix64(1), std::uint64_t{0x910a2dec89025cc1u});
+  }
+
+  // Within two units in the last place, near the ends of their ranges and where they are zero too.
+  void logarithmAndCosine() {
+    const auto units = [](double got, long double exact) {
+      int exponent = 0;
+      std::frexp(static_cast<double>(exact), &exponent);
+      return std::abs(static_cast<double>((static_cast<long double>(got) - exact) / std::ldexp(1.0L, exponent - 53)));
+    };
+    const auto log = [](double x) { return random::logarithm<double, std::uint64_t>(x); };
+    const auto cosine = [](double v) { return random::cosineOfTurns<double, std::uint64_t>(v); };
+    for (std::uint64_t i = 0; i < 200000; ++i) {
+      double u = 1.0 - randomUniform(3, i);
+      if (i % 3 == 0) u = std::max(std::ldexp(u, -static_cast<int>(i % 53)), 0x1p-53);
+      if (i % 3 == 1) u = 1.0 - std::ldexp(1.0 - u, -static_cast<int>(i % 50));
+      QVERIFY2(u == 1.0 || units(log(u), std::log(static_cast<long double>(u))) <= 2.001, std::to_string(u).c_str());
+      double v = randomUniform(4, i);
+      if (i % 2 == 0) v = 0.25 * static_cast<double>(i % 4) + std::ldexp(v, -2 - static_cast<int>(i % 45));
+      // The nearest quarter of a turn is taken away exactly, or the library's π would be what is seen.
+      const double quarter = std::nearbyint(4 * v), rest = v - quarter / 4;
+      const long double y = 2 * std::numbers::pi_v<long double> * static_cast<long double>(rest);
+      const long double exact[] = {std::cos(y), -std::sin(y), -std::cos(y), std::sin(y)};
+      const long double expected = exact[static_cast<int>(quarter) % 4];
+      QVERIFY2(expected == 0 ? cosine(v) == 0 : units(cosine(v), expected) <= 2.001, std::to_string(v).c_str());
+    }
+    QCOMPARE(log(1.0), 0.0);
+    QCOMPARE(cosine(0.0), 1.0);
+    QCOMPARE(cosine(0.5), -1.0);
+    QCOMPARE(std::abs(cosine(0.25)) + std::abs(cosine(0.75)), 0.0);
+    QVERIFY(std::isfinite(log(0x1p-53)) && cosine(1 - 0x1p-53) > 0.999);
   }
 
   void filesAreReplacedWhole() {
