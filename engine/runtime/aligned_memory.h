@@ -3,25 +3,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
-
-#include "engine/base/status.h"
 
 namespace lockstep::runtime {
 
 struct FreeDeleter {
-  void operator()(std::byte* memory) const { std::free(memory); }
+  std::size_t mapped = 0;  // bytes, where it is a mapping of its own
+  void operator()(std::byte* memory) const;
 };
 using AlignedMemory = std::unique_ptr<std::byte[], FreeDeleter>;
 
-inline AlignedMemory allocateAligned(std::int64_t bytes) {
-  const std::size_t rounded = (static_cast<std::size_t>(bytes) + 63) / 64 * 64;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, rounded == 0 ? 64 : rounded));
-  LOCKSTEP_CHECK(memory != nullptr, "out of memory: {} bytes", bytes);
-  std::memset(memory, 0, rounded == 0 ? 64 : rounded);
-  return AlignedMemory(memory);
-}
+// All of it is there when it is given: nothing is left for whoever first writes to it.
+AlignedMemory allocateAligned(std::int64_t bytes);
 
 }  // namespace lockstep::runtime

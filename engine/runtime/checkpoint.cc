@@ -439,6 +439,27 @@ Status readModel(const std::string& checkpoint, const RankState& state) {
   return {};
 }
 
+namespace {
+
+// As memory gives it: a SHA-256 of all would be a third of what a worker with large tables takes to begin. Words go round the lanes,
+// and a lane's step is one-to-one in what the lane has and in the word, so that no change of one word is lost.
+void addDigest(Sha256& hash, std::span<const std::byte> bytes) {
+  constexpr std::size_t kLanes = 8;
+  std::array<std::uint64_t, kLanes> lanes{}, words;
+  std::size_t at = 0;
+  for (; at + sizeof words <= bytes.size(); at += sizeof words) {
+    std::memcpy(words.data(), bytes.data() + at, sizeof words);
+    for (std::size_t i = 0; i < kLanes; ++i) {
+      lanes[i] = (lanes[i] ^ words[i]) * 0x9e3779b97f4a7c15u;
+      lanes[i] ^= lanes[i] >> 32;
+    }
+  }
+  hash.update(std::as_bytes(std::span(lanes)));
+  hash.update(bytes.subspan(at));
+}
+
+}  // namespace
+
 std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena) {
   Sha256 hash;
   bool any = false;
@@ -451,8 +472,8 @@ std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena) {
     // What lies between members, and behind the last, is nobody's.
     for (const Member& member : slot.members) {
       const std::size_t size = sizeOf(slot.type.dtype);
-      hash.update(std::span(arena.data() + slot.offset + static_cast<std::size_t>(member.element) * size,
-                            static_cast<std::size_t>(plan.memberCount(member)) * size));
+      addDigest(hash, std::span(arena.data() + slot.offset + static_cast<std::size_t>(member.element) * size,
+                                static_cast<std::size_t>(plan.memberCount(member)) * size));
     }
     any = true;
   }

@@ -49,7 +49,7 @@ std::string stateFile(const std::string& checkpoint);  // the path of the file i
 // The newest checkpoint in a folder of checkpoints, or the folder itself if it is one. kNotFound.
 Result<std::string> newestCheckpoint(const std::string& folder);
 
-// SHA-256 of the parameters and running statistics this rank holds that are not divided along axis data: equal
+// A hash of the parameters and running statistics this rank holds that are not divided along axis data: equal
 // bits where two ranks are at one place of all other axes. "" where it holds none.
 std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena);
 

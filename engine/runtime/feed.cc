@@ -89,4 +89,16 @@ void Feed::writeScalars(double learningRate, double updates, bool stop) {
   writeFloat(stop_, 0, stop ? 1 : 0);
 }
 
+void Feed::writeMadeUp() {
+  // All that are there: what an input's memory was used for in the play before may be no label, nor any index.
+  for (const plan::Buffer& buffer : executor_->body().buffers) {
+    if (buffer.kind != plan::BufferKind::kInput) continue;
+    const backends::Operand to = executor_->input(buffer.name);
+    std::memset(to.data, 0, static_cast<std::size_t>(to.type.bytes()));
+  }
+  for (std::int64_t i = 0; weight_.data != nullptr && i < weight_.type.count(); ++i)
+    writeFloat(weight_, static_cast<std::size_t>(i), 1);
+  writeScalars(0, 1, false);
+}
+
 }  // namespace lockstep::runtime

@@ -36,6 +36,8 @@ class Feed {
   // One of the batch's `micros` micro-batches of `size` samples on all ranks.
   void write(const data::Batch& batch, int micro, int micros, std::int64_t size, std::uint64_t seed);
   void writeScalars(double learningRate, double updates, bool stop);
+  // In place of both: samples of zeros, label 0, of weight 1, and a learning rate of 0.
+  void writeMadeUp();
   // What a server that does not wait for all says: after how many steps more, this one among them, to
   // stop, 0 for never; and how stale the last gradient was.
   double stopAfter() const { return readFloat(control_, 0); }

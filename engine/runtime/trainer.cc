@@ -139,12 +139,15 @@ Status Training::warmUp() {
     predicted += longest;
   }
   if (predicted > options_.warmUpSeconds) return {};
-  for (const BoundPlay& play : plan_.wholeSteps > 0 ? wholePlays_ : plays_) {
-    const backends::Operand weight = play.feed->executor().input("weight");
-    for (std::int64_t i = 0; weight.data != nullptr && i < weight.type.count(); ++i)
-      writeFloat(weight, static_cast<std::size_t>(i), 1);
-    play.feed->writeScalars(0, 1, false);
-    LOCKSTEP_TRY(play.feed->executor().play(0, nullptr));
+  // What is very short is played until it has the time it will take for long.
+  constexpr double kSeconds = 2e-3;
+  constexpr int kMost = 10;
+  const int times = std::clamp(predicted > 0 ? static_cast<int>(kSeconds / predicted) : 1, 1, kMost);
+  for (int time = 0; time < times; ++time) {
+    for (const BoundPlay& play : plan_.wholeSteps > 0 ? wholePlays_ : plays_) {
+      play.feed->writeMadeUp();
+      LOCKSTEP_TRY(play.feed->executor().play(0, nullptr));
+    }
   }
   std::memset(state_->data(), 0, static_cast<std::size_t>(state_->bytes()));
   return state_->put();
@@ -329,9 +332,11 @@ Status Training::finishEpoch() {
 
 Result<TrainerSummary> Training::run() {
   LOCKSTEP_TRY(bind());
+  // It loads while the rest is made; where the training goes on from is not known yet.
+  if (!server_ && options_.resumeFrom.empty()) loader_ = load();
   if (options_.warmUpSeconds > 0) LOCKSTEP_TRY(warmUp());
   LOCKSTEP_TRY(startOrResume());
-  if (!server_ && progress_.step < lastStep()) loader_ = load();
+  if (!server_ && !loader_ && progress_.step < lastStep()) loader_ = load();
   std::int64_t bytes = state_->bytes() + plan_.arenaBytesOf(rank_);
   if (evalFeed_) bytes += evalFeed_->executor().boundBytes();
   for (const auto& [play, feed] : feeds_) bytes += feed->executor().boundBytes();
@@ -340,6 +345,7 @@ Result<TrainerSummary> Training::run() {
     LOCKSTEP_TRY(state_->fetch());
     LOCKSTEP_TRY(options_.beforeFirst(replicaHash(plan_, rank_, *state_)));
   }
+  if (loader_) loader_->awaitFull();
   observer_.onReady(bytes);
   summary_.status = "succeeded";
   if (progress_.step >= lastStep()) LOCKSTEP_TRY(evaluate());  // resumed at its end

@@ -1,0 +1,202 @@
+// The step played before there is a state leaves nothing behind: a run with it and one without are the same, bit by bit.
+#include <QTemporaryDir>
+#include <QtTest>
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "engine/base/hash.h"
+#include "engine/runtime/feed.h"
+#include "tests/support/engine_run.h"
+
+using namespace lockstep;
+using namespace lockstep::test;
+
+namespace {
+
+struct Left {
+  std::vector<double> numbers;           // of every step and epoch
+  std::vector<std::string> replicas;
+  std::string weights;
+  std::map<std::string, std::string> checkpoints;  // file → SHA-256
+  bool operator==(const Left&) const = default;
+};
+
+// Empty: it failed, which is said.
+std::optional<Left> leftBy(RunSettings settings, double warmUpSeconds) {
+  const QTemporaryDir folder;
+  settings.trainer.warmUpSeconds = warmUpSeconds;
+  settings.trainer.hashReplica = true;
+  settings.trainer.checkpointFolder = folder.path().toStdString();
+  settings.trainer.eventsEvery = 2;
+  const RunOutcome outcome = trained(settings);
+  if (!outcome.ok()) {
+    qWarning("%s", outcome.error().c_str());
+    return std::nullopt;
+  }
+  Left left;
+  for (const runtime::StepRecord& step : outcome.steps) left.numbers.insert(left.numbers.end(), {step.loss, step.metric});
+  for (const runtime::EpochRecord& epoch : outcome.epochs)
+    left.numbers.insert(left.numbers.end(), {epoch.trainLoss, epoch.evalLoss, epoch.evalMetric});
+  for (const auto& rank : outcome.ranks) left.replicas.push_back(rank->replicaSha256);
+  left.weights = outcome.ranks.front()->weightsSha256;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(settings.trainer.checkpointFolder))
+    if (entry.is_regular_file())
+      left.checkpoints[std::filesystem::relative(entry.path(), settings.trainer.checkpointFolder)] = sha256File(entry.path()).value();
+  return left;
+}
+
+}  // namespace
+
+Q_DECLARE_METATYPE(RunSettings)
+
+class WarmUpTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void leavesNothing_data() {
+    QTest::addColumn<RunSettings>("settings");
+    RunSettings base;
+    base.backend = "onednn";
+    base.compute = DType::kF32;
+    base.optimizer.kind = "adam";
+    base.samples = 240;
+    base.trainer.epochs = 2;
+    const auto add = [&](const char* name, const std::function<void(RunSettings&)>& change) {
+      RunSettings settings = base;
+      change(settings);
+      QTest::newRow(name) << settings;
+    };
+    add("perceptron", [](RunSettings&) {});
+    add("2 ranks", [](RunSettings& s) { s.ranks = 2; });
+    add("f64, plain loops", [](RunSettings& s) {
+      s.backend = "reference";
+      s.compute = DType::kF64;
+      s.ranks = 2;
+    });
+    // What the first micro-batch leaves in memory is no label of the second's.
+    add("micro-batches", [](RunSettings& s) {
+      s.ranks = 2;
+      s.microBatches = 4;
+    });
+    add("batch norm", [](RunSettings& s) {
+      s.model = smallResnet();
+      s.ranks = 2;
+      s.optimizer.kind = "sgd";
+      s.optimizer.momentum = 0.9;
+    });
+    add("GPT, micro-batches", [](RunSettings& s) {
+      s.model = smallGpt();
+      s.microBatches = 2;
+      s.ranks = 2;
+    });
+    add("GPT, tensors divided", [](RunSettings& s) {
+      s.model = smallGpt();
+      s.strategy = "tensor-parallel";
+      s.ranks = s.modelRanks = 2;
+    });
+    add("table", [](RunSettings& s) {
+      s.model = smallCtr();
+      s.ranks = 2;
+      s.optimizer.kind = "adagrad";
+    });
+    add("all divided", [](RunSettings& s) {
+      s.ranks = 4;
+      s.strategy = "zero-3";
+    });
+    add("average now and then", [](RunSettings& s) {
+      s.ranks = 2;
+      s.strategy = "local-sgd";
+      s.microBatches = 2;
+    });
+    add("coded", [](RunSettings& s) {
+      s.ranks = 2;
+      s.compression = "int8";
+    });
+    add("coded after some steps", [](RunSettings& s) {
+      s.ranks = 2;
+      s.compression = "top-k";
+      s.topKAfter = 2;
+    });
+    add("in flight", [](RunSettings& s) {
+      s.ranks = 2;
+      s.overlap = "always";
+    });
+    // Not played, and none the worse for being asked for.
+    add("stages", [](RunSettings& s) {
+      s.ranks = s.stages = 2;
+      s.strategy = "pipeline";
+      s.microBatches = 2;
+    });
+    add("servers", [](RunSettings& s) {
+      s.ranks = 3;
+      s.servers = 1;
+      s.strategy = "parameter-server";
+    });
+  }
+  void leavesNothing() {
+    QFETCH(RunSettings, settings);
+    const auto without = leftBy(settings, 0), with = leftBy(settings, 1e9);
+    QVERIFY(without && with);
+    QVERIFY(!without->numbers.empty() && !without->weights.empty() && !without->checkpoints.empty());
+    QVERIFY(std::all_of(without->numbers.begin(), without->numbers.end(), [](double x) { return std::isfinite(x); }));
+    QCOMPARE(with->numbers, without->numbers);
+    QCOMPARE(with->weights, without->weights);
+    QVERIFY(with->replicas == without->replicas);
+    QVERIFY(with->checkpoints == without->checkpoints);
+  }
+
+  // What is resumed is what was kept, not what was warmed up with.
+  void leavesNothingOfWhatIsResumed() {
+    const QTemporaryDir folder;
+    RunSettings settings;
+    settings.backend = "onednn";
+    settings.compute = DType::kF32;
+    settings.optimizer.kind = "adam";
+    settings.samples = 240;
+    settings.trainer.epochs = 1;
+    settings.trainer.checkpointFolder = folder.path().toStdString();
+    const RunOutcome first = trained(settings);
+    QVERIFY2(first.ok() && !first.checkpoints.empty(), first.error().c_str());
+    settings.trainer.epochs = 2;
+    settings.trainer.resumeFrom = first.checkpoints.back();
+    const auto without = leftBy(settings, 0), with = leftBy(settings, 1e9);
+    QVERIFY(without && with && !without->numbers.empty());
+    QVERIFY(*with == *without);
+  }
+
+  // Inputs are zeros of weight 1 before every play, whatever is in their memory.
+  void madeUpInputs() {
+    RunSettings settings;
+    settings.backend = "onednn";
+    settings.compute = DType::kF32;
+    settings.model = smallGpt();
+    const auto plan = planOf(settings);
+    QVERIFY(plan.ok());
+    const auto backend = backends::makeBackend("onednn", {}).value();
+    runtime::StateArena state(*plan, 0);
+    const auto arena = runtime::allocateAligned(plan->arenaBytesOf(0));
+    const SyntheticText text(settings.samples, settings.model.input[0], settings.model.vocabulary);
+    const auto feed = runtime::Feed::bind(*plan, "step", 0, plan->batchCuts, text, *backend, nullptr, state, arena.get());
+    QVERIFY2(feed.ok(), feed.ok() ? "" : feed.error().text().c_str());
+    std::memset(arena.get(), 0x7f, static_cast<std::size_t>(plan->arenaBytesOf(0)));
+    (*feed)->writeMadeUp();
+    int inputs = 0;
+    for (const plan::Buffer& buffer : (*feed)->executor().body().buffers) {
+      if (buffer.kind != plan::BufferKind::kInput) continue;
+      ++inputs;
+      const backends::Operand at = (*feed)->executor().input(buffer.name);
+      const double expected = buffer.name == "weight" || buffer.name == "t" ? 1 : 0;
+      for (std::int64_t i = 0; i < at.type.count(); ++i) {
+        const double value = at.type.dtype == DType::kI32 ? static_cast<const std::int32_t*>(at.data)[i]
+                                                          : runtime::readFloat(at, static_cast<std::size_t>(i));
+        QCOMPARE(value, expected);
+      }
+    }
+    QVERIFY(inputs >= 5);
+  }
+};
+
+QTEST_GUILESS_MAIN(WarmUpTest)
+#include "warm_up_test.moc"
