@@ -211,7 +211,7 @@ Result<IdxArray> openArray(const std::string& path, const std::string& sha256, c
   auto opened = openDecoded(decoded, idxDecoding());
   if (opened.ok() && elementCount(opened->facts.dimensions) == opened->size && (sha256.empty() || sha256 == opened->facts.sha256))
     return IdxArray{std::move(opened->facts), std::move(opened->bytes)};
-  logInfo("{} is read anew: {}", path, opened.ok() ? "another file was decoded" : opened.error().text());
+  logInfo("the data file is read anew: {}", opened.ok() ? decoded + " is of another" : opened.error().text());
   return readIdx(path, sha256);
 }
 

@@ -223,7 +223,7 @@ Result<std::unique_ptr<Dataset>> openTable(const TableFile& file) {
       return std::unique_ptr<Dataset>(
           std::make_unique<Table>(file, std::move(opened->bytes), first, placeOf(file.to, rows) - first));
     }
-    logInfo("{} is read anew: {}", file.path, opened.ok() ? "another file was decoded" : opened.error().text());
+    logInfo("the data file is read anew: {}", opened.ok() ? file.decoded + " is of another" : opened.error().text());
   }
   LOCKSTEP_ASSIGN(const std::string bytes, contentOf(file));
   FileFacts facts;

@@ -190,6 +190,29 @@ class AgentRunTest : public QObject {
     QVERIFY(run.noneLeft());
   }
 
+  // A run trains on the data that it was prepared with.
+  void dataThatChangesAfterPrepareIsNotReadAgain() {
+    Node node("n1");
+    node.start();
+    const std::string own = node.workdir() + "/images.gz";
+    node::v1::PrepareRequest request = prepareRequest({.run = newRunId(), .maxSteps = 20});
+    std::filesystem::copy_file(request.spec().data().train().images(), own);
+    (*request.mutable_data_paths())["train.images"] = own;
+    node::v1::PrepareReply prepared;
+    const grpc::Status status = node.agent().Prepare(deadline().get(), request, &prepared);
+    QVERIFY2(status.ok(), status.error_message().c_str());
+    QVERIFY(writeFileAtomically(own, "\x1f\x8b\x08not really gzip").ok());
+    auto supervisor = node::v1::Supervisor::NewStub(channelTo(prepared.socket()));
+    Follower records(prepared.socket());
+    node::v1::CommitRequest commit;
+    commit.set_run(request.run());
+    commit.set_generation(1);
+    node::v1::CommitReply reply;
+    QVERIFY(supervisor->Commit(deadline().get(), commit, &reply).ok());
+    QVERIFY(records.waitFinished());
+    QCOMPARE(records.state(), run::v1::SUCCEEDED);
+  }
+
   // Decoded once for all runs; where it is gone, or not what was written, workers read the files themselves.
   void dataAreDecodedOnce() {
     Node node("n1");
@@ -385,7 +408,7 @@ class AgentRunTest : public QObject {
              grpc::StatusCode::INVALID_ARGUMENT);
   }
 
-  // Whole when it was prepared, another one when the workers read it.
+  // Whole when it was prepared, another one when the workers read it: they do where it was not kept decoded.
   void dataThatChangesAfterPrepareIsAnErrorOfItsRank() {
     Node node("n1");
     node.start();
@@ -399,6 +422,7 @@ class AgentRunTest : public QObject {
     const grpc::Status status = node.agent().Prepare(deadline().get(), request, &prepared);
     QVERIFY2(status.ok(), status.error_message().c_str());
     QVERIFY(writeFileAtomically(own, "\x1f\x8b\x08not really gzip").ok());
+    QVERIFY(std::filesystem::remove_all(node.workdir() + "/decoded") > 0);
     auto supervisor = node::v1::Supervisor::NewStub(channelTo(prepared.socket()));
     Follower records(prepared.socket());
     node::v1::CommitRequest commit;
