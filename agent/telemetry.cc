@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "agent/beat.h"
+#include "engine/base/log.h"
 #include "engine/base/threads.h"
 
 namespace lockstep::agent {
@@ -65,6 +66,11 @@ bool StepPacker::add(const runtime::StepRecord& record, const FreezeWatch& freez
   if (record.staleness > 0 || chunk_.staleness_size() > 0) {
     chunk_.mutable_staleness()->Resize(size() - 1, 0);
     chunk_.add_staleness(record.staleness);
+  }
+  if (record.lossScale > 0) chunk_.add_loss_scale(record.lossScale);
+  if (record.skipped > 0 || chunk_.skipped_size() > 0) {
+    chunk_.mutable_skipped()->Resize(size() - 1, 0);
+    chunk_.add_skipped(record.skipped);
   }
   next_ = record.step + 1;
   return true;
@@ -157,6 +163,9 @@ void Telemetry::sendSteps() {
       sendOthers();
       epoch_ = record.epoch;
     }
+    if (record.skipped > 0 && rank_ == 0)
+      logWarning("step {} updates nothing: its gradients are too large for fp16 with loss scale {}", record.step,
+                 record.lossScale);
     if (!packer_.add(record, freezes_)) {
       send();
       packer_.add(record, freezes_);

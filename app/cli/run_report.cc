@@ -83,6 +83,7 @@ class JsonReport final : public RunReport {
   }
   void update(const RunUpdate& update) override {
     for (const std::string& note : story_.nodeNotes(update)) progress(note);
+    for (const std::string& note : RunStory::scaleNotes(update)) progress(note);
     tell(story_.take(update));
     for (const Error& warning : story_.newWarnings(update)) errorLine(warning, "warning").print();
     for (const Error& error : story_.newErrors(update)) failed(error);
@@ -158,6 +159,7 @@ class PlainReport final : public RunReport {
     if (update.slowChanged && update.slow && update.slow->rank != slowRank_)
       std::fprintf(stderr, "%s\n", slowText(*update.slow).c_str());
     for (const std::string& note : story_.nodeNotes(update)) progress(note);
+    for (const std::string& note : RunStory::scaleNotes(update)) progress(note);
     if (update.slowChanged) slowRank_ = update.slow ? update.slow->rank : -1;
     tell(story_.take(update));
     for (const Error& warning : story_.newWarnings(update)) progress("warning: " + warning.text());
@@ -346,6 +348,24 @@ std::vector<std::string> RunStory::nodeNotes(const RunUpdate& update) {
     else unreachable_.insert(node.name);
   }
   return out;
+}
+
+std::vector<std::string> RunStory::scaleNotes(const RunUpdate& update) {
+  const auto find = [&](std::string_view name) {
+    return std::find_if(update.series.begin(), update.series.end(),
+                        [&](const RunBatch::Series& series) { return series.name == name; });
+  };
+  const auto skipped = find("skipped"), scale = find("loss_scale");
+  if (skipped == update.series.end() || scale == update.series.end() || scale->points.empty()) return {};
+  std::vector<std::int64_t> steps;
+  for (const Point& point : skipped->points) steps.push_back(std::llround(point.x));
+  constexpr std::size_t kMost = 8;
+  const std::size_t more = steps.size() > kMost ? steps.size() - kMost : 0;
+  steps.resize(steps.size() - more);
+  if (steps.empty()) return {};
+  return {fmt::format("gradients are too large for fp16, nothing is updated in step {}{}; the loss scale is {}",
+                      fmt::join(steps, ", "), more > 0 ? fmt::format(" and {} more", more) : "",
+                      scale->points.back().y)};
 }
 
 std::vector<Error> RunStory::notTold(const std::vector<Error>& errors, std::vector<std::string>& told) {

@@ -67,6 +67,8 @@ class RunStory {
   std::vector<Item> rest();  // epochs whose last step never came
   // Nodes that do not answer any more, or again.
   std::vector<std::string> nodeNotes(const RunUpdate& update);
+  // Of fp16: steps that updated nothing, and the loss scale.
+  static std::vector<std::string> scaleNotes(const RunUpdate& update);
   std::vector<Error> newErrors(const RunUpdate& update);
   std::vector<Error> newWarnings(const RunUpdate& update);
   std::int64_t lastStep() const { return lastStep_; }

@@ -131,6 +131,9 @@ class LiveView final : public RunReport {
         if (std::isfinite(point.y)) rate_ = rate_ > 0 ? 0.98 * rate_ + 0.02 * point.y : point.y;
       return;
     }
+    if (series.name == "loss_scale") lossScale_ = value;
+    if (series.name == "skipped")
+      for (const Point& point : series.points) skipped_ += std::llround(point.y);
     if (series.name == context_.row.figures.metric) {
       metric_ = value;
       return;
@@ -187,6 +190,8 @@ class LiveView final : public RunReport {
       text += fmt::format("  test {}{}loss {:.4f}", metricText(metric, lastEpoch_->evalMetric),
                           metric.empty() ? "" : ", ", lastEpoch_->evalLoss);
     if (rate_ > 0) text += fmt::format("  {:.0f} samples/s", rate_);
+    if (lossScale_ > 0) text += fmt::format("  loss scale {}", lossScale_);
+    if (skipped_ > 0) text += fmt::format(", {} updates left out", skipped_);
     const int room = columns - static_cast<int>(width(text)) - 2;
     if (room >= 8) text += "  " + style_.green(sparkline(loss_.values(), std::min(room, 60)));
     return text;
@@ -336,6 +341,8 @@ class LiveView final : public RunReport {
   std::optional<EpochRow> lastEpoch_;
   Curve loss_;
   double metric_ = NAN, rate_ = 0;
+  double lossScale_ = 0;       // of fp16
+  std::int64_t skipped_ = 0;
   std::vector<StepBreakdown> breakdown_;
   std::optional<SlowRank> slow_;
   std::map<std::string, NodeFigures> nodes_;

@@ -24,6 +24,10 @@ passes::TrainOptions trainOptions(const spec::v1::TrainingSpec& training) {
   out.optimizer.epsilon = optimizer.epsilon();
   out.optimizer.decayMatricesOnly = optimizer.decay_matrices_only();
   out.optimizer.clipNorm = optimizer.clip_norm();
+  if (training.has_loss_scale()) {
+    const auto& scale = training.loss_scale();
+    out.lossScale = {scale.initial(), scale.growth_interval(), scale.fixed()};
+  }
   out.seed = training.seed();
   return out;
 }

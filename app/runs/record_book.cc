@@ -171,11 +171,12 @@ void RecordBook::addSteps(Node& node, const run::v1::StepChunk& chunk) {
   for (auto& [other, load] : loads_) load.stoppedInRow = 0;
   std::int64_t begin = 0;
   auto& seconds = points(fmt::format("rank/{}/step", rank));
-  std::vector<Point>*stale = nullptr, *loss = nullptr, *metric = nullptr, *rate = nullptr;
+  std::vector<Point>*stale = nullptr, *loss = nullptr, *metric = nullptr, *rate = nullptr, *scale = nullptr;
   if (chunk.staleness_size() > 0) stale = &points(fmt::format("rank/{}/staleness", rank));
   if (rank == 0) {
     loss = &points("loss");
     rate = &points("samples_per_second");
+    if (chunk.loss_scale_size() > 0) scale = &points("loss_scale");
     if (!row_.figures.metric.empty()) metric = &points(row_.figures.metric);
   }
   for (int i = 0; i < chunk.begin_ns_size(); ++i) {
@@ -203,6 +204,8 @@ void RecordBook::addSteps(Node& node, const run::v1::StepChunk& chunk) {
     if (rank != 0) continue;
     loss->push_back({x, at(chunk.loss(), i)});
     if (metric != nullptr) metric->push_back({x, at(chunk.metric(), i)});
+    if (scale != nullptr) scale->push_back({x, at(chunk.loss_scale(), i)});
+    if (const double skipped = at(chunk.skipped(), i); skipped > 0) points("skipped").push_back({x, skipped});
     if (length > 0) rate->push_back({x, at(chunk.samples(), i) / length});
     row_.figures.steps = std::max(row_.figures.steps, sample.step);
     if (++durationSkip_ >= durationStride_) {

@@ -4,7 +4,8 @@
 //
 // Series over steps (x = step, from 1): "loss" (mean over the global batch), the run's metric in
 // training (one of kMetrics),
-// "samples_per_second", and per rank "rank/<r>/step" (seconds), "rank/<r>/data", "…/forward",
+// "samples_per_second", of fp16 "loss_scale" and, of each step that left out updates, "skipped" (how many), and per
+// rank "rank/<r>/step" (seconds), "rank/<r>/data", "…/forward",
 // "…/backward", "…/waiting", "…/transfer", "…/optimizer".
 // Series over time (x = wall clock, seconds): "node/<n>/cpu" (0…1), "…/memory" (bytes), "…/net_in",
 // "…/net_out", "…/loopback", "…/disk_read", "…/disk_write" (bytes/s), "rank/<r>/cpu" (cores),

@@ -46,6 +46,8 @@ RunSpec alone(const RunSpec& spec, int microBatches) {
   return out;
 }
 
+constexpr double kProbeLossScale = 256;  // at most
+
 // Few samples have seldom one that makes a gradient jump.
 RunSpec probe(const RunSpec& spec, int dataRanks) {
   RunSpec out = spec;
@@ -55,6 +57,8 @@ RunSpec probe(const RunSpec& spec, int dataRanks) {
   training.clear_optimizer();
   training.mutable_optimizer()->set_kind("sgd");
   training.mutable_optimizer()->set_learning_rate(1);
+  if (training.has_loss_scale())  // its one step is to update
+    training.mutable_loss_scale()->set_initial(std::min(training.loss_scale().initial(), kProbeLossScale));
   return out;
 }
 
@@ -113,6 +117,7 @@ Result<VerifyCase> verifyCase(const RunSpec& given, const ClusterSpec& cluster, 
   const bool isDouble = precision == Precision::kSmallDouble;
   if (isDouble) {
     spec.mutable_training()->set_precision("fp64");
+    spec.mutable_training()->clear_loss_scale();
     spec.mutable_training()->set_backend("reference");
   } else {
     if (spec.training().precision() == "fp64") spec.mutable_training()->set_precision("fp32");

@@ -306,7 +306,8 @@ struct FieldFacts {
   const char* help;
 };
 const std::vector<FieldFacts>& facts() {
-  const auto functions = models::activations(), strategies = specs::strategyKinds(), comms = specs::commKinds(), backends = specs::backendKinds();
+  const auto functions = models::activations(), strategies = specs::strategyKinds(), comms = specs::commKinds(), backends = specs::backendKinds(),
+             precisions = specs::precisions();
   static const std::vector<FieldFacts> kFacts = {
       {"ClusterSpec.name", {}, "What this cluster is called"},
       {"ClusterSpec.nodes", {}, "The machines, in the order of their ranks; the first coordinates"},
@@ -386,7 +387,7 @@ const std::vector<FieldFacts>& facts() {
       {"TrainingSpec.epochs", {}, "Times through the data; left out: 1, or as many as max_steps needs"},
       {"TrainingSpec.max_steps", {}, "Steps at most; 0: no limit"},
       {"TrainingSpec.seed", {}, "Of initial weights and the order of samples; left out: 1"},
-      {"TrainingSpec.precision", {"fp32", "bf16", "fp64"}, "Number format of the computation; bf16: of the factors of matrix products alone"},
+      {"TrainingSpec.precision", {precisions.begin(), precisions.end()}, "Number format of the computation; bf16, fp16: of the factors of matrix products alone"},
       {"TrainingSpec.no_shuffle", {}, "Take the samples in the order of the files"},
       {"TrainingSpec.backend", {backends.begin(), backends.end()}, "What computes; empty: onednn"},
       {"TrainingSpec.evaluate_batch", {}, "Samples an evaluation step; 0: chosen"},
@@ -407,6 +408,9 @@ const std::vector<FieldFacts>& facts() {
       {"ScheduleSpec.final_rate", {}, "Rate at the end of cosine and linear"},
       {"ScheduleSpec.every", {}, "Steps after which the rate falls by factor"},
       {"ScheduleSpec.factor", {}, "What the rate is multiplied by; 0: 0.1"},
+      {"LossScaleSpec.initial", {}, "Of fp16: what the loss is multiplied by first; 0: 65536"},
+      {"LossScaleSpec.growth_interval", {}, "Of fp16: steps that update after which the scale doubles; 0: 2000"},
+      {"LossScaleSpec.fixed", {}, "Of fp16: the scale stays as it is"},
       {"CheckpointSpec.disabled", {}, "Write no checkpoints"},
       {"CheckpointSpec.keep", {}, "Checkpoints kept; 0: 2"},
       {"StrategySpec.kind", {strategies.begin(), strategies.end()}, "How the work is distributed"},

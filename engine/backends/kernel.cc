@@ -1,5 +1,8 @@
 #include "engine/backends/kernel.h"
 
+#include <cstring>
+#include <vector>
+
 namespace lockstep::backends {
 
 using ir::Op;
@@ -72,6 +75,41 @@ BatchNormShape batchNormShape(const KernelSpec& spec) {
 AdamOptions adamOptions(const ir::Attrs& attrs) {
   return {ir::floatAttr(attrs, "beta1", 0.9), ir::floatAttr(attrs, "beta2", 0.999),
           ir::floatAttr(attrs, "eps", 1e-8), ir::floatAttr(attrs, "weight_decay")};
+}
+
+namespace {
+
+class UnlessSkipped final : public Kernel {
+ public:
+  UnlessSkipped(const KernelSpec& spec, std::unique_ptr<Kernel> update) : update_(std::move(update)) {
+    const std::size_t after = spec.op == Op::kAdam ? 3 : 2;  // norm, lr and of Adam t are the last
+    norm_ = spec.inputs[spec.inputs.size() - after];
+    const std::vector<int>& before = ir::info(spec.op).inPlace;
+    for (std::size_t i = 0; i < spec.outputs.size(); ++i)
+      kept_.push_back({spec.outputs[i], spec.inputs[static_cast<std::size_t>(before[i])]});
+  }
+  void run() override {
+    const bool skips = norm_.type.dtype == DType::kF64 ? *static_cast<const double*>(norm_.data) < 0
+                                                       : *static_cast<const float*>(norm_.data) < 0;
+    if (!skips) return update_->run();
+    for (const auto& [to, from] : kept_)
+      if (to.data != from.data) std::memcpy(to.data, from.data, static_cast<std::size_t>(to.type.bytes()));
+  }
+  std::int64_t workspaceBytes() const override { return update_->workspaceBytes(); }
+
+ private:
+  struct Kept {
+    Operand to, from;
+  };
+  std::unique_ptr<Kernel> update_;
+  Operand norm_;
+  std::vector<Kept> kept_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> unlessSkipped(const KernelSpec& spec, std::unique_ptr<Kernel> update) {
+  return std::make_unique<UnlessSkipped>(spec, std::move(update));
 }
 
 DType computeType(const KernelSpec& spec) {

@@ -73,6 +73,9 @@ struct AdamOptions {
 };
 AdamOptions adamOptions(const ir::Attrs& attrs);
 
+// Of an optimizer: `update`, where its operand `norm` is not below 0, else its outputs are what they were.
+std::unique_ptr<Kernel> unlessSkipped(const KernelSpec& spec, std::unique_ptr<Kernel> update);
+
 // The dtype a kernel computes in: that of its first output; f32 where that is no float.
 DType computeType(const KernelSpec& spec);
 // kFailedPrecondition: `backend` has no kernel for the spec.

@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "engine/backends/attention.h"
-#include "engine/backends/bf16.h"
 #include "engine/backends/compression.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/kernel.h"
+#include "engine/backends/narrow.h"
 #include "engine/backends/norms.h"
 #include "engine/backends/onednn_primitives.h"
 #include "engine/backends/parallel.h"
@@ -183,6 +183,19 @@ std::unique_ptr<Kernel> bindSgdRows(const cpu::Kernels& cpu, const KernelSpec& s
   });
 }
 
+std::unique_ptr<Kernel> bindSumSquaresOfRows(const cpu::Kernels& cpu, const KernelSpec& spec) {
+  const float* x = in(spec, 0);
+  const auto* ids = static_cast<const std::int32_t*>(spec.inputs[1].data);
+  float* y = out(spec);
+  const std::int64_t rows = spec.inputs[1].type.count(), channels = spec.inputs[0].type.count() / rows;
+  return makeKernel([=, &cpu] {
+    double sum = 0;
+    for (std::int64_t r = 0; r < rows; ++r)
+      if (ids[r] != -1) sum += cpu.sumSquares(channels, x + r * channels);
+    *y = static_cast<float>(sum);
+  });
+}
+
 // f(first, count) over the parts of n elements.
 template <typename F>
 std::unique_ptr<Kernel> overElements(const Cpu& cpu, std::int64_t n, F f) {
@@ -331,7 +344,7 @@ class OneDnn final : public Backend {
       : cpu_{kernels, std::max(1, threads)}, engine_(threads) {}
   std::string_view name() const override { return "onednn"; }
   bool supports(Op op, DType dtype) const override {
-    return hasKernel(op) && (dtype == DType::kF32 || (op == Op::kCast && dtype == DType::kBf16));
+    return hasKernel(op) && (dtype == DType::kF32 || (op == Op::kCast && sizeOf(dtype) == 2));
   }
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
     if (!supports(spec.op, computeType(spec))) return unsupported(name(), spec);
@@ -340,8 +353,9 @@ class OneDnn final : public Backend {
       case Op::kConv2d:
       case Op::kConv2dInputGrad:
       case Op::kConv2dWeightGrad:
-        if (!hasBf16Factors(spec)) return bindProduct(spec);
-        if (spec.op == Op::kMatmul && cpu_.kernels.adds16) return bindMatmul16(cpu_, spec);
+        if (!hasNarrowFactors(spec)) return bindProduct(spec);
+        if (spec.op == Op::kMatmul && spec.inputs[0].type.dtype == DType::kBf16 && cpu_.kernels.adds16)
+          return bindMatmul16(cpu_, spec);
         return widening_.bind(cpu_, spec, [&](const KernelSpec& wide) { return bindProduct(wide); });
       case Op::kMaxPool2d:
       case Op::kMaxPool2dGrad:
@@ -371,23 +385,24 @@ class OneDnn final : public Backend {
       case Op::kSoftmaxXentGrad:
         return bindSoftmaxXent(cpu_, spec);
       case Op::kSumSquares:
+        if (spec.inputs.size() > 1) return bindSumSquaresOfRows(cpu_.kernels, spec);
         return makeKernel([n = spec.inputs[0].type.count(), x = in(spec, 0), y = out(spec), &kernels = cpu_.kernels] {
           *y = static_cast<float>(kernels.sumSquares(n, x));
         });
       case Op::kRandom:
         return bindRandom(cpu_, spec);
       case Op::kAdam:
-        return bindAdam(cpu_, spec);
+        return unlessSkipped(spec, bindAdam(cpu_, spec));
       case Op::kSgd:
-        return bindSgd(cpu_, spec);
+        return unlessSkipped(spec, bindSgd(cpu_, spec));
       case Op::kAdagrad:
-        return bindAdagrad(cpu_, spec);
+        return unlessSkipped(spec, bindAdagrad(cpu_, spec));
       case Op::kEmbedding:
         return bindEmbedding(spec);
       case Op::kAdagradRows:
-        return bindAdagradRows(cpu_.kernels, spec);
+        return unlessSkipped(spec, bindAdagradRows(cpu_.kernels, spec));
       case Op::kSgdRows:
-        return bindSgdRows(cpu_.kernels, spec);
+        return unlessSkipped(spec, bindSgdRows(cpu_.kernels, spec));
       case Op::kCast:
         if (spec.inputs[0].type.dtype == DType::kU8 && computeType(spec) == DType::kF32) {
           const auto* x = static_cast<const std::uint8_t*>(spec.inputs[0].data);
@@ -398,7 +413,7 @@ class OneDnn final : public Backend {
             kernels.castU8(count, x + i, factor, y + i);
           });
         }
-        if (auto kernel = bindBf16Cast(cpu_, spec)) return kernel;
+        if (auto kernel = bindNarrowCast(cpu_, spec)) return kernel;
         return bindReference(spec);
       default:
         if (auto kernel = bindElementwise(cpu_, spec)) return kernel;

@@ -38,7 +38,7 @@ std::unique_ptr<Kernel> bindCastFrom(const KernelSpec& spec) {
   return makeKernel([=] {
     for (std::int64_t i = 0; i < n; ++i) {
       const double scaled = static_cast<double>(x[i]) * scale;
-      if constexpr (std::is_same_v<To, reference::Bf16>) y[i] = reference::toBf16(scaled);
+      if constexpr (sizeof(To) == 2) y[i] = reference::narrowed<To>(scaled);
       else y[i] = static_cast<To>(scaled);
     }
   });
@@ -50,6 +50,7 @@ Result<std::unique_ptr<Kernel>> bindCast(const KernelSpec& spec) {
     case DType::kF32: return bindCastFrom<T, float>(spec);
     case DType::kF64: return bindCastFrom<T, double>(spec);
     case DType::kBf16: return bindCastFrom<T, reference::Bf16>(spec);
+    case DType::kF16: return bindCastFrom<T, reference::F16>(spec);
     case DType::kI32: return bindCastFrom<T, std::int32_t>(spec);
     case DType::kI64: return bindCastFrom<T, std::int64_t>(spec);
     case DType::kU8: return bindCastFrom<T, std::uint8_t>(spec);
@@ -264,6 +265,14 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
         for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * share;
       });
     }
+    case Op::kUnlessSkipped: {
+      const T *x = in<T>(spec, 0), *before = in<T>(spec, 1), *norm = in<T>(spec, 2);
+      T* y = out<T>(spec);
+      const std::int64_t n = spec.outputs[0].type.count();
+      return makeKernel([=] {
+        if (const T* from = *norm < 0 ? before : x; from != y) std::copy_n(from, n, y);
+      });
+    }
     case Op::kAddRanks: {
       const T *sum = in<T>(spec, 0), *x = in<T>(spec, 1);
       T* y = out<T>(spec);
@@ -297,6 +306,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
     case Op::kConv2dInputGrad:
     case Op::kConv2dWeightGrad:
       if (spec.inputs[0].type.dtype == DType::kBf16) return bindProduct<reference::Bf16, T>(spec);
+      if (spec.inputs[0].type.dtype == DType::kF16) return bindProduct<reference::F16, T>(spec);
       return bindProduct<T, T>(spec);
     case Op::kBiasAdd: {
       const std::int64_t c = spec.inputs[1].type.count(), n = spec.outputs[0].type.count();
@@ -547,12 +557,41 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const std::int64_t n = spec.inputs[0].type.count();
       const T* x = in<T>(spec, 0);
       T* y = out<T>(spec);
-      return makeKernel([=] { y[0] = static_cast<T>(reference::dot(n, x, x)); });
+      if (spec.inputs.size() == 1) return makeKernel([=] { y[0] = static_cast<T>(reference::dot(n, x, x)); });
+      const std::int32_t* ids = in<std::int32_t>(spec, 1);
+      const std::int64_t rows = spec.inputs[1].type.count(), c = n / rows;
+      return makeKernel([=] {
+        double sum = 0;
+        for (std::int64_t r = 0; r < rows; ++r)
+          if (ids[r] != -1) sum += reference::dot(c, x + r * c, x + r * c);
+        y[0] = static_cast<T>(sum);
+      });
+    }
+    case Op::kFiniteNorm: {
+      const T *norm = in<T>(spec, 0), *squares = in<T>(spec, 1);
+      const T* scale = spec.inputs.size() > 2 ? in<T>(spec, 2) : nullptr;
+      T* y = out<T>(spec);
+      return makeKernel([=] { *y = !std::isfinite(*squares) ? T{-1} : scale != nullptr ? *norm * *scale : *norm; });
     }
     case Op::kClipNorm: {
       const double limit = ir::floatAttr(attrs, "limit");
       return binary<T>(spec, [limit](double norm, double squares) {
-        return norm > 0 ? norm * std::max(1.0, std::sqrt(squares) / (norm * limit)) : 0.0;
+        return norm > 0 ? norm * std::max(1.0, std::sqrt(squares) / (norm * limit)) : norm;
+      });
+    }
+    case Op::kLossScale: {
+      const T *scale = in<T>(spec, 0), *good = in<T>(spec, 1), *skipped = in<T>(spec, 2), *norm = in<T>(spec, 3);
+      T *newScale = out<T>(spec, 0), *newGood = out<T>(spec, 1), *newSkipped = out<T>(spec, 2);
+      const auto interval = static_cast<T>(ir::floatAttr(attrs, "interval"));
+      const auto factor = static_cast<T>(ir::floatAttr(attrs, "factor"));
+      const auto least = static_cast<T>(ir::floatAttr(attrs, "least"));
+      const auto most = static_cast<T>(ir::floatAttr(attrs, "most"));
+      return makeKernel([=] {
+        const bool skips = *norm < 0, grows = !skips && *good + 1 >= interval;
+        const T now = *scale;
+        *newSkipped = *skipped + (skips ? 1 : 0);
+        *newGood = skips || grows ? 0 : *good + 1;
+        *newScale = skips ? std::max(now / factor, least) : grows ? std::min(now * factor, most) : now;
       });
     }
     case Op::kSgd: {
@@ -562,7 +601,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
                                         out<T>(spec, 1)};
       const double momentum = ir::floatAttr(attrs, "momentum");
       const double decay = ir::floatAttr(attrs, "weight_decay");
-      return makeKernel([=] { reference::sgd(n, o, momentum, decay); });
+      return unlessSkipped(spec, makeKernel([=] { reference::sgd(n, o, momentum, decay); }));
     }
     case Op::kAdagrad: {
       const std::int64_t n = spec.inputs[0].type.count();
@@ -571,10 +610,10 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const T *norm = in<T>(spec, 3), *lr = in<T>(spec, 4);
       const double epsilon = ir::floatAttr(attrs, "eps");
       const double decay = ir::floatAttr(attrs, "weight_decay");
-      return makeKernel([=] {
-        reference::adagrad(n, o, reference::inverseNorm(static_cast<double>(*norm)),
-                           static_cast<double>(*lr), decay, epsilon);
-      });
+      return unlessSkipped(spec, makeKernel([=] {
+                             reference::adagrad(n, o, reference::inverseNorm(static_cast<double>(*norm)),
+                                                static_cast<double>(*lr), decay, epsilon);
+                           }));
     }
     case Op::kAdagradRows: {
       const T *p = in<T>(spec, 0), *s = in<T>(spec, 1), *g = in<T>(spec, 2);
@@ -586,7 +625,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const std::int64_t channels = spec.inputs[2].type.count() / rows;
       const std::int64_t first = ir::intAttr(attrs, "first");
       const double epsilon = ir::floatAttr(attrs, "eps");
-      return makeKernel([=] {
+      auto update = makeKernel([=] {
         if (pOut != p) std::copy_n(p, elements, pOut);
         if (sOut != s) std::copy_n(s, elements, sOut);
         const double scale = reference::inverseNorm(static_cast<double>(*norm));
@@ -596,6 +635,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
                                         scale, static_cast<double>(*lr), 0, epsilon);
                 });
       });
+      return unlessSkipped(spec, std::move(update));
     }
     case Op::kSgdRows: {
       const T *p = in<T>(spec, 0), *v = in<T>(spec, 1), *g = in<T>(spec, 2);
@@ -606,7 +646,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const std::int64_t rows = spec.inputs[3].type.count();
       const std::int64_t channels = spec.inputs[2].type.count() / rows;
       const std::int64_t first = ir::intAttr(attrs, "first");
-      return makeKernel([=] {
+      auto update = makeKernel([=] {
         if (pOut != p) std::copy_n(p, elements, pOut);
         if (vOut != v) std::copy_n(v, elements, vOut);
         forRows(rows, channels, first, elements, ids, [](std::int64_t) {},
@@ -614,6 +654,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
                   reference::sgd<T>(n, {pOut + at, g + from, vOut + at, norm, lr, pOut + at, vOut + at}, 0, 0);
                 });
       });
+      return unlessSkipped(spec, std::move(update));
     }
     case Op::kAdam: {
       const std::int64_t n = spec.inputs[0].type.count();
@@ -621,7 +662,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
           in<T>(spec, 0), in<T>(spec, 1), in<T>(spec, 2),  in<T>(spec, 3),  in<T>(spec, 4),
           in<T>(spec, 5), in<T>(spec, 6), out<T>(spec, 0), out<T>(spec, 1), out<T>(spec, 2)};
       const AdamOptions options = adamOptions(attrs);
-      return makeKernel([=] { reference::adam(n, o, options); });
+      return unlessSkipped(spec, makeKernel([=] { reference::adam(n, o, options); }));
     }
     case Op::kEncode: {
       const CodingShape s = codingShape(spec);
@@ -666,12 +707,13 @@ class Reference final : public Backend {
 }  // namespace
 
 bool referenceSupports(Op op, DType dtype) {
-  return hasKernel(op) && (dtype == DType::kF32 || dtype == DType::kF64 || (op == Op::kCast && dtype == DType::kBf16));
+  return hasKernel(op) && (dtype == DType::kF32 || dtype == DType::kF64 || (op == Op::kCast && sizeOf(dtype) == 2));
 }
 
 Result<std::unique_ptr<Kernel>> bindReference(const KernelSpec& spec) {
   if (!referenceSupports(spec.op, computeType(spec))) return unsupported("reference", spec);
   if (computeType(spec) == DType::kBf16) return bindCast<reference::Bf16>(spec);
+  if (computeType(spec) == DType::kF16) return bindCast<reference::F16>(spec);
   return computeType(spec) == DType::kF64 ? bindAs<double>(spec) : bindAs<float>(spec);
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 #include <vector>
 
 #include "engine/backends/compression.h"
@@ -53,9 +54,15 @@ inline Format16 format16(ir::Coding coding) {
   return {7, -126, std::ldexp(255.0, 120)};
 }
 
-inline Bf16 toBf16(double x) {
-  const auto [fraction, least, most] = format16(ir::Coding::kBf16);
-  return {bitsOf16(rounded(x, fraction, least, most), fraction, least)};
+// As kCast rounds.
+template <typename To>
+To narrowed(double x) {
+  constexpr bool isHalf = std::is_same_v<To, F16>;
+  const auto [fraction, least, most] = format16(isHalf ? ir::Coding::kFp16 : ir::Coding::kBf16);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double near = rounded(x, fraction, least, isHalf ? kInfinity : most);
+  if (std::abs(near) > most) near = std::copysign(kInfinity, near);
+  return {bitsOf16(near, fraction, least)};
 }
 
 inline void encode16(const CodingShape& s, const float* t, std::byte* payload) {

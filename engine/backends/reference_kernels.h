@@ -52,13 +52,24 @@ void addScaled(std::int64_t n, T x, const T* __restrict row, double* __restrict 
   for (std::int64_t i = 0; i < n; ++i) sums[i] += factor * static_cast<double>(row[i]);
 }
 
-// A factor of 16 bits.
-struct Bf16 {
+// A factor of 16 bits: a sign, an exponent and kFraction bits of fraction.
+template <int kFraction>
+struct Narrow {
   std::uint16_t bits;
   explicit operator double() const {
-    return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16));
+    constexpr std::uint64_t kExponents = (1u << (15 - kFraction)) - 1, kWide = 0x7ff;
+    const std::uint64_t magnitude = bits & 0x7fffu, exponent = magnitude >> kFraction;
+    const std::uint64_t fraction = magnitude & ((1u << kFraction) - 1), sign = bits & 0x8000u;
+    if (exponent == 0) {
+      constexpr double kStep = std::bit_cast<double>((kWide / 2 - kExponents / 2 + 1 - kFraction) << 52);
+      return (sign != 0 ? -1.0 : 1.0) * static_cast<double>(fraction) * kStep;
+    }
+    const std::uint64_t wide = exponent == kExponents ? kWide : exponent - kExponents / 2 + kWide / 2;
+    return std::bit_cast<double>(sign << 48 | wide << 52 | fraction << (52 - kFraction));
   }
 };
+using Bf16 = Narrow<7>;
+using F16 = Narrow<10>;
 
 // y[n,o] = bias[o] + Σ_k a[n,k]·b[k,o], k ascending. X is the type of factors, here and in convolutions.
 template <typename X, typename T>

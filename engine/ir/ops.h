@@ -19,8 +19,8 @@ namespace lockstep::ir {
 // B batch, N rows, I in, O out, C channels; Σ over samples. `f` is a float type, the same for all
 // float operands and outputs of a node unless said otherwise. Attributes marked ? may be absent,
 // with the default given; all others must be there. Numbers are of type double, the rest int64.
-// Products, kMatmul and the three of kConv2d, may have two factors in bf16: their sums, bias and result
-// are then f32.
+// Products, kMatmul and the three of kConv2d, may have two factors in bf16 or two in f16: their sums, bias and
+// result are then f32.
 enum class Op : std::uint8_t {
   // Sources and sinks.
   kInput,    // () {name, dtype, shape} -> any. Fed by the trainer before every play: x, label, weight, lr, t, stop
@@ -41,13 +41,15 @@ enum class Op : std::uint8_t {
   kPack,     // (f …) -> f[Σ counts]: members laid one after another in one flat group
   // Elementwise.
   kCast,     // (any) {dtype, scale number} -> dtype, a float: x·scale, computed in the output's type; bf16 as kBf16
-             // rounds
+             // rounds; f16 the nearest, ties to even, which from 65520 on is infinity
   kAdd,      // (f, f) same shape
   kScale,    // (f) {factor number}
   kOwn,      // (f): the operand. Of a sum over ranks each one's own part, taken for the whole: from here on
              // the ranks' values differ (local SGD)
   kWeigh,    // (x, own f[1], total f[1]): x·own/total, 0 where total is 0. Where own is each rank's part of
              // total, the sum over ranks is the weighted mean of their x
+  kUnlessSkipped,  // (x, before, norm f[1]) -> f: x, or before where norm is below 0: a state that a step which
+             // updates nothing leaves as it was
   kAddRanks, // (sum f[N], x f[R·N]): sum + x₀ + x₁ + …, parts of N added one after another. Before partition x is
              // f[N], of which each rank has its part of a sum
   kRelu,     // (f): max(x, 0)
@@ -138,12 +140,18 @@ enum class Op : std::uint8_t {
                       // last for 1, and bins further Σ w·(1 − t)
   kCountCorrect,      // (logits, label, w) -> f[1]: Σ w·[argmax = label]; the first maximum counts
   kSumAll,            // (f) -> f[1]
-  kSumSquares,     // (f) -> f[1]: Σ x²
+  kSumSquares,     // (x f[…] [, ids i32[N]]) -> f[1]: Σ x²; of N rows those whose id is not −1 alone
+  kFiniteNorm,     // (norm f[1], squares f[1] [, scale f[1]]) -> f[1]: norm·scale, what a sum of gradients of a
+                   // scaled loss is divided by; −1 where squares, Σ of theirs, is no finite number
   kClipNorm,       // (norm f[1], squares f[1]) {limit number} -> f[1]: norm · max(1, √squares / (norm·limit)),
-                   // 0 where norm is 0: what the sum of gradients is divided by so that their mean is at
-                   // most `limit` long (Pascanu et al. 2013)
+                   // norm where that is not above 0: what the sum of gradients is divided by so that their mean
+                   // is at most `limit` long (Pascanu et al. 2013)
+  kLossScale,      // (scale, good, skipped, norm: each f[1]) {interval, factor, least, most: numbers} -> scale', good',
+                   // skipped': how many steps have updated since the scale changed, and how many ever have not.
+                   // Norm below 0: max(scale/factor, least), 0, skipped + 1. Else good + 1, and where that is
+                   // `interval` min(scale·factor, most), 0 (Micikevicius et al.: "Mixed precision training", 2018)
   // Optimizers, elementwise over any shape; `norm` f[1] is Σ w: the gradient used is ĝ = g / norm,
-  // 0 where norm is 0.
+  // 0 where norm is 0. Where norm is below 0 nothing changes.
   kSgd,    // (p, g, v, norm, lr f[1]) {momentum, weight_decay: numbers} -> p', v': v' = μv + ĝ + λp; p' = p − lr·v'
   kAdagrad,      // (p, g, s, norm, lr f[1]) {eps, weight_decay: numbers} -> p', s': with ĝ + λp for ĝ
                  // s' = s + ĝ²; p' = p − lr·ĝ/(√s' + ε) (Duchi et al. 2011)

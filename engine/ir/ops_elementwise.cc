@@ -117,7 +117,19 @@ Placing placeWeigh(const Node& node, Places inputs, Types inputTypes, Types outp
   if (!isReplicated(inputs[2])) return mustReplicate(2);
   if (isReplicated(inputs[0]) && isSum(inputs[1])) return placedAt({partialSum()});
   if (!isReplicated(inputs[1])) return mustReplicate(1);
+  if (isSum(inputs[0])) return placedAt({partialSum()});
   return placeElementwise(node, inputs.first(1), inputTypes, outputs);
+}
+
+Inferred inferUnlessSkipped(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  LOCKSTEP_TRY(wantType(inputs, 1, inputs[0]));
+  LOCKSTEP_TRY(wantType(inputs, 2, TensorType{inputs[0].dtype, {1}}));
+  return std::vector<TensorType>{inputs[0]};
+}
+Placing placeUnlessSkipped(const Node& node, Places inputs, Types inputTypes, Types outputs) {
+  if (!isReplicated(inputs[2])) return mustReplicate(2);
+  return placeElementwise(node, inputs.first(2), inputTypes, outputs);
 }
 
 Inferred inferAddRanks(Types inputs, const Attrs&) {
@@ -165,6 +177,9 @@ std::vector<OpInfo> elementwiseOps() {
       {.op = Op::kWeigh, .name = "weigh", .minInputs = 3, .maxInputs = 3, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferWeigh,
        .gradient = nullptr, .place = placeWeigh, .cost = costElementwise},
+      {.op = Op::kUnlessSkipped, .name = "unless-skipped", .minInputs = 3, .maxInputs = 3, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {1}, .infer = inferUnlessSkipped,
+       .gradient = nullptr, .place = placeUnlessSkipped, .cost = costMove},
       {.op = Op::kAddRanks, .name = "add-ranks", .minInputs = 2, .maxInputs = 2, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferAddRanks,
        .gradient = nullptr, .place = placeAddRanks, .cost = costElementwise},

@@ -236,11 +236,41 @@ Placing placeSumAll(const Node&, Places inputs, Types, Types) {
   return mustReplicate(0);
 }
 
+Inferred inferSumSquares(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  if (inputs.size() > 1) {
+    LOCKSTEP_TRY(wantRank(inputs, 1, 1, "one dimension, ids"));
+    LOCKSTEP_TRY(wantType(inputs, 1, {DType::kI32, inputs[1].shape}));
+    if (inputs[0].count() % inputs[1].shape[0] != 0)
+      return wrongInput(inputs, 0, fmt::format("{} rows", inputs[1].shape[0]));
+  }
+  return std::vector<TensorType>{one(inputs[0])};
+}
 // Squares of sums are no sums of squares: what is partial has to be whole first.
 Placing placeSumSquares(const Node&, Places inputs, Types, Types) {
+  if (inputs.size() > 1 && !isReplicated(inputs[1])) return mustReplicate(1);
   if (isReplicated(inputs[0])) return placedAt({inputs[0]});
-  if (isSplit(inputs[0])) return placedAt({partialSum()});
+  if (inputs.size() == 1 && isSplit(inputs[0])) return placedAt({partialSum()});
   return mustReplicate(0);
+}
+// Each of one element.
+Inferred inferOnes(Types inputs, const Attrs&) {
+  LOCKSTEP_TRY(wantFloat(inputs, 0));
+  for (std::size_t i = 0; i < inputs.size(); ++i) LOCKSTEP_TRY(wantType(inputs, i, one(inputs[0])));
+  return std::vector<TensorType>{one(inputs[0])};
+}
+Placing placeOnes(const Node&, Places inputs, Types, Types outputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (!isReplicated(inputs[i])) return mustReplicate(i);
+  return placedAt(std::vector<AxisPlacement>(outputs.size()));
+}
+Inferred inferLossScale(Types inputs, const Attrs& attrs) {
+  LOCKSTEP_TRY(inferOnes(inputs, attrs).status());
+  if (!(floatAttr(attrs, "interval") >= 1))
+    return invalidArgument("interval is {}, expected at least 1", floatAttr(attrs, "interval"));
+  if (!(floatAttr(attrs, "factor") >= 1))
+    return invalidArgument("factor is {}, expected at least 1", floatAttr(attrs, "factor"));
+  return std::vector<TensorType>(3, one(inputs[0]));
 }
 Inferred inferClipNorm(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
@@ -318,9 +348,18 @@ std::vector<OpInfo> lossOps() {
       {.op = Op::kSumAll, .name = "sum-all", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1}, .infer = inferSumAll,
        .gradient = gradSumAll, .place = placeSumAll, .cost = costElementwise},
-      {.op = Op::kSumSquares, .name = "sum-squares", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1}, .infer = inferSumAll,
+      {.op = Op::kSumSquares, .name = "sum-squares", .minInputs = 1, .maxInputs = 2, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1}, .infer = inferSumSquares,
        .gradient = nullptr, .place = placeSumSquares, .cost = costElementwise},
+      {.op = Op::kFiniteNorm, .name = "finite-norm", .minInputs = 2, .maxInputs = 3, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1}, .infer = inferOnes,
+       .gradient = nullptr, .place = placeOnes, .cost = costElementwise},
+      {.op = Op::kLossScale, .name = "loss-scale", .minInputs = 4, .maxInputs = 4, .outputs = 3,
+       .isView = false, .isCollective = false,
+       .attrs = {{"interval", AttrKind::kNumber}, {"factor", AttrKind::kNumber}, {"least", AttrKind::kNumber},
+                 {"most", AttrKind::kNumber}},
+       .inPlace = {-1, -1, -1}, .infer = inferLossScale, .gradient = nullptr, .place = placeOnes,
+       .cost = costElementwise},
       {.op = Op::kClipNorm, .name = "clip-norm", .minInputs = 2, .maxInputs = 2, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {{"limit", AttrKind::kNumber}},
        .inPlace = {-1}, .infer = inferClipNorm, .gradient = nullptr, .place = placeElementwise,

@@ -85,7 +85,7 @@ class Differentiator final : public ir::GradBuilder {
     if (!isFloat(lossType.dtype) || lossType.count() != 1)
       return invalidArgument("autodiff: the loss is {}, expected one float", lossType.text());
     LOCKSTEP_ASSIGN(grads_[static_cast<std::size_t>(loss)],
-                    append(Op::kFill, "grad.seed", {},
+                    append(Op::kFill, std::string(kSeed), {},
                            {{"dtype", std::string(dtypeName(lossType.dtype))},
                             {"shape", lossType.shape},
                             {"value", 1.0}}));

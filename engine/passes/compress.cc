@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/passes/loss_scale.h"
 #include "engine/passes/rewrite.h"
 
 namespace lockstep::passes {
@@ -31,6 +32,13 @@ std::int64_t Compression::kept(std::int64_t count) const {
 Result<ir::Graph> compress(const ir::Graph& local, std::string_view axis, int ranks,
                            const Compression& how) {
   Rewrite rewrite(local);
+  struct Residual {
+    std::string state;
+    ValueId after, before;
+    int stage;
+  };
+  std::vector<Residual> judged;  // when it is known whether the step updates
+  const ir::Node* const finite = local.find(kFinite);
   for (std::size_t id = 0; id < local.nodes().size(); ++id) {
     const ir::Node& node = local.nodes()[id];
     const std::string group = groupOf(local, node, axis);
@@ -62,7 +70,11 @@ Result<ir::Graph> compress(const ir::Graph& local, std::string_view axis, int ra
     LOCKSTEP_ASSIGN(const ir::NodeId before, add(Op::kState, state, {}, std::move(residual)));
     LOCKSTEP_ASSIGN(const ir::NodeId encoded,
                     add(Op::kEncode, sent, {rewrite(node.inputs[0]), graph.output(before)}, std::move(encode)));
-    LOCKSTEP_TRY(add(Op::kStore, state + ".store", {graph.output(encoded)}, {{"state", state}}).status());
+    if (finite != nullptr) {
+      judged.push_back({state, graph.output(encoded), graph.output(before), node.stage});
+    } else {
+      LOCKSTEP_TRY(add(Op::kStore, state + ".store", {graph.output(encoded)}, {{"state", state}}).status());
+    }
     const ValueId payload = graph.output(encoded, 1);
     ir::Attrs along{{"axis", std::string(axis)}};
     if (inParts) {
@@ -79,6 +91,12 @@ Result<ir::Graph> compress(const ir::Graph& local, std::string_view axis, int ra
                     add(Op::kDecodeSum, sent + ".sum", {graph.output(there)}, std::move(decode)));
     rewrite.replace(node.outputs[0], graph.output(made));
     rewrite.replaceNode(static_cast<ir::NodeId>(id), made);
+  }
+  for (const Residual& one : judged) {
+    GraphBuilder build{rewrite.to(), local.value(finite->outputs[0]).type.dtype, ir::Phase::kOptimizer, one.stage};
+    LOCKSTEP_ASSIGN(const ValueId kept, build.add(Op::kUnlessSkipped, one.state + ".kept",
+                                                  {one.after, one.before, rewrite(finite->outputs[0])}, {}));
+    LOCKSTEP_TRY(build.store(one.state, kept));
   }
   return rewrite.take();
 }

@@ -18,7 +18,8 @@ struct Compression {
   std::int64_t kept(std::int64_t count) const;  // of so many elements; 0 where not kTopK
 };
 
-// State "residual.K" is what has not been sent yet of a rank's gradients of group K.
+// State "residual.K" is what has not been sent yet of a rank's gradients of group K. Where a node kFinite says that a
+// step updates nothing, it stays as it was.
 inline constexpr std::string_view kResidual = "residual.";
 
 // In the graph of one rank every sum of a gradient group "grads.K" over `axis`, of `ranks` ranks,

@@ -61,36 +61,43 @@ Status emitUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k
   return storeUpdated(build, op, optimizer, k, std::move(inputs), std::move(attrs));
 }
 
-Status emitRowUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
-                     std::int64_t count, ValueId parameters, const TableRows& gradient,
-                     ValueId norm, ValueId rate) {
+Result<CombinedRows> combineRows(GraphBuilder& build, std::size_t k, const TableRows& gradient) {
   const std::string name = indexed("rows", k);
   const std::int64_t elements = build.graph.value(gradient.rows).type.count();
   LOCKSTEP_ASSIGN(const ValueId flat, build.add(Op::kReshape, name + ".flat", {gradient.rows},
                                                 {{"shape", Shape{elements}}}));
   LOCKSTEP_ASSIGN(const ValueId sums,
                   build.add(Op::kCombineRows, name, {flat, gradient.ids}, {}));
-  const ValueId ids = sums + 1;  // outputs of one node are numbered in a row
+  return CombinedRows{sums, sums + 1};  // outputs of one node are numbered in a row
+}
+
+Status emitRowUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
+                     std::int64_t count, ValueId parameters, const CombinedRows& gradient, const Attrs& part,
+                     ValueId norm, ValueId rate) {
   LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
   LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(prefixes[0], k), count));
-  Attrs attrs = gradient.part;
+  Attrs attrs = part;
   const bool sgd = optimizer.kind == "sgd";
   if (!sgd) attrs["eps"] = optimizer.epsilon;
   return storeUpdated(build, sgd ? Op::kSgdRows : Op::kAdagradRows, optimizer, k,
-                      {parameters, state, sums, ids, norm, rate}, std::move(attrs));
+                      {parameters, state, gradient.sums, gradient.ids, norm, rate}, std::move(attrs));
 }
 
-Result<ValueId> clipped(GraphBuilder& build, const std::vector<Group>& groups,
-                        const std::vector<ValueId>& gradients, const Grouping& grouping,
-                        ValueId norm, double limit) {
+Result<ValueId> sumOfSquares(GraphBuilder& build, const std::vector<Group>& groups,
+                             const std::vector<ValueId>& gradients,
+                             const std::map<std::size_t, CombinedRows>& rows, const Grouping& grouping) {
   ValueId total = -1;
   build.stage = grouping.everywhere;
   for (const bool divided : {true, false}) {
     for (std::size_t k = 0; k < groups.size(); ++k) {
       if (groups[k].kind.divided != divided) continue;
       build.stage = groups[k].kind.stage;
-      LOCKSTEP_ASSIGN(const ValueId squares, build.add(Op::kSumSquares, indexed("squares", k),
-                                                       {gradients[k]}, {}));
+      const auto table = rows.find(k);
+      LOCKSTEP_ASSIGN(const ValueId squares,
+                      build.add(Op::kSumSquares, indexed("squares", k),
+                                table == rows.end() ? std::vector{gradients[k]}
+                                                    : std::vector{table->second.sums, table->second.ids},
+                                {}));
       build.stage = grouping.everywhere;
       if (total < 0) {
         total = squares;
@@ -102,18 +109,60 @@ Result<ValueId> clipped(GraphBuilder& build, const std::vector<Group>& groups,
     LOCKSTEP_ASSIGN(total, build.add(Op::kAllReduce, "squares.divided", {total},
                                      {{"axis", grouping.dividedAlong}, {"op", std::string("sum")}}));
   }
-  return build.add(Op::kClipNorm, "clip", {norm, total}, {{"limit", limit}});
+  return total;
 }
 
-Status emitOptimizer(GraphBuilder& build, const std::vector<Group>& groups,
-                     const std::vector<ValueId>& parameters, const std::vector<ValueId>& gradients,
-                     const Tables& tables, ValueId norm, const Optimizer& optimizer,
-                     const Grouping& grouping, const std::map<int, ValueId>& norms) {
+Result<ValueId> clipped(GraphBuilder& build, const Grouping& grouping, ValueId norm, ValueId squares,
+                        double limit) {
+  build.stage = grouping.everywhere;
+  return build.add(Op::kClipNorm, "clip", {norm, squares}, {{"limit", limit}});
+}
+
+namespace {
+
+// Of what each rank has of its own: the sum, on all of them.
+Result<ValueId> agreed(GraphBuilder& build, ValueId own) {
+  LOCKSTEP_ASSIGN(const ValueId part, build.fill(std::string(kPartOfAgreed), {1}, 1.0));
+  LOCKSTEP_ASSIGN(const ValueId one, build.fill("agreed.one", {1}, 1.0));
+  return build.add(Op::kWeigh, "agreed", {own, part, one}, {});
+}
+
+}  // namespace
+
+Result<ValueId> emitOptimizer(GraphBuilder& build, const std::vector<Group>& groups,
+                              const std::vector<ValueId>& parameters, const std::vector<ValueId>& gradients,
+                              const Tables& tables, ValueId norm, const Optimizer& optimizer,
+                              const Grouping& grouping, ValueId scaling, const std::map<int, ValueId>& norms) {
   LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
-  LOCKSTEP_ASSIGN(const ValueId updates, build.input("t"));
-  ValueId divisor = norm;
+  LOCKSTEP_ASSIGN(ValueId updates, build.input("t"));
+  std::map<std::size_t, CombinedRows> rows;
+  const auto combined = [&](std::size_t k) -> Result<CombinedRows> {
+    if (const auto known = rows.find(k); known != rows.end()) return known->second;
+    build.stage = groups[k].kind.stage;
+    return combineRows(build, k, tables.at(k));
+  };
+  ValueId divisor = norm, squares = -1;
+  if (scaling >= 0) {
+    for (const auto& [k, table] : tables) {
+      LOCKSTEP_ASSIGN(rows[k], combined(k));
+    }
+  }
+  if (scaling >= 0 || optimizer.clipNorm > 0) {
+    LOCKSTEP_ASSIGN(squares, sumOfSquares(build, groups, gradients, rows, grouping));
+  }
+  if (scaling >= 0) {
+    ValueId all = squares;
+    build.stage = grouping.everywhere;
+    if (grouping.local) {
+      LOCKSTEP_ASSIGN(all, agreed(build, squares));
+    }
+    LOCKSTEP_ASSIGN(const Judged judged, judge(build, *grouping.scaling, grouping.everywhere, scaling, norm, all,
+                                               updates, grouping.compressed));
+    divisor = judged.norm;
+    updates = judged.updates;
+  }
   if (optimizer.clipNorm > 0) {
-    LOCKSTEP_ASSIGN(divisor, clipped(build, groups, gradients, grouping, norm, optimizer.clipNorm));
+    LOCKSTEP_ASSIGN(divisor, clipped(build, grouping, divisor, squares, optimizer.clipNorm));
   }
   for (std::size_t k = 0; k < groups.size(); ++k) {
     Optimizer mine = optimizer;
@@ -122,13 +171,15 @@ Status emitOptimizer(GraphBuilder& build, const std::vector<Group>& groups,
     const auto known = norms.find(build.stage);
     const ValueId by = known == norms.end() ? divisor : known->second;
     if (groups[k].kind.table > 0) {
-      LOCKSTEP_TRY(emitRowUpdate(build, mine, k, groups[k].count, parameters[k], tables.at(k), by, rate));
+      LOCKSTEP_ASSIGN(const CombinedRows gradient, combined(k));
+      LOCKSTEP_TRY(emitRowUpdate(build, mine, k, groups[k].count, parameters[k], gradient, tables.at(k).part, by,
+                                 rate));
       continue;
     }
     LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], gradients[k], by, rate,
                             updates));
   }
-  return {};
+  return divisor;
 }
 
 }  // namespace lockstep::passes

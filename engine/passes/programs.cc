@@ -88,10 +88,13 @@ std::vector<bool> askedFor(const ir::Graph& from) {
   return asked;
 }
 
-// Copies `from` without its sinks and what updates statistics, its states becoming slices of the
-// groups' states; `copied` is called after each node. The states of parameters.
+struct GroupStates {
+  std::vector<ValueId> parameters, statistics;
+};
+// Copies `from` without its sinks, what updates statistics and what has been replaced, its states becoming slices of
+// the groups' states; `copied` is called after each node.
 template <typename Copied>
-Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
+Result<GroupStates> copyWithGroups(const ir::Graph& from, DType dtype,
                                             const StepProgram& program, Rewrite& rewrite,
                                             Copied copied, bool ofCopies = false) {
   GraphBuilder build{rewrite.to(), dtype, Phase::kForward};
@@ -128,11 +131,13 @@ Result<std::vector<ValueId>> copyWithGroups(const ir::Graph& from, DType dtype,
     }
     return states;
   };
-  LOCKSTEP_ASSIGN(std::vector<ValueId> states, addStates("params", program.groups));
-  LOCKSTEP_TRY(addStates("stats", program.statistics).status());
+  GroupStates states;
+  LOCKSTEP_ASSIGN(states.parameters, addStates("params", program.groups));
+  LOCKSTEP_ASSIGN(states.statistics, addStates("stats", program.statistics));
   for (std::size_t id = 0; id < from.nodes().size(); ++id) {
     const ir::Node& node = from.nodes()[id];
-    if (isSink(node) || node.op == Op::kRunningStatistics || asked[id]) continue;
+    const bool replaced = !node.outputs.empty() && rewrite(node.outputs[0]) >= 0;
+    if (isSink(node) || node.op == Op::kRunningStatistics || replaced) continue;
     if (node.op == Op::kCast && from.node(from.value(node.inputs[0]).producer).op == Op::kState &&
         rewrite.to().value(rewrite(node.inputs[0])).type.dtype == from.value(node.outputs[0]).type.dtype) {
       rewrite.replace(node.outputs[0], rewrite(node.inputs[0]));  // the group is cast whole
@@ -207,7 +212,8 @@ Result<ValueId> packStatistics(GraphBuilder& build, const StepProgram& program, 
 
 // The statistics of group k of after the step; `before` has the means and variances by the names of their states.
 template <typename Before>
-Status emitStatistics(GraphBuilder& build, const StepProgram& program, std::size_t k, ValueId sums, Before before) {
+Result<ValueId> nextStatistics(GraphBuilder& build, const StepProgram& program, std::size_t k, ValueId sums,
+                               Before before) {
   const Group& group = program.statistics[k];
   std::map<std::string, ValueId, std::less<>> updated;
   std::int64_t element = 0;
@@ -223,15 +229,24 @@ Status emitStatistics(GraphBuilder& build, const StepProgram& program, std::size
     updated[one.mean] = build.graph.output(node, 0);
     updated[one.variance] = build.graph.output(node, 1);
   }
+  return packGroup(build, indexed("stats", k) + ".next", group,
+                   [&](const Group::Member& member) -> Result<ValueId> { return updated.at(member.name); });
+}
+
+// Of state `before`, unless the step is one that updates nothing, which `norm` says; −1: none is.
+Status storeStatistics(GraphBuilder& build, const StepProgram& program, std::size_t k, ValueId next, ValueId before,
+                       ValueId norm) {
+  build.stage = program.statistics[k].kind.stage;
   const std::string state = indexed("stats", k);
-  LOCKSTEP_ASSIGN(const ValueId pack,
-                  packGroup(build, state + ".next", group,
-                            [&](const Group::Member& member) -> Result<ValueId> { return updated.at(member.name); }));
-  return build.store(state, pack);
+  if (norm >= 0) {
+    LOCKSTEP_ASSIGN(next, build.add(Op::kUnlessSkipped, state + ".kept", {next, before, norm}, {}));
+  }
+  return build.store(state, next);
 }
 
 // In the program that makes what they are made of.
-Status emitStatistics(GraphBuilder& build, const StepProgram& program, const Rewrite& values) {
+Result<std::vector<ValueId>> nextStatistics(GraphBuilder& build, const StepProgram& program, const Rewrite& values) {
+  std::vector<ValueId> next;
   build.phase = Phase::kOptimizer;
   for (std::size_t k = 0; k < program.statistics.size(); ++k) {
     build.stage = program.statistics[k].kind.stage;
@@ -241,9 +256,17 @@ Status emitStatistics(GraphBuilder& build, const StepProgram& program, const Rew
       now[one.variance] = values(one.varianceBefore);
     }
     LOCKSTEP_ASSIGN(const ValueId sums, packStatistics(build, program, k, values));
-    LOCKSTEP_TRY(emitStatistics(build, program, k, sums,
-                                [&](const std::string& name) -> Result<ValueId> { return now.at(name); }));
+    LOCKSTEP_ASSIGN(const ValueId made,
+                    nextStatistics(build, program, k, sums,
+                                   [&](const std::string& name) -> Result<ValueId> { return now.at(name); }));
+    next.push_back(made);
   }
+  return next;
+}
+Status storeStatistics(GraphBuilder& build, const StepProgram& program, const std::vector<ValueId>& next,
+                       const std::vector<ValueId>& before, ValueId norm) {
+  for (std::size_t k = 0; k < next.size(); ++k)
+    LOCKSTEP_TRY(storeStatistics(build, program, k, next[k], before[k], norm));
   return {};
 }
 
@@ -259,11 +282,12 @@ std::size_t metricsPackOf(const std::vector<Group>& groups, const Grouping& grou
 }
 
 // From whole packs of gradients (and of the metrics) to the states of after the step; `tables` has the
-// gradients of groups that have no pack. `told` is the metrics for servers that hold tables alone, -1 else.
-Status emitUpdates(GraphBuilder& build, const StepProgram& program,
-                   const std::vector<ValueId>& parameters, const std::vector<ValueId>& packs,
-                   ValueId told, const Tables& tables, const Optimizer& optimizer,
-                   const Grouping& grouping) {
+// gradients of groups that have no pack. `told` is the metrics for servers that hold tables alone, -1 else, `scaling`
+// the state of loss scaling, likewise. What the gradients are divided by.
+Result<ValueId> emitUpdates(GraphBuilder& build, const StepProgram& program,
+                            const std::vector<ValueId>& parameters, const std::vector<ValueId>& packs,
+                            ValueId told, ValueId scaling, const Tables& tables, const Optimizer& optimizer,
+                            const Grouping& grouping) {
   build.phase = Phase::kOptimizer;
   const std::vector<Group>& groups = program.groups;
   const std::size_t metricsPack = program.metricsPack;
@@ -293,9 +317,17 @@ Status emitUpdates(GraphBuilder& build, const StepProgram& program,
     LOCKSTEP_TRY(addMetrics(build, program.metric, sums, name));
   }
   build.stage = grouping.everywhere;
-  LOCKSTEP_TRY(emitOptimizer(build, groups, parameters, gradients, tables, norm, optimizer, grouping, norms));
+  LOCKSTEP_ASSIGN(const ValueId divisor, emitOptimizer(build, groups, parameters, gradients, tables, norm, optimizer,
+                                                       grouping, scaling, norms));
   build.stage = known;
-  return addMetrics(build, program.metric, reduced);
+  LOCKSTEP_TRY(addMetrics(build, program.metric, reduced));
+  return divisor;
+}
+
+// Gradients as they are without loss scaling.
+Result<ValueId> unscaled(GraphBuilder& build, const std::string& name, ValueId gradients, ValueId seed) {
+  LOCKSTEP_ASSIGN(const ValueId one, build.fill(name + ".one", {1}, 1.0));
+  return build.add(Op::kWeigh, name, {gradients, one, seed}, {});
 }
 
 // Each worker's gradients as their mean, to the servers, which update by them.
@@ -316,7 +348,8 @@ Status emitPushes(GraphBuilder& build, const StepProgram& program,
   if (optimizer.clipNorm > 0) {
     std::vector<Group> here = groups;
     for (Group& group : here) group.kind.stage = 0;
-    LOCKSTEP_ASSIGN(divisor, clipped(build, here, own, grouping, divisor, optimizer.clipNorm));
+    LOCKSTEP_ASSIGN(const ValueId squares, sumOfSquares(build, here, own, {}, grouping));
+    LOCKSTEP_ASSIGN(divisor, clipped(build, grouping, divisor, squares, optimizer.clipNorm));
   }
   LOCKSTEP_ASSIGN(const ValueId one, build.fill("one", {1}, 1.0));
   LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
@@ -325,10 +358,14 @@ Status emitPushes(GraphBuilder& build, const StepProgram& program,
     Optimizer mine = optimizer;
     if (groups[k].kind.spared) mine.weightDecay = 0;
     build.stage = groups[k].kind.stage;
+    if (groups[k].kind.table > 0) {
+      LOCKSTEP_ASSIGN(const CombinedRows gradient, combineRows(build, k, tables.at(k)));
+      LOCKSTEP_TRY(emitRowUpdate(build, mine, k, groups[k].count, parameters[k], gradient, tables.at(k).part, divisor,
+                                 rate));
+      continue;
+    }
     if (groups[k].kind.served) {
-      LOCKSTEP_TRY(groups[k].kind.table > 0
-                       ? emitRowUpdate(build, mine, k, groups[k].count, parameters[k], tables.at(k), divisor, rate)
-                       : emitUpdate(build, mine, k, groups[k].count, parameters[k], packs[k], divisor, rate, updates));
+      LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], packs[k], divisor, rate, updates));
       continue;
     }
     build.stage = 0;
@@ -381,7 +418,14 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
     LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed("params", k), step.groups[k].count));
     parameters.push_back(state);
   }
-  ValueId told = -1;
+  ValueId told = -1, scaling = -1, seed = -1;
+  if (grouping.scaling) {
+    LOCKSTEP_ASSIGN(scaling, scalingState(build, *grouping.scaling));
+    build.stage = grouping.everywhere;
+    if (grouping.compressed) {
+      LOCKSTEP_ASSIGN(seed, lossSeed(build, *grouping.scaling, scaling, std::string(kSeed)));
+    }
+  }
   const std::size_t ofStatistics = step.sums.size() - step.statistics.size();
   for (std::size_t k = 0; k < ofStatistics; ++k) {
     const StepProgram::Sum& sum = step.sums[k];
@@ -399,13 +443,16 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
       LOCKSTEP_ASSIGN(const ValueId tail,
                       build.slice("sums.tail", sums, sum.count - metrics, {metrics}));
       LOCKSTEP_ASSIGN(told, build.add(Op::kPack, "metrics.servers", {tail, stop}, {}));
+    } else if (seed >= 0) {
+      LOCKSTEP_ASSIGN(const ValueId mine, unscaled(build, name, sums, seed));
+      packs.push_back(mine);
     } else {
       LOCKSTEP_ASSIGN(const ValueId copy,
                       build.add(Op::kScale, name, {sums}, {{"factor", 1.0}}));
       packs.push_back(copy);
     }
   }
-  LOCKSTEP_TRY(emitUpdates(build, step, parameters, packs, told, {}, optimizer, grouping));
+  LOCKSTEP_ASSIGN(const ValueId norm, emitUpdates(build, step, parameters, packs, told, scaling, {}, optimizer, grouping));
   build.phase = Phase::kOptimizer;
   for (std::size_t k = 0; k < step.statistics.size(); ++k) {
     const Group& group = step.statistics[k];
@@ -414,11 +461,13 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
     LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed("stats", k), group.count));
     LOCKSTEP_ASSIGN(const ValueId sums, build.state(sum.state, sum.count));
     LOCKSTEP_ASSIGN(const ValueId added, build.add(Op::kScale, indexed("statistics", k), {sums}, {{"factor", 1.0}}));
-    LOCKSTEP_TRY(emitStatistics(build, step, k, added, [&](const std::string& name) -> Result<ValueId> {
-      const auto member = std::find_if(group.members.begin(), group.members.end(),
-                                       [&](const Group::Member& one) { return one.name == name; });
-      return build.slice(name, state, member->element, member->shape);
-    }));
+    LOCKSTEP_ASSIGN(const ValueId next,
+                    nextStatistics(build, step, k, added, [&](const std::string& name) -> Result<ValueId> {
+                      const auto member = std::find_if(group.members.begin(), group.members.end(),
+                                                       [&](const Group::Member& one) { return one.name == name; });
+                      return build.slice(name, state, member->element, member->shape);
+                    }));
+    LOCKSTEP_TRY(storeStatistics(build, step, k, next, state, scaling >= 0 ? norm : -1));
   }
   LOCKSTEP_TRY(storeZeros(build, step));
   return graph;
@@ -556,7 +605,8 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   std::vector<GroupKind> kinds;
   for (const ir::Parameter& parameter : order) {
     const bool spared = optimizer.decayMatricesOnly && parameter.shape.size() < 2;
-    const bool apart = optimizer.clipNorm > 0 && grouping.divided.contains(parameter.name);
+    const bool apart =
+        (optimizer.clipNorm > 0 || grouping.scaling) && grouping.divided.contains(parameter.name);
     const ValueId gradient = gradientOf(parameter.name);
     const int stage = train.node(train.value(gradient).producer).stage;
     const bool served = grouping.served.contains(parameter.name);
@@ -566,6 +616,7 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
                      narrowedTo(train, parameter.name), large});
   }
   StepProgram program;
+  program.scaling = grouping.scaling;
   program.metric = metricOf(train);
   if (!program.metric.empty())
     program.metricSums = train.value(sinks.at(program.metric)).type.count();
@@ -614,13 +665,16 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   Rewrite rewrite(train);
   GraphBuilder build{rewrite.to(), dtype, Phase::kBackward};
   std::vector<ValueId> packs(complete.size(), -1);
-  ValueId told = -1;
+  ValueId told = -1, seed = -1;
   Tables tables;
   const auto packComplete = [&](ir::NodeId node) -> Status {
     for (std::size_t k = 0; k < packs.size(); ++k) {
       if (complete[k] != node) continue;
       if (k < groups && program.groups[k].kind.table > 0) {
-        tables.emplace(k, tableRows(train.node(node), rewrite));
+        TableRows& table = tables.emplace(k, tableRows(train.node(node), rewrite)).first->second;
+        if (seed < 0 || !grouping.compressed) continue;
+        build.stage = train.node(node).stage;
+        LOCKSTEP_ASSIGN(table.rows, unscaled(build, indexed("rows", k) + ".unscaled", table.rows, seed));
         continue;
       }
       build.stage = train.node(node).stage;
@@ -646,21 +700,33 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
           }
         }
       }
-      LOCKSTEP_ASSIGN(packs[k], build.add(Op::kPack, k < groups ? indexed("grads", k) : "sums",
-                                          std::move(members), {}));
+      const bool scales = k < groups && seed >= 0 && grouping.compressed && !grouping.accumulate;
+      const std::string name = k < groups ? indexed("grads", k) : "sums";
+      LOCKSTEP_ASSIGN(packs[k], build.add(Op::kPack, scales ? name + ".scaled" : name, std::move(members), {}));
+      if (!scales) continue;
+      LOCKSTEP_ASSIGN(packs[k], unscaled(build, name, packs[k], seed));
     }
     return {};
   };
-  LOCKSTEP_ASSIGN(
-      const std::vector<ValueId> states,
-      copyWithGroups(train, dtype, program, rewrite, packComplete, grouping.apart));
+  ValueId scaling = -1;
+  if (const ir::Node* const start = train.find(kSeed); grouping.scaling && start != nullptr) {
+    build.phase = Phase::kForward;
+    LOCKSTEP_ASSIGN(scaling, scalingState(build, *grouping.scaling));
+    build.phase = start->phase;
+    build.stage = start->stage;
+    LOCKSTEP_ASSIGN(seed, lossSeed(build, *grouping.scaling, scaling, std::string(kSeed)));
+    rewrite.replace(start->outputs[0], seed);
+  }
+  LOCKSTEP_ASSIGN(const GroupStates states,
+                  copyWithGroups(train, dtype, program, rewrite, packComplete, grouping.apart));
+  build.phase = Phase::kBackward;
   if (grouping.apart) {
-    LOCKSTEP_TRY(emitPushes(build, program, states, packs, tables, options.optimizer, grouping));
+    LOCKSTEP_TRY(emitPushes(build, program, states.parameters, packs, tables, options.optimizer, grouping));
     program.graph = rewrite.take();
     return program;
   }
   if (grouping.local) {
-    LOCKSTEP_TRY(emitStatistics(build, program, rewrite));
+    LOCKSTEP_ASSIGN(const std::vector<ValueId> statistics, nextStatistics(build, program, rewrite));
     build.phase = Phase::kOptimizer;
     std::vector<ValueId> own;
     for (std::size_t k = 0; k < packs.size(); ++k) {
@@ -668,11 +734,15 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
       own.push_back(mine);
     }
     LOCKSTEP_ASSIGN(const ValueId norm, build.slice("own.weight", own.back(), 1, {1}));
-    LOCKSTEP_TRY(emitOptimizer(build, program.groups, states, own, tables, norm, options.optimizer,
-                               grouping));
+    LOCKSTEP_ASSIGN(const ValueId divisor, emitOptimizer(build, program.groups, states.parameters, own, tables, norm,
+                                                         options.optimizer, grouping, scaling));
+    LOCKSTEP_TRY(storeStatistics(build, program, statistics, states.statistics, scaling >= 0 ? divisor : -1));
   } else if (!grouping.accumulate) {
-    LOCKSTEP_TRY(emitStatistics(build, program, rewrite));
-    LOCKSTEP_TRY(emitUpdates(build, program, states, packs, told, tables, options.optimizer, grouping));
+    LOCKSTEP_ASSIGN(const std::vector<ValueId> statistics, nextStatistics(build, program, rewrite));
+    if (scaling < 0) LOCKSTEP_TRY(storeStatistics(build, program, statistics, states.statistics, -1));
+    LOCKSTEP_ASSIGN(const ValueId divisor, emitUpdates(build, program, states.parameters, packs, told, scaling, tables,
+                                                       options.optimizer, grouping));
+    if (scaling >= 0) LOCKSTEP_TRY(storeStatistics(build, program, statistics, states.statistics, divisor));
     program.graph = rewrite.take();
     return program;
   }
@@ -757,6 +827,7 @@ Result<ir::Graph> initProgram(const ir::Graph& init, const StepProgram& step,
     }
   }
   LOCKSTEP_TRY(storeZeros(build, step));
+  if (step.scaling) LOCKSTEP_TRY(storeInitialScaling(build, *step.scaling));
   return rewrite.take();
 }
 

@@ -1,7 +1,8 @@
 // The programs of a run as graphs of the whole batch, before placement over the data axis.
 //
 // State "params.K" is the flat group K; optimizer state has one flat group beside each; "stats.S" holds
-// running statistics, of a stage each, which a step replaces and no gradient reaches. Every
+// running statistics, of a stage each, which a step replaces and no gradient reaches; "scaling.0" is
+// loss_scale.h's. Every
 // program that computes a loss has the result "metrics.<metric>" f[3+K], "metrics" where the model has
 // none: Σ w·loss, Σ w, the K sums of the metric and the number of ranks asked to stop.
 #pragma once
@@ -16,6 +17,7 @@
 #include "engine/base/status.h"
 #include "engine/ir/model_graph.h"
 #include "engine/passes/group.h"
+#include "engine/passes/loss_scale.h"
 #include "engine/passes/train_graph.h"
 
 namespace lockstep::passes {
@@ -34,6 +36,9 @@ Result<ir::Graph> trainGraph(const ir::ModelGraph& model);
 Result<ir::Graph> evaluateGraph(const ir::ModelGraph& model);
 // Every element is a function of seed, parameter name and its index: equal for every division.
 Result<ir::Graph> initGraph(const ir::ModelGraph& model, std::uint64_t seed);
+
+// Of what each rank has of its own, a node that is placed as a part of the sum over ranks.
+inline constexpr std::string_view kPartOfAgreed = "agreed.part";
 
 struct Grouping {
   std::int64_t bucketBytes = 0;
@@ -61,6 +66,9 @@ struct Grouping {
   // Parameters that serveTables has put on servers: nothing else is where `servers` is 0.
   std::set<std::string, std::less<>> served;
   bool tablesAlone() const { return !served.empty() && servers == 0; }
+  std::optional<Scaling> scaling;
+  // Gradients are coded on their way: they are divided by their scale before.
+  bool compressed = false;
   // Workers do not wait for each other: each sends servers the mean gradient of its own samples, and
   // reads a copy of parameters made for it. "metrics" is then of its own samples, as result "pushed"
   // of the first server is; result "control" f[2] of workers, and "control.S" of any other server S, is
@@ -98,6 +106,7 @@ struct StepProgram {
   std::size_t metricsPack = 0;      // the group that the metrics are the tail of; groups.size() for one of their own
   std::string metric;               // of the model
   std::int64_t metricSums = 0;
+  std::optional<Scaling> scaling;
 };
 Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& options,
                                 const Grouping& grouping);

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -19,10 +21,20 @@ struct Optimizer {
   double clipNorm = 0;             // the mean gradient of all parameters is at most so long; 0: any
 };
 
+struct LossScale {
+  double initial = 65536;             // a power of two
+  std::int64_t growthInterval = 2000; // it doubles after so many steps that update
+  bool fixed = false;                 // it stays as it is
+};
+
 struct TrainOptions {
   Optimizer optimizer;
+  std::optional<LossScale> lossScale;
   std::uint64_t seed = 1;
 };
+
+// The node that is the gradient of the loss itself, 1.
+inline constexpr std::string_view kSeed = "grad.seed";
 
 // ∂ of the sum `loss` with respect to each named state read by the graph, appended to a copy of the
 // graph (phase backward); `gradients` in the order of `states`. Input gradients and weight

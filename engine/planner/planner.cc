@@ -76,6 +76,12 @@ std::vector<double> layerCosts(const ir::ModelGraph& model, const CostModel& cos
   return costs;
 }
 
+std::string precisionName(DType compute, DType products) {
+  if (products == DType::kBf16) return "bf16";
+  if (products == DType::kF16) return "fp16";
+  return compute == DType::kF64 ? "fp64" : "fp32";
+}
+
 // Seconds of computing that are worth a thread's waking and what its waking takes from the others.
 constexpr double kWorthAThread = 1e-4;
 
@@ -105,11 +111,12 @@ class Maker {
     LOCKSTEP_TRY(checkStages(request_, isPipeline() ? stages_ : 1, ranks_));
     LOCKSTEP_ASSIGN(compression_, compressionOf(request_, strategy, ranks_));
     LOCKSTEP_TRY(checkOrder(request_, strategy, isPipeline(), ranks_));
+    LOCKSTEP_TRY(checkLossScale(request_, strategy, isPipeline(), compression_.has_value()));
     const DType dtype = request_.step.compute;
     plan_.name = request_.step.graph.name();
     plan_.strategy = request_.strategy;
     plan_.mesh = cluster_.mesh;
-    plan_.precision = request_.products == DType::kBf16 ? "bf16" : dtype == DType::kF64 ? "fp64" : "fp32";
+    plan_.precision = precisionName(dtype, request_.products);
     plan_.globalBatch = request_.step.batch * request_.microBatches;
     plan_.microBatches = request_.microBatches;
     plan_.staleness = request_.staleness;
@@ -167,6 +174,10 @@ class Maker {
       if (parameter.isDivided(modelRanks_)) grouping.divided.insert(parameter.name);
     }
     LOCKSTEP_TRY(serve(model, evaluation, strategy, grouping));
+    grouping.compressed = compression_.has_value();
+    if (request_.training.lossScale)
+      grouping.scaling = {*request_.training.lossScale, lossTerms(strategy),
+                          grouping.servers > 0 ? 1 : model.graph.node(model.graph.value(model.loss).producer).stage};
     splits_ = tensorSplits(model.parameters, modelRanks_);
     for (const ir::Node& node : model.graph.nodes()) {
       if (node.op != ir::Op::kEmbedding) continue;
@@ -234,6 +245,13 @@ class Maker {
     if (request_.products == DType::kF32) return graph;
     return checked("narrow-products", passes::narrowProducts(graph, request_.products));
   }
+  // Samples, or their tokens, of an update.
+  std::int64_t lossTerms(const Strategy& strategy) const {
+    const ir::Graph& graph = request_.step.graph;
+    const ir::Node& sum = graph.node(graph.value(request_.step.weight).producer);
+    const std::int64_t terms = graph.value(sum.inputs.at(0)).type.count();
+    return strategy.local ? terms : terms * request_.microBatches;
+  }
   static std::int64_t largestShare(const std::vector<std::int64_t>& cuts) {
     std::int64_t largest = 0;
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) largest = std::max(largest, cuts[i + 1] - cuts[i]);
@@ -295,6 +313,16 @@ class Maker {
       }
       addSlot(std::move(slot));
     }
+    if (step.scaling) {
+      const passes::Group group = passes::scalingGroup(*step.scaling);
+      plan::StateSlot slot;
+      slot.name = passes::kScaling;
+      slot.stage = group.kind.stage;
+      slot.type = {dtype, {group.count}};
+      for (const passes::Group::Member& member : group.members)
+        slot.members.push_back({.name = member.name, .shape = member.shape, .element = member.element});
+      addSlot(std::move(slot));
+    }
     for (std::size_t k = 0; compression_ && k < step.groups.size(); ++k) {
       const passes::Group& group = step.groups[k];
       if (group.kind.table > 0) continue;  // what is exchanged of it is exact
@@ -326,7 +354,7 @@ class Maker {
   // Each rank has its own wish to stop, and the sum counts them.
   passes::Sources states() const {
     passes::Sources sources;
-    sources["stop"] = {Kind::kPartialSum, 0, {}};
+    sources["stop"] = sources[std::string(passes::kPartOfAgreed)] = {Kind::kPartialSum, 0, {}};
     for (const plan::StateSlot& slot : plan_.state) {
       const bool isSum = slot.name.starts_with("sums.");
       const bool ofServer = servers_ > 0 && slot.stage > 0;

@@ -32,7 +32,7 @@ std::string signature(const plan::Body& body, const plan::Step& step);
 std::string costKind(std::string_view link, const plan::Step& step);
 
 struct PlanRequest {
-  // Products read factors of this type, bf16, and add up in `step.compute`, of which parameters and all else
+  // Products read factors of this type, bf16 or f16, and add up in `step.compute`, of which parameters and all else
   // are; kF32: of no other.
   DType products = DType::kF32;
   ir::ModelGraph step;               // of the global batch, or of one of its micro-batches

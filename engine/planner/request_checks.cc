@@ -299,6 +299,27 @@ Status checkDense(const PlanRequest& request, const Strategy& strategy, bool tab
                         "set strategy.dense to servers, or strategy.kind to multi-worker-mirrored");
 }
 
+Status checkLossScale(const PlanRequest& request, const Strategy& strategy, bool pipeline, bool compressed) {
+  const std::optional<passes::LossScale>& scale = request.training.lossScale;
+  if (!scale) return {};
+  if (request.staleness != 0)
+    return numberToChange("workers that do not wait for each other have no loss scale in common",
+                          "whether a step's gradients are too large for fp16 is known when all of them are there",
+                          "set strategy.staleness to 0, or training.precision to bf16, which needs no loss scale");
+  if (request.dense == "all-reduce")
+    return numberToChange("servers and workers that have a part of the gradients each have no loss scale in common",
+                          "nobody knows whether all of them are finite",
+                          "set strategy.dense to servers, or training.precision to bf16, which needs no loss scale");
+  if (compressed && strategy.splitGradients && (request.microBatches > 1 || pipeline))
+    return numberToChange(
+        fmt::format("strategy {} cannot code gradients of micro-batches that may be too large for fp16",
+                    request.strategy),
+        "what coding leaves out is kept before it is known whether the step updates",
+        "set strategy.compression to none, strategy.micro_batches to 1, or training.precision to bf16, which needs no "
+        "loss scale");
+  return {};
+}
+
 Status checkStages(const PlanRequest& request, int stages, int ranks) {
   if (stages == 1) {
     for (const auto& [layer, stage] : request.pins)

@@ -36,6 +36,8 @@ Status checkOrder(const PlanRequest& request, const Strategy& strategy, bool pip
 Status checkStaleness(const PlanRequest& request, const cluster::Mesh& mesh);
 // Tables on servers, and the dense part with the workers, which all-reduce its gradients.
 Status checkDense(const PlanRequest& request, const Strategy& strategy, bool tables);
+// That all ranks can know of the same steps that they update nothing.
+Status checkLossScale(const PlanRequest& request, const Strategy& strategy, bool pipeline, bool compressed);
 Status checkStages(const PlanRequest& request, int stages, int ranks);
 // A layer without a pin is where the one before it is.
 Result<std::vector<int>> pinnedStages(const PlanRequest& request, int stages);

@@ -48,6 +48,7 @@ Result<std::unique_ptr<Feed>> Feed::bind(const plan::Plan& plan, std::string_vie
   feed->metrics_ = feed->executor_->result(
       plan.metric().empty() ? "metrics" : fmt::format("metrics.{}", plan.metric()));
   feed->control_ = feed->executor_->result("control");
+  feed->scaling_ = feed->executor_->result("scaling");
   return feed;
 }
 

@@ -42,13 +42,17 @@ class Feed {
   // stop, 0 for never; and how stale the last gradient was.
   double stopAfter() const { return readFloat(control_, 0); }
   double staleness() const { return readFloat(control_, 1); }
+  // Where the program updates by gradients of a scaled loss: the scale, and whether it updated nothing after all.
+  bool hasScale() const { return scaling_.data != nullptr; }
+  double lossScale() const { return readFloat(scaling_, 0); }
+  bool skipped() const { return readFloat(scaling_, 1) < 0; }
 
  private:
   Feed() = default;
   std::unique_ptr<Executor> executor_;
   std::int64_t begin_ = 0, end_ = 0;
   std::vector<backends::Operand> fields_;
-  backends::Operand weight_, dropout_, learningRate_, updates_, stop_, metrics_, control_;
+  backends::Operand weight_, dropout_, learningRate_, updates_, stop_, metrics_, control_, scaling_;
 };
 
 }  // namespace lockstep::runtime

@@ -178,6 +178,7 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
   Nanoseconds since = begin;
   double dataSeconds = 0;
   std::int64_t update = (number - 1) * updates_;
+  StepRecord record;
   for (const auto& [feed, micro] : whole ? wholePlays_ : plays_) {
     if (feed->updates()) ++update;
     feed->write(batch, micro, plan_.microBatches, plan_.globalBatch / plan_.microBatches,
@@ -186,6 +187,10 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
     dataSeconds += static_cast<double>(monotonicNow() - since) * 1e-9;
     LOCKSTEP_TRY(feed->executor().play(number, withEvents ? &events_ : nullptr));
     spent.add(feed->executor().last());
+    if (feed->hasScale()) {
+      record.lossScale = static_cast<float>(feed->lossScale());
+      if (feed->skipped()) ++record.skipped;
+    }
     since = monotonicNow();
   }
   if (Sender* sender = groups_.sender()) {
@@ -197,11 +202,12 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
   std::fill(sums_.metric.begin(), sums_.metric.end(), 0.0);
   addTo(sums_, last.metrics());
   progress_.step = number;
-  progress_.lossSum += sums_.loss;
-  progress_.weightSum += sums_.weight;
+  if (record.skipped == 0 || std::isfinite(sums_.loss)) {
+    progress_.lossSum += sums_.loss;
+    progress_.weightSum += sums_.weight;
+  }
   stopAgreed_ = plan_.staleness != 0 ? last.stopAfter() == 1 : stopAsked(last.metrics());
 
-  StepRecord record;
   record.step = number;
   record.epoch = batch.position.epoch + 1;
   record.begin = begin;

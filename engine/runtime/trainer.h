@@ -5,7 +5,8 @@
 // "weight" f[B], "dropout" i32[B] (a random number of seed, step and place in the global batch), "lr"
 // f[1], "t" f[1] (update count from 1), "stop" f[1] (1 where this rank was asked to stop). The result
 // "metrics.<metric>" (see Plan::metric) holds Σ w·loss, Σ w, the sums of the metric (see metric.h),
-// number of ranks asked to stop; reduced over the data axis, so all ranks stop after the same step.
+// number of ranks asked to stop; reduced over the data axis, so all ranks stop after the same step. A step that
+// updates nothing, by result "scaling", is a step like others; its loss counts where it is a number.
 #pragma once
 
 #include <atomic>
@@ -52,6 +53,10 @@ struct StepRecord {                   // one a step; plain data, fits a ring
   float data = 0, forward = 0, backward = 0, communication = 0, optimizer = 0;  // seconds
   Nanoseconds collectiveBegin = 0;    // when this rank arrived at the first collective
   std::int64_t samples = 0;           // of the global batch
+  // Of fp16: what the loss was multiplied by, at the last update; how many updates were left out, because gradients
+  // were no finite numbers.
+  float lossScale = 0;                // 0: of another precision
+  std::int32_t skipped = 0;
   // Where workers do not wait for each other: loss and metric are of this worker's samples, and so many
   // updates by others came between what its last gradient was made of and when that was applied. A
   // server's are of all, the mean.

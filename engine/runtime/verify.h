@@ -82,6 +82,7 @@ struct Reference {
   Played played;
   std::vector<Tensors> stepped;  // parameters after one step of the probe, of each gradient batch
   double reordering = 0;         // greatest relative difference of a loss
+  double gradientReordering = 0; // of the last batch's gradients, of fp16
 };
 // Sums are reordered by `reordered`, plans of one rank with micro-batches, and by changing the places
 // of samples within blocks of `permuteWithin` of a batch, where it is above 1.
@@ -101,8 +102,9 @@ struct Verified {
   std::vector<double> losses;    // of the several ranks
 };
 // Of fp64: losses, gradients, weights and evaluation within 1e-9. Of fp32: gradients within 1e-5,
-// losses within the greater of 1e-5 and what reordering does; of bf16 both within 2⁻⁸. All: equal bits at the start, of the ranks
-// that hold the same weights, and of two plays. Where equality is not meant, the loss of all batches
+// losses within the greater of 1e-5 and what reordering does. Of bf16 2⁻⁸ instead, of fp16
+// 2⁻¹¹, of losses 2⁻¹⁰, and of gradients that agree in no batch twice what reordering does. All: equal bits at the
+// start, of the ranks that hold the same weights, and of two plays. Where equality is not meant, the loss of all batches
 // after the last step is within a tenth of one rank's, or below it; after few steps that says nothing.
 Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
                                const Experiment& experiment, const std::atomic<bool>& stop);

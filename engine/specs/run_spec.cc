@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "engine/cluster/strategies.h"
@@ -11,6 +12,11 @@ namespace lockstep::specs {
 
 std::span<const std::string_view> backendKinds() {
   static constexpr std::array<std::string_view, 4> kKinds{"onednn", "cuda", "reference", "timed"};
+  return kKinds;
+}
+
+std::span<const std::string_view> precisions() {
+  static constexpr std::array<std::string_view, 4> kKinds{"fp32", "bf16", "fp16", "fp64"};
   return kKinds;
 }
 
@@ -27,6 +33,8 @@ constexpr double kMaxShare = 1e6;
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 24;
 constexpr std::int64_t kMaxGathered = std::int64_t{1} << 40;  // bytes
 constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40;
+constexpr int kMaxScaleDigits = 64;
+constexpr std::int64_t kMaxScaleInterval = 1 << 24;  // an f32 counts so far
 constexpr double kAnyNumber = std::numeric_limits<double>::max();
 
 Status checkHash(const std::string& path, const std::string& hash) {
@@ -143,7 +151,7 @@ Status fillSchedule(ScheduleSpec& schedule, const TrainingSpec& training) {
 
 Status fillBackend(TrainingSpec& training) {
   if (training.precision().empty()) training.set_precision("fp32");
-  LOCKSTEP_TRY(checkKind("training.precision", training.precision(), {"fp32", "bf16", "fp64"}));
+  LOCKSTEP_TRY(checkKind("training.precision", training.precision(), precisions()));
   const bool isDouble = training.precision() == "fp64";
   if (training.backend().empty()) training.set_backend(isDouble ? "reference" : "onednn");
   LOCKSTEP_TRY(checkKind("training.backend", training.backend(), backendKinds()));
@@ -151,6 +159,24 @@ Status fillBackend(TrainingSpec& training) {
     return wrongField("training.backend", fmt::format("backend {} has no fp64; expected reference, or precision fp32",
                                                       training.backend()));
   return {};
+}
+
+Status fillLossScale(TrainingSpec& training) {
+  if (training.precision() != "fp16") {
+    if (!training.has_loss_scale()) return {};
+    return wrongField("training.loss_scale",
+                      fmt::format("precision {} has no loss scale; expected it left out, or precision fp16",
+                                  training.precision()));
+  }
+  auto& scale = *training.mutable_loss_scale();
+  if (scale.initial() == 0) scale.set_initial(65536);
+  int digits = 0;
+  if (!(std::frexp(scale.initial(), &digits) == 0.5 && std::abs(digits - 1) <= kMaxScaleDigits))
+    return wrongField("training.loss_scale.initial",
+                      fmt::format("initial is {}; expected a power of two from 2^-{} to 2^{}, as 65536", scale.initial(),
+                                  kMaxScaleDigits, kMaxScaleDigits));
+  if (scale.growth_interval() == 0) scale.set_growth_interval(2000);
+  return checkRange("training.loss_scale.growth_interval", scale.growth_interval(), 1, kMaxScaleInterval);
 }
 
 Status fillTraining(TrainingSpec& training) {
@@ -165,6 +191,7 @@ Status fillTraining(TrainingSpec& training) {
   LOCKSTEP_TRY(checkRange("training.evaluate_batch", training.evaluate_batch(), 1, kMaxBatch));
   LOCKSTEP_TRY(fillOptimizer(*training.mutable_optimizer()));
   LOCKSTEP_TRY(fillBackend(training));
+  LOCKSTEP_TRY(fillLossScale(training));
   auto& schedule = *training.mutable_schedule();
   if (schedule.kind().empty()) schedule.set_kind("constant");
   LOCKSTEP_TRY(fillSchedule(schedule, training));
@@ -304,8 +331,11 @@ Result<int> microBatches(const spec::v1::StrategySpec& strategy, int dataRanks) 
 }
 
 Precision precisionOf(const TrainingSpec& training) {
-  return {training.precision() == "fp64" ? DType::kF64 : DType::kF32,
-          training.precision() == "bf16" ? DType::kBf16 : DType::kF32};
+  Precision out;
+  if (training.precision() == "fp64") out.compute = DType::kF64;
+  if (training.precision() == "bf16") out.products = DType::kBf16;
+  if (training.precision() == "fp16") out.products = DType::kF16;
+  return out;
 }
 
 double rateScale(const spec::v1::TrainingSpec& training) {

@@ -69,6 +69,8 @@ struct Precision {
   DType compute = DType::kF32, products = DType::kF32;
 };
 Precision precisionOf(const spec::v1::TrainingSpec& training);
+// What training.precision can be.
+std::span<const std::string_view> precisions();
 
 // What learning rates are multiplied by: linear in the global batch where the optimizer says which one they are
 // for (Goyal et al.: "Accurate, Large Minibatch SGD", 2017).

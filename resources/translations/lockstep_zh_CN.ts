@@ -1102,8 +1102,20 @@ It uses:
             <translation>zero-2 与 zero-3 同时完整持有的字节数；0：一层的两倍</translation>
         </message>
         <message>
-            <source>Number format of the computation; bf16: of the factors of matrix products alone</source>
-            <translation>计算所用的数值格式；bf16：仅矩阵乘积的因子用 bf16</translation>
+            <source>Number format of the computation; bf16, fp16: of the factors of matrix products alone</source>
+            <translation>计算所用的数值格式；bf16、fp16：仅矩阵乘积的因子用该格式</translation>
+        </message>
+        <message>
+            <source>Of fp16: what the loss is multiplied by first; 0: 65536</source>
+            <translation>用于 fp16：损失最初乘以的倍数；0：65536</translation>
+        </message>
+        <message>
+            <source>Of fp16: steps that update after which the scale doubles; 0: 2000</source>
+            <translation>用于 fp16：经过这么多个更新了参数的训练步后倍数加倍；0：2000</translation>
+        </message>
+        <message>
+            <source>Of fp16: the scale stays as it is</source>
+            <translation>用于 fp16：倍数保持不变</translation>
         </message>
     </context>
     <context>
@@ -1329,6 +1341,10 @@ It uses:
         <message>
             <source>Evaluation perplexity by epoch</source>
             <translation>各轮评估困惑度</translation>
+        </message>
+        <message>
+            <source>Loss scale</source>
+            <translation>损失缩放倍数</translation>
         </message>
     </context>
     <context>
@@ -3061,6 +3077,58 @@ It uses:
             <translation>请将 training.optimizer.clip_norm 设为 0，或将 strategy.dense 设为 servers</translation>
         </message>
         <message>
+            <source>workers that do not wait for each other have no loss scale in common</source>
+            <translation>互不等待的工作者没有共同的损失缩放倍数</translation>
+        </message>
+        <message>
+            <source>whether a step&apos;s gradients are too large for fp16 is known when all of them are there</source>
+            <translation>只有全部梯度都到齐，才知道一步的梯度对 fp16 是否过大</translation>
+        </message>
+        <message>
+            <source>set strategy.staleness to 0, or training.precision to bf16, which needs no loss scale</source>
+            <translation>请将 strategy.staleness 设为 0，或将 training.precision 设为不需要损失缩放的 bf16</translation>
+        </message>
+        <message>
+            <source>servers and workers that have a part of the gradients each have no loss scale in common</source>
+            <translation>服务器与工作者各有一部分梯度，没有共同的损失缩放倍数</translation>
+        </message>
+        <message>
+            <source>nobody knows whether all of them are finite</source>
+            <translation>没有任何一方知道全部梯度是否有限</translation>
+        </message>
+        <message>
+            <source>set strategy.dense to servers, or training.precision to bf16, which needs no loss scale</source>
+            <translation>请将 strategy.dense 设为 servers，或将 training.precision 设为不需要损失缩放的 bf16</translation>
+        </message>
+        <message>
+            <source>strategy %1 cannot code gradients of micro-batches that may be too large for fp16</source>
+            <translation>策略 %1 无法编码可能对 fp16 过大的微批次梯度</translation>
+        </message>
+        <message>
+            <source>what coding leaves out is kept before it is known whether the step updates</source>
+            <translation>编码所丢下的部分在得知该步是否更新之前就已保存</translation>
+        </message>
+        <message>
+            <source>set strategy.compression to none, strategy.micro_batches to 1, or training.precision to bf16, which needs no loss scale</source>
+            <translation>请将 strategy.compression 设为 none、strategy.micro_batches 设为 1，或将 training.precision 设为不需要损失缩放的 bf16</translation>
+        </message>
+        <message>
+            <source>precision %1 has no loss scale; expected it left out, or precision fp16</source>
+            <translation>精度 %1 没有损失缩放；应不填，或使用精度 fp16</translation>
+        </message>
+        <message>
+            <source>initial is %1; expected a power of two from 2^-%2 to 2^%3, as 65536</source>
+            <translation>initial 为 %1；应为 2^-%2 到 2^%3 之间的 2 的幂，例如 65536</translation>
+        </message>
+        <message>
+            <source>gradients overflow, and a step that updates nothing shows none</source>
+            <translation>梯度溢出，而不更新任何参数的一步显示不出梯度</translation>
+        </message>
+        <message>
+            <source>set training.loss_scale.initial to a smaller power of two</source>
+            <translation>请将 training.loss_scale.initial 设为更小的 2 的幂</translation>
+        </message>
+        <message>
             <source>this model has no table for servers to hold</source>
             <translation>此模型没有可由服务器存放的表</translation>
         </message>
@@ -3405,6 +3473,10 @@ It uses:
         <message>
             <source>Dropout</source>
             <translation>随机失活</translation>
+        </message>
+        <message>
+            <source>Loss scale</source>
+            <translation>损失缩放</translation>
         </message>
     </context>
     <context>

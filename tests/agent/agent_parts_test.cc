@@ -216,12 +216,32 @@ class AgentPartsTest : public QObject {
     QCOMPARE(first.begin_ns(0), 1000);
     QCOMPARE(first.begin_ns(2), 1000);
     QCOMPARE(first.staleness_size(), 0);   // none: no column
+    QCOMPARE(first.loss_scale_size(), 0);
+    QCOMPARE(first.skipped_size(), 0);
     QVERIFY(packer.add(record));
     const auto second = packer.take();
     QCOMPARE(second.first_step(), 6);
     QCOMPARE(second.dropped(), std::uint64_t{2});
     QCOMPARE(second.begin_ns(0), 9000);
     QCOMPARE(second.staleness(0), 2.0f);
+  }
+
+  void stepsThatUpdateNothingAreTold() {
+    StepPacker packer(0);
+    runtime::StepRecord record;
+    record.lossScale = 65536;
+    for (std::int64_t step = 1; step <= 4; ++step) {
+      record.step = step;
+      record.skipped = step == 2 ? 1 : 0;
+      if (step == 3) record.lossScale = 32768;
+      QVERIFY(packer.add(record));
+    }
+    const auto chunk = packer.take();
+    QCOMPARE(chunk.loss_scale_size(), 4);
+    QCOMPARE(chunk.loss_scale(1), 65536.0f);
+    QCOMPARE(chunk.loss_scale(2), 32768.0f);
+    QCOMPARE(chunk.skipped_size(), 4);
+    for (int i = 0; i < 4; ++i) QCOMPARE(chunk.skipped(i), i == 1 ? 1 : 0);
   }
 
   void freezesAreToldOfTheStepsTheyFellInto() {

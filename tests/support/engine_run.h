@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -309,7 +310,9 @@ struct RunSettings {
   std::string backend = "reference";
   std::function<Result<std::unique_ptr<backends::Backend>>(int rank)> openBackend;  // in its place
   DType compute = DType::kF64;
+  DType products = DType::kF32;          // the type of their factors, where narrower
   passes::Optimizer optimizer;
+  std::optional<passes::LossScale> lossScale;
   std::int64_t bucketBytes = 0;
   std::int64_t samples = 960;            // of synthetic images, where no data set is given
   const data::Dataset* train = nullptr;  // e.g. Fashion-MNIST
@@ -329,7 +332,9 @@ inline Result<planner::PlanRequest> planRequestOf(const RunSettings& settings) {
                                               settings.microBatches));
   LOCKSTEP_ASSIGN(request.evaluate, models::build(settings.model, settings.evaluateBatch, settings.compute,
                                                   models::Use::kEvaluation));
+  request.products = settings.products;
   request.training.optimizer = settings.optimizer;
+  request.training.lossScale = settings.lossScale;
   request.training.seed = settings.trainer.seed;
   request.strategy = settings.strategy;
   request.bucketBytes = settings.bucketBytes;

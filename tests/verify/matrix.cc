@@ -5,7 +5,7 @@
 //   --list          plans only
 //   --small         few rows, in fp64 only
 //   --whole-models  fp32 with the models as they are; else with their small variants
-//   --precision     of the models that are played in fp32 else: bf16; nothing is played in fp64
+//   --precision     of the models that are played in fp32 else: bf16 or fp16; nothing is played in fp64
 //   --refusals      the refused rows must be those of the file; written with LOCKSTEP_UPDATE_GOLDEN=1
 // How far a small model comes in few steps depends on every bit: where a strategy is not meant to compute what one
 // rank does, "quality" is the mean of three seeds. Exit 0 where every row that is not refused holds.

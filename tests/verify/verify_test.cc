@@ -111,23 +111,31 @@ class VerifyTest : public QObject {
   }
 
   void narrowFactorsHoldWithinTheirOwnLimit_data() {
+    QTest::addColumn<QString>("precision");
     QTest::addColumn<int>("ranks");
     QTest::addColumn<QStringList>("sets");
-    QTest::newRow("zero-3") << 2 << QStringList{"strategy.kind=zero-3"};
-    QTest::newRow("tensor-parallel") << 2 << QStringList{"strategy.kind=tensor-parallel"};
-    QTest::newRow("pipeline") << 2 << QStringList{"strategy.kind=pipeline", "strategy.micro_batches=4", "strategy.schedule=zb-h1"};
-    QTest::newRow("zero-3, stages") << 4 << QStringList{"strategy.kind=zero-3", "strategy.stages=2", "strategy.micro_batches=4"};
-    QTest::newRow("parameter-server") << 2 << QStringList{"strategy.kind=parameter-server"};
-    QTest::newRow("recompute") << 2 << QStringList{"strategy.recompute=full"};
+    for (const char* precision : {"bf16", "fp16"}) {
+      const auto row = [&](const char* name, int ranks, const QStringList& sets) {
+        QTest::addRow("%s, %s", precision, name) << precision << ranks << sets;
+      };
+      row("zero-3", 2, {"strategy.kind=zero-3"});
+      row("tensor-parallel", 2, {"strategy.kind=tensor-parallel"});
+      row("pipeline", 2, {"strategy.kind=pipeline", "strategy.micro_batches=4", "strategy.schedule=zb-h1"});
+      row("zero-3, stages", 4, {"strategy.kind=zero-3", "strategy.stages=2", "strategy.micro_batches=4"});
+      row("parameter-server", 2, {"strategy.kind=parameter-server"});
+      row("recompute", 2, {"strategy.recompute=full"});
+    }
+    QTest::addRow("fp16, steps left out") << "fp16" << 2 << QStringList{"training.loss_scale.initial=4294967296"};
   }
   void narrowFactorsHoldWithinTheirOwnLimit() {
+    QFETCH(QString, precision);
     QFETCH(int, ranks);
     QFETCH(QStringList, sets);
-    std::vector<std::string> all{"training.precision=bf16"};
+    std::vector<std::string> all{"training.precision=" + precision.toStdString()};
     for (const QString& one : sets) all.push_back(one.toStdString());
     const auto one = caseOf(ranks, all, app::Precision::kSingle);
     QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
-    QCOMPARE(one->request->spec().training().precision(), std::string("bf16"));
+    QCOMPARE(one->request->spec().training().precision(), precision.toStdString());
     const auto reply = agent::verifyPlans(*one->request);
     QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
     for (const auto& finding : reply->findings()) {

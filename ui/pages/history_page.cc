@@ -315,6 +315,7 @@ void HistoryPage::retranslate() {
   curve_->addItem(tr("AUC"), "auc");
   curve_->addItem(tr("Perplexity"), "perplexity");
   curve_->addItem(tr("Throughput"), "samples_per_second");
+  curve_->addItem(tr("Loss scale"), "loss_scale");
   curve_->addItem(tr("Evaluation loss by epoch"), "epoch/eval_loss");
   curve_->addItem(tr("Evaluation accuracy by epoch"), "epoch/eval_accuracy");
   curve_->addItem(tr("Evaluation AUC by epoch"), "epoch/eval_auc");

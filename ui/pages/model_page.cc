@@ -179,6 +179,7 @@ void ModelPage::showSection() {
     case kTraining:
       fields_->setSections({{"training", {}},
                             {"training.optimizer", tr("Optimizer")},
+                            {"training.loss_scale", tr("Loss scale")},
                             {"training.checkpoint", tr("Checkpoints")}});
       break;
     case kStrategy: fields_->setSections({{"strategy", {}}}); break;

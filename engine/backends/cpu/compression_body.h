@@ -3,6 +3,8 @@
 // instruction set fuses it into a sum and all give the same bits.
 #pragma once
 
+#include <immintrin.h>
+
 #include <cstdint>
 
 #include "engine/backends/cpu/kernels.h"
@@ -50,7 +52,15 @@ void encodeFp16(std::int64_t n, const float* x, std::byte*, std::byte* values) {
 
 void decodeFp16(std::int64_t n, const std::byte*, const std::byte* values, float* y) {
   const auto* from = reinterpret_cast<const Coded16*>(values);
-  for (std::int64_t i = 0; i < n; ++i) {
+  std::int64_t first = 0;
+#if defined(__AVX512F__)
+  for (; first + 16 <= n; first += 16)
+    _mm512_storeu_ps(y + first, _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + first))));
+#elif defined(__F16C__)
+  for (; first + 8 <= n; first += 8)
+    _mm256_storeu_ps(y + first, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + first))));
+#endif
+  for (std::int64_t i = first; i < n; ++i) {
     const std::uint32_t h = from[i], fraction = h & 0x3ffu, exponent = h & 0x7c00u;
     const std::uint32_t normal = ((h & 0x7fffu) << 13) + 0x38000000u;
     const std::uint32_t small =
@@ -112,6 +122,31 @@ void decodeInt8(std::int64_t n, const std::byte* scales, const std::byte* values
     const std::int64_t last = first + kScaledTogether < n ? first + kScaledTogether : n;
     const float scale = scaleOf[first / kScaledTogether];
     for (std::int64_t i = first; i < last; ++i) y[i] = static_cast<float>(from[i]) * scale;
+  }
+}
+
+void narrowBf16(std::int64_t n, const float* x, std::byte* y) { encodeBf16(n, x, nullptr, y); }
+
+// Where instructions do it, and where they do not, the same bits, but for those of what is no number.
+void narrowFp16(std::int64_t n, const float* x, std::byte* y) {
+  auto* to = reinterpret_cast<Coded16*>(y);
+  std::int64_t first = 0;
+#if defined(__AVX512F__)
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  for (; first + 16 <= n; first += 16)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + first),
+                        _mm512_maskz_cvtps_ph(0xffff, _mm512_loadu_ps(x + first), kNearest));
+#elif defined(__F16C__)
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  for (; first + 8 <= n; first += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + first), _mm256_cvtps_ph(_mm256_loadu_ps(x + first), kNearest));
+#endif
+  for (std::int64_t i = first; i < n; ++i) {
+    const std::uint32_t f = bitsOf(x[i]), a = f & 0x7fffffffu;
+    const std::uint32_t normal = least((a + 0xfffu + ((a >> 13) & 1u) - 0x38000000u) >> 13, 0x7c00u);
+    const std::uint32_t small = bitsOf(floatOf(a) + 0.5f) - 0x3f000000u;  // as in encodeFp16
+    const std::uint32_t number = a < 0x38800000u ? small : normal;
+    to[i] = static_cast<std::uint16_t>(((f >> 16) & 0x8000u) | (a > kInfinity ? 0x7e00u : number));
   }
 }
 

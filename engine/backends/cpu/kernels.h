@@ -185,6 +185,8 @@ struct Kernels {
   // By ir::Coding, all but kTopK: n elements, the first of them a multiple of kScaledTogether.
   void (*encode[3])(std::int64_t n, const float* x, std::byte* scales, std::byte* values);
   void (*decode[3])(std::int64_t n, const std::byte* scales, const std::byte* values, float* y);
+  // By ir::Coding, fp16 and bf16: the nearest of n elements; fp16 is infinity from 65520 on, where coding stays at 65504.
+  void (*narrow[2])(std::int64_t n, const float* x, std::byte* y);
   void (*subtract)(std::int64_t n, const float* a, const float* b, float* y);
   void (*adam)(const Adam&);
   void (*sgd)(const Sgd&);
@@ -192,7 +194,7 @@ struct Kernels {
 };
 
 extern const Kernels kBase;    // any x86-64
-extern const Kernels kAvx2;    // AVX2 and FMA
+extern const Kernels kAvx2;    // AVX2, FMA and F16C
 extern const Kernels kAvx512;  // AVX-512 F, BW, DQ, VL
 extern const Kernels kAvx512Bf16;  // these and AVX-512-bf16
 extern const Kernels kAmx;         // kAvx512, its gemm16 with AMX's tiles

@@ -481,7 +481,7 @@ constexpr Kernels kernels(const char* isa, void (*random)(const Random&)) {
           .batchNorm = batchNorm, .batchNormSums = batchNormSums, .batchNormGrad = batchNormGrad,
           .meanPool = meanPool, .meanPoolGrad = meanPoolGrad, .castU8 = castU8,
           .encode = {encodeFp16, encodeBf16, encodeInt8},
-          .decode = {decodeFp16, decodeBf16, decodeInt8}, .subtract = subtract, .adam = adam,
+          .decode = {decodeFp16, decodeBf16, decodeInt8}, .narrow = {narrowFp16, narrowBf16}, .subtract = subtract, .adam = adam,
           .sgd = sgd, .adagrad = adagrad};
 }
 

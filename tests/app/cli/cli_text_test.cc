@@ -105,6 +105,18 @@ class CliTextTest : public QObject {
     QCOMPARE(text(story.rest()), std::string("e3 "));
   }
 
+  void stepsThatUpdateNothingAreNamed() {
+    RunUpdate update;
+    update.series.push_back({"loss", {{1, 0.9}, {2, 0.8}, {3, 0.7}}});
+    QVERIFY(RunStory::scaleNotes(update).empty());
+    update.series.push_back({"loss_scale", {{1, 65536}, {2, 32768}, {3, 16384}}});
+    QVERIFY(RunStory::scaleNotes(update).empty());
+    update.series.push_back({"skipped", {{1, 1}, {2, 1}}});
+    const auto notes = RunStory::scaleNotes(update);
+    QCOMPARE(notes.size(), std::size_t{1});
+    QCOMPARE(notes[0], std::string("gradients are too large for fp16, nothing is updated in step 1, 2; the loss scale is 16384"));
+  }
+
   void resumedStoryCountsOn() {
     RunContext context;
     context.before = {{1, 100, 0, 0, 0}, {2, 200, 0, 0, 0}};

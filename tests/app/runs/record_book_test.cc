@@ -167,6 +167,22 @@ class RecordBookTest : public QObject {
     QVERIFY(book.empty());
   }
 
+  void stepsThatUpdateNothingAreASeries() {
+    RecordBook book(rowOf(2), {{"n1", 0}, {"n2", 0}});
+    for (const int rank : {0, 1}) {
+      run::v1::Record record = stepsRecord(1, rank, 1, 4, 0.002);
+      for (const float scale : {65536.0f, 65536.0f, 32768.0f, 32768.0f}) record.mutable_steps()->add_loss_scale(scale);
+      for (const int skipped : {0, 1, 0, 0}) record.mutable_steps()->add_skipped(skipped);
+      book.add(rank == 0 ? "n1" : "n2", record);
+    }
+    const auto taken = book.take();
+    QCOMPARE(find(taken.batch, "loss_scale")->points.size(), std::size_t{4});
+    QCOMPARE(find(taken.batch, "loss_scale")->points[2].y, 32768.0);
+    QCOMPARE(find(taken.batch, "skipped")->points.size(), std::size_t{1});
+    QCOMPARE(find(taken.batch, "skipped")->points[0].x, 2.0);
+    QCOMPARE(find(taken.batch, "skipped")->points[0].y, 1.0);
+  }
+
   void theCauseOfSlownessIsSaid_data() {
     QTest::addColumn<bool>("stopped");
     QTest::addColumn<double>("waiting");

@@ -69,7 +69,7 @@ class SpecsTest : public QObject {
     row("unknown field", "batch: 64", "batch: 64\n  colour: red",
         "f.yaml:18:3: unknown field 'colour' in training, expected the fields batch, epochs, "
         "max_steps, seed, optimizer, precision, schedule, checkpoint, no_shuffle, backend, "
-        "evaluate_batch, unpinned");
+        "evaluate_batch, unpinned, loss_scale");
     row("wrong type", "batch: 64", "batch: many",
         "f.yaml:17:10: 'batch' is 'many', expected a whole number, at least 1");
     row("zero", "batch: 64", "batch: 0",
@@ -266,7 +266,7 @@ class SpecsTest : public QObject {
     QCOMPARE(conv.size(), std::size_t{6});
     QVERIFY(SpecText::fields(SpecKind::kCluster, "nodes[0].data").empty());
     // Every field has a line of help.
-    for (const char* path : {"training", "training.optimizer", "model.layers[].dense",
+    for (const char* path : {"training", "training.optimizer", "training.loss_scale", "model.layers[].dense",
                              "model.layers[].batch_norm", "data.augment"}) {
       for (const auto& field : SpecText::fields(SpecKind::kRun, path)) {
         if (field.type == FieldType::kMessage) continue;

@@ -30,7 +30,7 @@ namespace {
 constexpr double kTolerance = 2e-5;
 constexpr double kFence = 12345.0;
 
-enum class Fill { kNormal, kFewValues, kPositive, kLabels, kBytes, kBound, kBf16 };
+enum class Fill { kNormal, kFewValues, kPositive, kLabels, kIds, kBytes, kBound, kBelow, kInfinite, kBf16, kF16 };
 
 struct Input {
   Shape shape;
@@ -53,10 +53,30 @@ std::uint16_t bf16Bits(float x) {
   return static_cast<std::uint16_t>((rounded & 0x7f80) == 0x7f80 ? rounded - 1 : rounded);  // the largest
 }
 float ofBf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+// Of 11, with exponents from −14 to 15; what would need a larger one is infinite.
+std::uint16_t f16Bits(float x) {
+  const int sign = std::signbit(x) ? 0x8000 : 0;
+  if (std::isnan(x)) return 0x7e00;
+  const double size = std::abs(static_cast<double>(x));
+  if (size >= 65520) return static_cast<std::uint16_t>(sign | 0x7c00);
+  const int exponent = size < 0x1p-14 ? -14 : std::ilogb(size);
+  const auto steps = static_cast<int>(std::nearbyint(std::ldexp(size, 10 - exponent)));  // 1024 of them are the exponent's
+  return static_cast<std::uint16_t>(sign | (size < 0x1p-14 ? steps : ((exponent + 14) << 10) + steps));
+}
+float ofF16(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const float size = exponent == 31 ? (fraction == 0 ? INFINITY : NAN)
+                                    : std::ldexp(static_cast<float>(exponent > 0 ? 1024 + fraction : fraction),
+                                                 std::max(exponent, 1) - 25);
+  return std::copysign(size, (bits & 0x8000) != 0 ? -1.0f : 1.0f);
+}
+std::uint16_t narrowBits(DType type, float x) { return type == DType::kF16 ? f16Bits(x) : bf16Bits(x); }
+float ofNarrow(DType type, std::uint16_t bits) { return type == DType::kF16 ? ofF16(bits) : ofBf16(bits); }
 
 DType dtypeOf(Fill fill, DType compute) {
   if (fill == Fill::kBf16 && compute == DType::kF32) return DType::kBf16;
-  return fill == Fill::kLabels ? DType::kI32 : fill == Fill::kBytes ? DType::kU8 : compute;
+  if (fill == Fill::kF16 && compute == DType::kF32) return DType::kF16;
+  return fill == Fill::kLabels || fill == Fill::kIds ? DType::kI32 : fill == Fill::kBytes ? DType::kU8 : compute;
 }
 
 // Values that f32 holds exactly, so that both precisions see the same.
@@ -66,14 +86,22 @@ double draw(Fill fill, std::uint64_t key, std::uint64_t i) {
       return static_cast<float>(randomNormal(key, i));
     case Fill::kBf16:
       return ofBf16(bf16Bits(static_cast<float>(randomNormal(key, i))));
+    case Fill::kF16:
+      return ofF16(f16Bits(static_cast<float>(randomNormal(key, i))));
     case Fill::kFewValues:
       return std::floor(randomUniform(key, i) * 5) - 2;
     case Fill::kPositive:
       return static_cast<float>(0.5 + randomUniform(key, i));
     case Fill::kLabels:
       return std::floor(randomUniform(key, i) * 3);
+    case Fill::kIds:
+      return std::floor(randomUniform(key, i) * 3) - 1;
     case Fill::kBytes:
       return std::floor(randomUniform(key, i) * 256);
+    case Fill::kBelow:
+      return -1;
+    case Fill::kInfinite:
+      return INFINITY;
     case Fill::kBound:  // of the scores of positive operands
       return 16;
   }
@@ -99,7 +127,8 @@ class Tensor {
       case DType::kI32:
         return *reinterpret_cast<const std::int32_t*>(p);
       case DType::kBf16:
-        return ofBf16(*reinterpret_cast<const std::uint16_t*>(p));
+      case DType::kF16:
+        return ofNarrow(type_.dtype, *reinterpret_cast<const std::uint16_t*>(p));
       default:
         return *reinterpret_cast<const std::uint8_t*>(p);
     }
@@ -117,7 +146,8 @@ class Tensor {
         *reinterpret_cast<std::int32_t*>(p) = static_cast<std::int32_t>(value);
         break;
       case DType::kBf16:
-        *reinterpret_cast<std::uint16_t*>(p) = bf16Bits(static_cast<float>(value));
+      case DType::kF16:
+        *reinterpret_cast<std::uint16_t*>(p) = narrowBits(type_.dtype, static_cast<float>(value));
         break;
       default:
         *reinterpret_cast<std::uint8_t*>(p) =
@@ -125,7 +155,7 @@ class Tensor {
     }
   }
   bool fenced() const {
-    const double fence = type_.dtype == DType::kBf16 ? ofBf16(bf16Bits(kFence)) : kFence;
+    const double fence = sizeOf(type_.dtype) == 2 ? ofNarrow(type_.dtype, narrowBits(type_.dtype, kFence)) : kFence;
     return !isFloat(type_.dtype) || (at(-1) == fence && at(type_.count()) == fence);
   }
   backends::Operand operand() { return {const_cast<std::byte*>(address(0)), type_}; }
@@ -287,6 +317,9 @@ std::vector<Case> allCases() {
       cases.push_back({fmt::format("{} of {} ranks", n, ranks), Op::kAddRanks, {}, {{s}, {{ranks * n}}}});
     cases.push_back({fmt::format("{}", n), Op::kWeigh, {},
                      {{s}, {{1}, Fill::kPositive}, {{1}, Fill::kPositive}}});
+    for (const Fill norm : {Fill::kPositive, Fill::kBelow})
+      cases.push_back({fmt::format("{} norm {}", n, draw(norm, 0, 0)), Op::kUnlessSkipped, {},
+                       {{s}, {s}, {{1}, norm}}});
     for (double momentum : {0.0, 0.9})
       cases.push_back({fmt::format("{} momentum {}", n, momentum),
                        Op::kSgd,
@@ -361,6 +394,7 @@ std::vector<Case> allCases() {
   for (const auto& [rows, channels] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {9, 17}, {40, 16}}) {
     const std::string name = fmt::format("{} rows of {}", rows, channels);
     const Input ids{{rows}, Fill::kLabels}, number{{1}, Fill::kPositive};
+    cases.push_back({name, Op::kSumSquares, {}, {{{rows, channels}}, {{rows}, Fill::kIds}}});
     cases.push_back({name, Op::kCombineRows, {}, {{{rows, channels}}, ids}});
     for (const std::vector<std::int64_t>& cuts : {std::vector<std::int64_t>{0, 3}, {0, 1, 2, 3}})
       cases.push_back({fmt::format("{} ids of {} parts", rows, cuts.size() - 1), Op::kDistinct,
@@ -375,8 +409,21 @@ std::vector<Case> allCases() {
     }
   }
   for (const double limit : {0.1, 1000.0})
-    cases.push_back({fmt::format("limit {}", limit), Op::kClipNorm, {{"limit", limit}},
-                     {{{1}, Fill::kPositive}, {{1}, Fill::kPositive}}});
+    for (const Fill norm : {Fill::kPositive, Fill::kBelow})
+      cases.push_back({fmt::format("limit {} norm {}", limit, draw(norm, 0, 0)), Op::kClipNorm, {{"limit", limit}},
+                       {{{1}, norm}, {{1}, Fill::kPositive}}});
+  const Input number{{1}, Fill::kPositive};
+  for (const Fill squares : {Fill::kPositive, Fill::kInfinite}) {
+    cases.push_back({fmt::format("squares {}", draw(squares, 0, 0)), Op::kFiniteNorm, {}, {number, {{1}, squares}}});
+    cases.push_back({fmt::format("scaled, squares {}", draw(squares, 0, 0)), Op::kFiniteNorm, {},
+                     {number, {{1}, squares}, number}});
+  }
+  for (const Fill norm : {Fill::kPositive, Fill::kBelow})
+    for (const double interval : {1.0, 4.0})
+      for (const double limit : {0.0, 1.0})
+        cases.push_back({fmt::format("norm {} interval {} limit {}", draw(norm, 0, 0), interval, limit), Op::kLossScale,
+                         {{"interval", interval}, {"factor", 2.0}, {"least", limit}, {"most", limit > 0 ? limit : 8.0}},
+                         {number, number, number, {{1}, norm}}});
   cases.push_back({"text", Op::kRepeatRows, {{"times", std::int64_t{5}}}, {{{7}}}});
   for (const Shape& x : {Shape{1, 1}, Shape{6, 33}, Shape{70, 128}, Shape{501, 138}}) {
     const Input rows{{x[0]}, Fill::kPositive}, channels{{x[1]}};
@@ -479,10 +526,21 @@ std::vector<Case> allCases() {
     }
   for (std::size_t i = 0, all = cases.size(); i < all; ++i) {
     if (!isProduct(cases[i].op)) continue;
-    Case narrow = cases[i];
-    narrow.name += " of bf16";
-    narrow.inputs[0].fill = narrow.inputs[1].fill = Fill::kBf16;
-    cases.push_back(std::move(narrow));
+    for (const auto& [name, fill] : {std::pair{" of bf16", Fill::kBf16}, {" of f16", Fill::kF16}}) {
+      Case narrow = cases[i];
+      narrow.name += name;
+      narrow.inputs[0].fill = narrow.inputs[1].fill = fill;
+      cases.push_back(std::move(narrow));
+    }
+  }
+  for (std::size_t i = 0, all = cases.size(); i < all; ++i) {
+    const Op op = cases[i].op;
+    const bool rows = op == Op::kAdagradRows || op == Op::kSgdRows;
+    if (!rows && op != Op::kSgd && op != Op::kAdagrad && op != Op::kAdam) continue;
+    Case skipped = cases[i];
+    skipped.name += ", skipped";
+    skipped.inputs[rows || op == Op::kAdam ? 4 : 3].fill = Fill::kBelow;
+    cases.push_back(std::move(skipped));
   }
   return cases;
 }
@@ -695,36 +753,40 @@ class ConformanceTest : public QObject {
         }
   }
 
-  void castsToBf16RoundToNearest() {
+  void castsTo16BitsRoundToNearest() {
     std::vector<float> values{0.0f, -0.0f, 1.0f, 1.00390625f, 1.01171875f, 1.0039063f, -2.5e-39f, 1e-45f, 3.3895314e38f,
                               3.4e38f, -3.4e38f, INFINITY, -INFINITY, NAN};
-    for (std::uint64_t i = 0; values.size() < 71; ++i) values.push_back(static_cast<float>(randomNormal(7, i)));
-    const ir::Attrs to{{"dtype", std::string("bf16")}, {"scale", 1.0}}, back{{"dtype", std::string("f32")}, {"scale", 1.0}};
+    for (const float half : {1.00048828125f, 1.00146484375f, 1.0004884f, 65504.0f, 65519.99f, 65520.0f, -65520.0f, 65536.0f,
+                             6.1035156e-5f, 6.1005354e-5f, 5.9604645e-8f, 2.9802322e-8f, 2.9802326e-8f, -8.940697e-8f, 1e-8f})
+      values.push_back(half);
+    for (std::uint64_t i = 0; values.size() < 79; ++i) values.push_back(static_cast<float>(randomNormal(7, i)));
     const auto n = static_cast<std::int64_t>(values.size());
-    for (const Named& each : computing()) {
-      std::vector<std::uint16_t> narrow(values.size());
-      std::vector<float> wide(values.size());
-      backends::KernelSpec spec{.op = Op::kCast, .name = "narrow", .attrs = &to,
-                                .inputs = {{values.data(), {DType::kF32, {n}}}},
-                                .outputs = {{narrow.data(), {DType::kBf16, {n}}}}};
-      each.backend->bind(spec).value()->run();
-      std::vector<std::uint16_t> copy(values.size());
-      spec = {.op = Op::kCast, .name = "copy", .attrs = &to, .inputs = {{narrow.data(), {DType::kBf16, {n}}}},
-              .outputs = {{copy.data(), {DType::kBf16, {n}}}}};
-      each.backend->bind(spec).value()->run();
-      spec = {.op = Op::kCast, .name = "wide", .attrs = &back, .inputs = {{narrow.data(), {DType::kBf16, {n}}}},
-              .outputs = {{wide.data(), {DType::kF32, {n}}}}};
-      each.backend->bind(spec).value()->run();
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        const std::string label = fmt::format("{} on {}", values[i], each.name);
-        if (std::isnan(values[i])) {
-          QVERIFY2(std::isnan(wide[i]), label.c_str());
-          continue;
+    for (const DType type : {DType::kBf16, DType::kF16})
+      for (const Named& each : computing()) {
+        const ir::Attrs to{{"dtype", std::string(dtypeName(type))}, {"scale", 1.0}},
+            back{{"dtype", std::string("f32")}, {"scale", 1.0}};
+        std::vector<std::uint16_t> narrow(values.size()), copy(values.size());
+        std::vector<float> wide(values.size());
+        backends::KernelSpec spec{.op = Op::kCast, .name = "narrow", .attrs = &to,
+                                  .inputs = {{values.data(), {DType::kF32, {n}}}},
+                                  .outputs = {{narrow.data(), {type, {n}}}}};
+        each.backend->bind(spec).value()->run();
+        spec = {.op = Op::kCast, .name = "copy", .attrs = &to, .inputs = {{narrow.data(), {type, {n}}}},
+                .outputs = {{copy.data(), {type, {n}}}}};
+        each.backend->bind(spec).value()->run();
+        spec = {.op = Op::kCast, .name = "wide", .attrs = &back, .inputs = {{copy.data(), {type, {n}}}},
+                .outputs = {{wide.data(), {DType::kF32, {n}}}}};
+        each.backend->bind(spec).value()->run();
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const std::string label = fmt::format("{} as {} on {}: {:x}", values[i], dtypeName(type), each.name, narrow[i]);
+          if (std::isnan(values[i])) {
+            QVERIFY2(std::isnan(wide[i]), label.c_str());
+            continue;
+          }
+          QVERIFY2(narrow[i] == narrowBits(type, values[i]), label.c_str());
+          QVERIFY2(std::bit_cast<std::uint32_t>(wide[i]) == std::bit_cast<std::uint32_t>(ofNarrow(type, narrow[i])), label.c_str());
         }
-        QVERIFY2(narrow[i] == bf16Bits(values[i]) && copy[i] == narrow[i], label.c_str());
-        QVERIFY2(std::bit_cast<std::uint32_t>(wide[i]) == std::uint32_t{narrow[i]} << 16, label.c_str());
       }
-    }
   }
 
   // A mean far from zero costs no digits where the shift, the running mean, is near it.

@@ -194,6 +194,10 @@ class SpecsTest : public QObject {
     row(20, "strategy.recompute | recompute is \"ful\"; expected none, selective or full; did you mean full?");
     row(21, "strategy.overlap | overlap is \"allways\"; expected auto, always or never; did you mean always?");
     row(22, "strategy.gather_bytes | gather_bytes is -1; expected 0 to 1099511627776");
+    row(23, "training.precision | precision is \"fp15\"; expected fp32, bf16, fp16 or fp64; did you mean fp16?");
+    row(24, "training.loss_scale | precision bf16 has no loss scale; expected it left out, or precision fp16");
+    row(25, "training.loss_scale.initial | initial is 1000; expected a power of two from 2^-64 to 2^64, as 65536");
+    row(26, "training.loss_scale.growth_interval | growth_interval is -1; expected 1 to 16777216");
   }
   void wrongRuns() {
     QFETCH(int, change);
@@ -271,10 +275,35 @@ class SpecsTest : public QObject {
       case 22:
         s.mutable_strategy()->set_gather_bytes(-1);
         break;
+      case 23:
+        training.set_precision("fp15");
+        break;
+      case 24:
+        training.set_precision("bf16"), training.mutable_loss_scale()->set_fixed(true);
+        break;
+      case 25:
+        training.set_precision("fp16"), training.mutable_loss_scale()->set_initial(1000);
+        break;
+      case 26:
+        training.set_precision("fp16"), training.mutable_loss_scale()->set_growth_interval(-1);
+        break;
       default:
         QFAIL("no such change");
     }
     QCOMPARE(messageOf(checkAndFill(s)), message);
+  }
+
+  void halfPrecisionHasALossScale() {
+    RunSpec spec = cnn();
+    QVERIFY(checkAndFill(spec).ok());
+    QVERIFY(!spec.training().has_loss_scale());
+    spec.mutable_training()->set_precision("fp16");
+    QVERIFY(checkAndFill(spec).ok());
+    QCOMPARE(spec.training().loss_scale().initial(), 65536.0);
+    QCOMPARE(spec.training().loss_scale().growth_interval(), 2000);
+    QVERIFY(!spec.training().loss_scale().fixed());
+    QVERIFY(precisionOf(spec.training()).products == DType::kF16);
+    QVERIFY(precisionOf(spec.training()).compute == DType::kF32);
   }
 
   void doublePrecisionChoosesTheReferenceBackend() {

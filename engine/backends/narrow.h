@@ -1,5 +1,5 @@
-// Factors of products in bf16: their casts, and products by processors that have no instructions for them. Internal
-// to engine/backends.
+// Factors of products in 16 bits, bf16 or f16: their casts, and products by processors that have no instructions for
+// them. Internal to engine/backends.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,13 @@
 
 namespace lockstep::backends {
 
-bool hasBf16Factors(const KernelSpec& spec);  // of a product
+bool hasNarrowFactors(const KernelSpec& spec);  // of a product
 
 // kMatmul of bf16 factors by cpu::Kernels::gemm16.
 std::unique_ptr<Kernel> bindMatmul16(const Cpu& cpu, const KernelSpec& spec);
 
-// kCast to bf16, unscaled, of f32 or, which copies it, of bf16. Null: of another.
-std::unique_ptr<Kernel> bindBf16Cast(const Cpu& cpu, const KernelSpec& spec);
+// kCast to 16 bits, unscaled, of f32 or, which copies it, of the same type. Null: of another.
+std::unique_ptr<Kernel> bindNarrowCast(const Cpu& cpu, const KernelSpec& spec);
 
 // Products whose factors are widened to f32 before each play, into memory that all of a backend's share: they
 // are played one after another.

@@ -1,4 +1,4 @@
-#include "engine/backends/bf16.h"
+#include "engine/backends/narrow.h"
 
 #include <algorithm>
 #include <array>
@@ -7,10 +7,14 @@
 namespace lockstep::backends {
 namespace {
 
-constexpr auto kFormat = static_cast<std::size_t>(ir::Coding::kBf16);
+// Of a type of 16 bits, in cpu::Kernels.
+std::size_t formatOf(DType type) {
+  return static_cast<std::size_t>(type == DType::kF16 ? ir::Coding::kFp16 : ir::Coding::kBf16);
+}
 constexpr std::int64_t kLanes = 32;  // a cut at a multiple leaves no vector in two parts
 
 struct Widened {
+  std::size_t format = 0;
   const std::byte* from = nullptr;
   float* to = nullptr;
   std::int64_t count = 0;
@@ -30,7 +34,7 @@ class WidenedKernel final : public Kernel {
       const int parts = cpu_.parts(factor.count, kLeastElements);
       forParts(parts, [&](int i) {
         const Part part = partOf(factor.count, i, parts, kLanes);
-        cpu_.kernels.decode[kFormat](part.count, nullptr, factor.from + 2 * part.first, factor.to + part.first);
+        cpu_.kernels.decode[factor.format](part.count, nullptr, factor.from + 2 * part.first, factor.to + part.first);
       });
     }
     product_->run();
@@ -47,7 +51,7 @@ class WidenedKernel final : public Kernel {
 
 }  // namespace
 
-bool hasBf16Factors(const KernelSpec& spec) { return spec.inputs[0].type.dtype == DType::kBf16; }
+bool hasNarrowFactors(const KernelSpec& spec) { return sizeOf(spec.inputs[0].type.dtype) == 2; }
 
 std::unique_ptr<Kernel> bindMatmul16(const Cpu& cpu, const KernelSpec& spec) {
   const MatmulShape s = matmulShape(spec);
@@ -71,22 +75,22 @@ std::unique_ptr<Kernel> bindMatmul16(const Cpu& cpu, const KernelSpec& spec) {
   });
 }
 
-std::unique_ptr<Kernel> bindBf16Cast(const Cpu& cpu, const KernelSpec& spec) {
-  const DType from = spec.inputs[0].type.dtype;
-  if (computeType(spec) != DType::kBf16 || (from != DType::kF32 && from != DType::kBf16) ||
+std::unique_ptr<Kernel> bindNarrowCast(const Cpu& cpu, const KernelSpec& spec) {
+  const DType from = spec.inputs[0].type.dtype, to = computeType(spec);
+  if (sizeOf(to) != 2 || (from != DType::kF32 && from != to) ||
       ir::floatAttr(*spec.attrs, "scale", 1.0) != 1.0)
     return nullptr;
   const std::int64_t n = spec.outputs[0].type.count();
-  if (from == DType::kBf16)
+  if (from == to)
     return makeKernel([x = spec.inputs[0].data, y = spec.outputs[0].data, bytes = spec.outputs[0].type.bytes()] {
       std::memcpy(y, x, static_cast<std::size_t>(bytes));
     });
   const int parts = cpu.parts(n, kLeastElements);
   return makeKernel([=, x = static_cast<const float*>(spec.inputs[0].data),
-                     y = static_cast<std::byte*>(spec.outputs[0].data), encode = cpu.kernels.encode[kFormat]] {
+                     y = static_cast<std::byte*>(spec.outputs[0].data), narrow = cpu.kernels.narrow[formatOf(to)]] {
     forParts(parts, [&](int i) {
       const Part part = partOf(n, i, parts, kLanes);
-      encode(part.count, x + part.first, nullptr, y + 2 * part.first);
+      narrow(part.count, x + part.first, y + 2 * part.first);
     });
   });
 }
@@ -104,7 +108,7 @@ Result<std::unique_ptr<Kernel>> Widening::bind(const Cpu& cpu, const KernelSpec&
   KernelSpec wide = spec;
   std::array<Widened, 2> factors;
   for (std::size_t i = 0; i < factors.size(); ++i) {
-    factors[i] = {static_cast<const std::byte*>(spec.inputs[i].data), memory_->data + (i == 0 ? 0 : first),
+    factors[i] = {formatOf(spec.inputs[i].type.dtype), static_cast<const std::byte*>(spec.inputs[i].data), memory_->data + (i == 0 ? 0 : first),
                   spec.inputs[i].type.count()};
     wide.inputs[i] = {factors[i].to, {DType::kF32, spec.inputs[i].type.shape}};
   }

@@ -1,0 +1,441 @@
+// Dynamic loss scaling: a step whose gradients are no finite numbers changes nothing, on any rank and under any
+// strategy, the scale follows, and training goes on as on one rank.
+#include <QTest>
+#include <QTemporaryDir>
+
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <span>
+
+#include "engine/runtime/checkpoint.h"
+#include "tests/support/engine_run.h"
+
+using namespace lockstep;
+using namespace lockstep::test;
+
+namespace {
+
+struct Row {
+  const char* name;
+  void (*set)(RunSettings&);
+};
+
+void gpt(RunSettings& s) {
+  s.model = smallGpt();
+  s.batch = 24;
+}
+void ctr(RunSettings& s) {
+  s.model = smallCtr();
+  s.optimizer = {.kind = "adagrad", .epsilon = 1e-10};
+  s.trainer.schedule.peak = 0.1;
+}
+void resnet(RunSettings& s, std::int64_t groups = 1) {
+  s.model = smallResnet(groups);
+  s.trainer.schedule.peak = 0.01;
+}
+
+// Each without `ranks`, `strategy` and what belongs to it is what one rank trains.
+constexpr Row kRows[] = {
+    {"mirrored", [](RunSettings& s) { s.ranks = 2; }},
+    {"uneven shares", [](RunSettings& s) { s.ranks = 3, s.shares = {2, 1, 1}; }},
+    {"clipped", [](RunSettings& s) { s.ranks = 2, s.optimizer.clipNorm = 0.5; }},
+    {"sgd", [](RunSettings& s) { s.ranks = 2, s.optimizer = {.kind = "sgd", .momentum = 0.9, .weightDecay = 1e-3}; }},
+    {"micro-batches", [](RunSettings& s) { s.ranks = 2, s.microBatches = 4; }},
+    {"deterministic parts", [](RunSettings& s) { s.ranks = 2, s.microBatches = 2, s.inOrder = true; }},
+    {"zero-1", [](RunSettings& s) { s.ranks = 3, s.strategy = "zero-1"; }},
+    {"zero-2, micro-batches, clipped",
+     [](RunSettings& s) { s.ranks = 2, s.strategy = "zero-2", s.microBatches = 2, s.optimizer.clipNorm = 0.5; }},
+    {"zero-3", [](RunSettings& s) { s.ranks = 3, s.strategy = "zero-3"; }},
+    {"zero-3 in flight", [](RunSettings& s) { s.ranks = 2, s.hosts = 2, s.strategy = "zero-3", s.overlap = "always"; }},
+    {"tensor", [](RunSettings& s) { gpt(s), s.ranks = s.modelRanks = 2, s.strategy = "tensor-parallel"; }},
+    {"tensor, clipped",
+     [](RunSettings& s) { gpt(s), s.ranks = 4, s.modelRanks = 2, s.strategy = "zero-1", s.optimizer.clipNorm = 0.5; }},
+    {"divided vocabulary",
+     [](RunSettings& s) {
+       gpt(s), s.model = smallGpt(12), s.ranks = s.modelRanks = 2, s.strategy = "tensor-parallel";
+     }},
+    {"pipeline", [](RunSettings& s) { gpt(s), s.ranks = s.stages = 2, s.strategy = "pipeline", s.microBatches = 4; }},
+    {"pipeline zb-h1",
+     [](RunSettings& s) {
+       gpt(s), s.ranks = 4, s.stages = 2, s.strategy = "pipeline", s.microBatches = 4, s.schedule = "zb-h1";
+     }},
+    {"data, tensor, pipeline",
+     [](RunSettings& s) {
+       gpt(s), s.ranks = 8, s.modelRanks = s.stages = 2, s.strategy = "zero-2", s.microBatches = 2;
+     }},
+    {"parameter server", [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "parameter-server"; }},
+    {"two servers, micro-batches, clipped",
+     [](RunSettings& s) {
+       s.ranks = 4, s.servers = 2, s.strategy = "parameter-server", s.microBatches = 2, s.optimizer.clipNorm = 0.5;
+     }},
+    {"central storage", [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "central-storage"; }},
+    {"rows of tables", [](RunSettings& s) { ctr(s), s.ranks = 2; }},
+    {"rows of tables, sgd", [](RunSettings& s) { ctr(s), s.optimizer = {.kind = "sgd"}, s.trainer.schedule.peak = 1, s.ranks = 2; }},
+    {"rows on servers", [](RunSettings& s) { ctr(s), s.ranks = 4, s.servers = 2, s.strategy = "parameter-server"; }},
+    {"tables on servers, adam",
+     [](RunSettings& s) { ctr(s), s.optimizer = {}, s.trainer.schedule.peak = 0.02, s.ranks = 4, s.servers = 2, s.strategy = "parameter-server"; }},
+    {"batch norm", [](RunSettings& s) { resnet(s), s.ranks = 2; }},
+    {"batch norm, micro-batches", [](RunSettings& s) { resnet(s, 2), s.ranks = 2, s.microBatches = 2; }},
+    {"recomputed", [](RunSettings& s) { gpt(s), s.ranks = 2, s.recompute = "full"; }},
+};
+// Not meant to be equal to one rank.
+constexpr Row kOthers[] = {
+    {"local-sgd", [](RunSettings& s) { s.ranks = 2, s.strategy = "local-sgd", s.microBatches = 4; }},
+    {"local-sgd, tensor",
+     [](RunSettings& s) {
+       gpt(s), s.ranks = 4, s.modelRanks = 2, s.strategy = "local-sgd", s.microBatches = 2, s.optimizer.clipNorm = 0.5;
+     }},
+    {"fp16 on the wire", [](RunSettings& s) { s.ranks = 2, s.compression = "fp16"; }},
+    {"int8 on the wire, micro-batches", [](RunSettings& s) { s.ranks = 2, s.compression = "int8", s.microBatches = 2; }},
+    {"top-k on the wire, zero-2",
+     [](RunSettings& s) { s.ranks = 3, s.compression = "top-k", s.topKRatio = 0.1, s.strategy = "zero-2"; }},
+    {"top-k after a while", [](RunSettings& s) { s.ranks = 2, s.compression = "top-k", s.topKAfter = 2; }},
+    {"coded gradients, rows of tables", [](RunSettings& s) { ctr(s), s.ranks = 2, s.compression = "bf16"; }},
+};
+
+// In f64 nothing is lost, but that squares of 2^512 overflow; in fp16 factors do.
+RunSettings settingsOf(bool half, double initial) {
+  RunSettings s;
+  s.optimizer.kind = "adam";
+  s.lossScale = passes::LossScale{.initial = initial};
+  s.trainer.schedule.peak = 1e-3;
+  s.trainer.hashReplica = true;
+  s.trainer.epochs = 0;
+  if (half) {
+    s.backend = "onednn";
+    s.compute = DType::kF32;
+    s.products = DType::kF16;
+  }
+  return s;
+}
+double tooLarge(bool half) { return half ? 0x1p60 : 0x1p700; }
+// Some steps are left out, and the others not.
+double ratherLarge(bool half) { return half ? 0x1p22 : 0x1p516; }
+
+RunSettings alone(const RunSettings& several) {
+  RunSettings one = several;
+  one.ranks = one.modelRanks = one.stages = one.hosts = 1;
+  one.servers = 0;
+  one.shares.clear();
+  one.strategy = "multi-worker-mirrored";
+  one.compression = "none";
+  if (!several.inOrder && several.model.name != "small-resnet") one.microBatches = 1;
+  if (several.inOrder) one.microBatches = several.microBatches * several.ranks;
+  return one;
+}
+
+void addColumns() {
+  QTest::addColumn<const Row*>("row");
+  QTest::addColumn<bool>("half");
+}
+void addRows(std::span<const Row> rows, bool half) {
+  for (const Row& row : rows) QTest::addRow("%s, %s", row.name, half ? "fp16" : "f64") << &row << half;
+}
+void addAll() {
+  addColumns();
+  for (const bool half : {false, true}) addRows(kRows, half);
+}
+
+runtime::TensorFile checkpointOf(const QTemporaryDir& folder) {
+  const std::string newest = runtime::newestCheckpoint(folder.path().toStdString()).value();
+  return runtime::readTensors(runtime::stateFile(newest)).value();
+}
+double number(const runtime::TensorFile& file, const std::string& name) {
+  const auto& entry = file.entries.at(name);
+  if (entry.dtype == DType::kF64) return *reinterpret_cast<const double*>(file.bytes(entry).data());
+  float value = 0;
+  std::memcpy(&value, file.bytes(entry).data(), sizeof value);
+  return static_cast<double>(value);
+}
+
+}  // namespace
+Q_DECLARE_METATYPE(const Row*)
+
+class LossScaleTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  // Every step overflows: all ranks have the parameters and statistics they began with, bit by bit, what optimizers and
+  // coding keep is still zero, and the scale is halved each time.
+  void whatOverflowsChangesNothing_data() {
+    addAll();
+    addRows(kOthers, true);
+  }
+  void whatOverflowsChangesNothing() {
+    QFETCH(const Row*, row);
+    QFETCH(bool, half);
+    RunSettings settings = settingsOf(half, tooLarge(half));
+    row->set(settings);
+    settings.trainer.maxSteps = 3;
+    QTemporaryDir folder;
+    settings.trainer.checkpointFolder = folder.path().toStdString();
+    std::mutex mutex;
+    std::multiset<std::string> before, after;
+    settings.trainer.beforeFirst = [&](const std::string& replica) {
+      const std::lock_guard lock(mutex);
+      before.insert(replica);
+      return Status();
+    };
+    const RunOutcome out = trained(settings);
+    QVERIFY2(out.ok(), out.error().c_str());
+    for (const auto& rank : out.ranks) after.insert(rank->replicaSha256);
+    QVERIFY(before == after);
+    const bool local = settings.strategy == "local-sgd";
+    const int updates = local ? settings.microBatches : 1;
+    for (std::size_t i = 0; i < 3; ++i) {
+      QCOMPARE(out.steps[i].skipped, updates);
+      const int halvings = static_cast<int>(i + 1) * updates - 1;
+      QCOMPARE(static_cast<double>(out.steps[i].lossScale),
+               half ? std::ldexp(settings.lossScale->initial, -halvings) : INFINITY);  // a record's is an f32
+      QVERIFY(std::isfinite(out.steps[i].loss));
+    }
+    const runtime::TensorFile file = checkpointOf(folder);
+    QCOMPARE(number(file, "scaling/scale"), std::ldexp(settings.lossScale->initial, -3 * updates));
+    QCOMPARE(number(file, "scaling/good_steps"), 0.0);
+    QCOMPARE(number(file, "scaling/skipped"), 3.0 * updates);
+    std::int64_t others = 0;
+    for (const auto& [name, entry] : file.entries) {
+      if (name.starts_with("params/") || name.starts_with("stats/") || name.starts_with("scaling/")) continue;
+      ++others;
+      for (const std::byte byte : file.bytes(entry)) QVERIFY2(byte == std::byte{0}, name.c_str());
+    }
+    QVERIFY(others > 0);
+    // Parts of parameters too: a rate of zero leaves all as they were.
+    RunSettings untouched = settings;
+    untouched.trainer.checkpointFolder.clear();
+    untouched.trainer.beforeFirst = {};
+    untouched.trainer.schedule.peak = 0;
+    untouched.lossScale.reset();
+    untouched.products = DType::kF32;
+    untouched.trainer.maxSteps = 1;
+    const RunOutcome same = trained(untouched);
+    QVERIFY2(same.ok(), same.error().c_str());
+    if (!settings.model.name.starts_with("small-resnet"))  // its statistics moved
+      QCOMPARE(out.ranks[0]->weightsSha256, same.ranks[0]->weightsSha256);
+  }
+
+  // Some steps are left out and others not, and the scale grows again: losses, scales and steps left out are those of
+  // one rank, and without rounding of factors those of a training without a scale that has the other steps alone.
+  void severalRanksAgainstOne_data() { addAll(); }
+  void severalRanksAgainstOne() {
+    QFETCH(const Row*, row);
+    QFETCH(bool, half);
+    RunSettings settings = settingsOf(half, ratherLarge(half));
+    row->set(settings);
+    settings.lossScale->growthInterval = 4;
+    settings.trainer.maxSteps = 24;
+    const RunOutcome one = trained(alone(settings));
+    QVERIFY2(one.ok(), one.error().c_str());
+    const RunOutcome several = trained(settings);
+    QVERIFY2(several.ok(), several.error().c_str());
+    const double worst = worstRelative(several, one);
+    std::int64_t skipped = 0;
+    bool grew = false;
+    for (std::size_t i = 0; i < one.steps.size(); ++i) {
+      QCOMPARE(several.steps[i].skipped, one.steps[i].skipped);
+      QCOMPARE(several.steps[i].lossScale, one.steps[i].lossScale);
+      skipped += one.steps[i].skipped;
+      grew |= i > 0 && one.steps[i - 1].skipped == 0 && one.steps[i].skipped > 0;
+    }
+    qInfo("%lld of 24 steps left out, losses differ by %.2e", static_cast<long long>(skipped), worst);
+    QVERIFY(skipped > 0 && skipped < 20);
+    QVERIFY(grew);
+    QVERIFY(worst <= (half ? 1.0 / 2048 : 1e-9));
+    QVERIFY(one.steps.back().loss < one.steps.front().loss);
+    const RunOutcome again = trained(settings);
+    QVERIFY(again.ok());
+    for (std::size_t r = 0; r < again.ranks.size(); ++r) {
+      QCOMPARE(again.ranks[r]->weightsSha256, several.ranks[r]->weightsSha256);
+      QCOMPARE(again.ranks[r]->replicaSha256, several.ranks[r]->replicaSha256);
+    }
+  }
+
+  void othersTrainToo_data() {
+    addColumns();
+    addRows(kOthers, true);
+  }
+  void othersTrainToo() {
+    QFETCH(const Row*, row);
+    QFETCH(bool, half);
+    RunSettings settings = settingsOf(half, 0x1p30);
+    row->set(settings);
+    settings.trainer.maxSteps = 24;
+    const RunOutcome out = trained(settings);
+    QVERIFY2(out.ok(), out.error().c_str());
+    QVERIFY(out.steps.front().skipped > 0);
+    QCOMPARE(out.steps.back().skipped, 0);
+    QVERIFY(out.steps.back().loss < out.steps.front().loss);
+    for (const auto& step : out.steps) QVERIFY(std::isfinite(step.loss));
+    for (const auto& rank : out.ranks)
+      if (settings.modelRanks == 1) QCOMPARE(rank->replicaSha256, out.ranks[0]->replicaSha256);
+    const RunOutcome again = trained(settings);
+    QVERIFY(again.ok());
+    QCOMPARE(again.ranks[0]->weightsSha256, out.ranks[0]->weightsSha256);
+  }
+
+  // A scale of a power of two costs no bit, and steps left out none of those that follow: a training without loss scale
+  // does the same, on the batches whose steps count.
+  void aScaleChangesNoBit() {
+    RunSettings settings = settingsOf(false, 65536);
+    settings.compute = DType::kF32;
+    settings.backend = "onednn";
+    settings.ranks = 2;
+    settings.optimizer.clipNorm = 0.5;
+    settings.trainer.maxSteps = 10;
+    const RunOutcome scaled = trained(settings);
+    QVERIFY2(scaled.ok(), scaled.error().c_str());
+    settings.lossScale.reset();
+    const RunOutcome plain = trained(settings);
+    QVERIFY2(plain.ok(), plain.error().c_str());
+    QCOMPARE(scaled.ranks[0]->weightsSha256, plain.ranks[0]->weightsSha256);
+    QCOMPARE(scaled.steps[0].lossScale, 65536.0f);
+    QCOMPARE(plain.steps[0].lossScale, 0.0f);
+  }
+
+  void resumedInTheMiddle_data() {
+    addColumns();
+    addRows(kRows, true);
+    addRows(kOthers, true);
+  }
+  void resumedInTheMiddle() {
+    QFETCH(const Row*, row);
+    QFETCH(bool, half);
+    RunSettings settings = settingsOf(half, ratherLarge(half));
+    row->set(settings);
+    settings.lossScale->growthInterval = 4;
+    settings.trainer.maxSteps = 14;
+    const RunOutcome whole = trained(settings);
+    QVERIFY2(whole.ok(), whole.error().c_str());
+    QTemporaryDir folder;
+    RunSettings part = settings;
+    part.trainer.checkpointFolder = folder.path().toStdString();
+    part.trainer.maxSteps = 7;
+    QVERIFY(trained(part).ok());
+    part.trainer.resumeFrom = part.trainer.checkpointFolder;
+    part.trainer.maxSteps = 14;
+    const RunOutcome rest = trained(part);
+    QVERIFY2(rest.ok(), rest.error().c_str());
+    QCOMPARE(rest.steps.size(), std::size_t{7});
+    for (std::size_t i = 0; i < 7; ++i) {
+      QCOMPARE(rest.steps[i].loss, whole.steps[7 + i].loss);
+      QCOMPARE(rest.steps[i].lossScale, whole.steps[7 + i].lossScale);
+      QCOMPARE(rest.steps[i].skipped, whole.steps[7 + i].skipped);
+    }
+    QCOMPARE(rest.ranks[0]->weightsSha256, whole.ranks[0]->weightsSha256);
+  }
+
+  void aFixedScaleStays() {
+    RunSettings settings = settingsOf(true, 0x1p60);
+    settings.ranks = 2;
+    settings.lossScale->fixed = true;
+    settings.trainer.maxSteps = 4;
+    const RunOutcome out = trained(settings);
+    QVERIFY2(out.ok(), out.error().c_str());
+    for (const auto& step : out.steps) {
+      QCOMPARE(step.skipped, 1);
+      QCOMPARE(step.lossScale, 0x1p60f);
+    }
+  }
+
+  // What makes no number does so with any scale: it stays at 1, and steps go on being left out.
+  void aScaleHasAnEnd() {
+    RunSettings settings = settingsOf(true, 4);
+    settings.model.inputScale = 1e6;  // the factors of the first product are infinite
+    settings.trainer.maxSteps = 6;
+    const RunOutcome out = trained(settings);
+    QVERIFY2(out.ok(), out.error().c_str());
+    QCOMPARE(out.steps.back().lossScale, 1.0f);
+    QCOMPARE(out.steps.back().skipped, 1);
+  }
+
+  // Losses follow those of fp32.
+  void lossesOfFp32_data() {
+    QTest::addColumn<bool>("text");
+    QTest::addRow("cnn") << false;
+    QTest::addRow("gpt") << true;
+  }
+  void lossesOfFp32() {
+    QFETCH(bool, text);
+    RunSettings settings = settingsOf(true, 65536);
+    settings.model = text ? smallGpt() : fashionCnn();
+    settings.ranks = 2;
+    settings.batch = 48;
+    settings.trainer.maxSteps = 100;
+    const RunOutcome half = trained(settings);
+    QVERIFY2(half.ok(), half.error().c_str());
+    settings.products = DType::kF32;
+    settings.lossScale.reset();
+    const RunOutcome single = trained(settings);
+    QVERIFY2(single.ok(), single.error().c_str());
+    const double worst = worstRelative(half, single);
+    qInfo("worst relative difference of the loss over %zu steps: %.2e", half.steps.size(), worst);
+    QVERIFY(worst <= 5e-3);
+    QVERIFY(half.steps.back().loss < 0.8 * half.steps.front().loss);
+  }
+
+  void refusals_data() {
+    QTest::addColumn<const Row*>("row");
+    QTest::addColumn<QString>("next");
+    static constexpr Row kRefused[] = {
+        {"workers apart",
+         [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "parameter-server", s.staleness = 2; }},
+        {"two places of parameters",
+         [](RunSettings& s) {
+           ctr(s), s.ranks = 3, s.servers = 1, s.strategy = "parameter-server", s.dense = "all-reduce";
+         }},
+        {"coded micro-batches",
+         [](RunSettings& s) { s.ranks = 2, s.strategy = "zero-2", s.compression = "fp16", s.microBatches = 2; }},
+    };
+    QTest::addRow("%s", kRefused[0].name) << &kRefused[0] << "strategy.staleness";
+    QTest::addRow("%s", kRefused[1].name) << &kRefused[1] << "strategy.dense";
+    QTest::addRow("%s", kRefused[2].name) << &kRefused[2] << "strategy.compression";
+  }
+  void refusals() {
+    QFETCH(const Row*, row);
+    QFETCH(QString, next);
+    RunSettings settings = settingsOf(true, 65536);
+    row->set(settings);
+    const auto refused = planOf(settings);
+    QVERIFY(!refused.ok());
+    QCOMPARE(refused.error().code, Code::kInvalidArgument);
+    QVERIFY2(refused.error().next.find(next.toStdString()) != std::string::npos, refused.error().text().c_str());
+    settings.lossScale.reset();
+    settings.products = DType::kBf16;
+    const auto taken = planOf(settings);
+    QVERIFY2(taken.ok(), taken.ok() ? "" : taken.error().text().c_str());
+  }
+
+  // One collective of one number more at most, and none where every rank has all gradients.
+  void oneCollectiveMore_data() {
+    QTest::addColumn<QString>("strategy");
+    QTest::addColumn<int>("more");
+    QTest::addRow("mirrored") << "multi-worker-mirrored" << 0;
+    for (const char* strategy : {"zero-1", "zero-2", "zero-3"}) QTest::addRow("%s", strategy) << strategy << 1;
+  }
+  void oneCollectiveMore() {
+    QFETCH(QString, strategy);
+    QFETCH(int, more);
+    const auto collectives = [](const plan::Plan& plan) {
+      int count = 0;
+      for (const plan::Step& step : plan.find("step", 0)->steps) count += step.kind == plan::StepKind::kCollective;
+      return count;
+    };
+    RunSettings settings = settingsOf(true, 65536);
+    settings.ranks = 2;
+    settings.strategy = strategy.toStdString();
+    const auto with = planOf(settings);
+    settings.optimizer.clipNorm = 1;
+    const auto both = planOf(settings);
+    settings.lossScale.reset();
+    const auto clipped = planOf(settings);
+    settings.optimizer.clipNorm = 0;
+    const auto without = planOf(settings);
+    QVERIFY(with.ok() && both.ok() && clipped.ok() && without.ok());
+    QCOMPARE(collectives(*with) - collectives(*without), more);
+    QCOMPARE(collectives(*both), collectives(*clipped));
+  }
+};
+
+QTEST_GUILESS_MAIN(LossScaleTest)
+#include "loss_scale_test.moc"
