@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "engine/backends/cuda/arguments.h"
 #include "engine/backends/kernel.h"
@@ -91,6 +92,7 @@ std::optional<Element> elementOf(DType dtype) {
   switch (dtype) {
     case DType::kF32: return Element::kF32;
     case DType::kBf16: return Element::kBf16;
+    case DType::kF16: return Element::kF16;
     case DType::kI32: return Element::kI32;
     case DType::kU8: return Element::kU8;
     default: return std::nullopt;
@@ -128,7 +130,10 @@ class Binder {
   Status xent();
   Status pairLoss();
   Status sumAll();
+  Status finiteNorm();
   Status clipNorm();
+  Status lossScale();
+  Status unlessSkipped();
   Status optimizer();
 
  private:
@@ -146,7 +151,7 @@ class Binder {
   static unsigned threadsOf(Index columns) {
     return static_cast<unsigned>(std::clamp<Index>((columns + kWarp - 1) / kWarp * kWarp, kWarp, kThreads));
   }
-  Status sum(Index n, const float* x, float* y, bool squares = false);
+  Status sum(SumArguments whole);
   Status columnSums(Index rows, Index columns, const float* x, float* y);
   unsigned partsOf(Index rows) const {
     return static_cast<unsigned>(std::clamp<Index>(rows / kRowsOfPart, 1, kMostParts));
@@ -216,11 +221,12 @@ Status Binder::concat() {
   return {};
 }
 
-Status Binder::sum(Index n, const float* x, float* y, bool squares) {
-  const auto blocks = static_cast<unsigned>(std::clamp<Index>(n / (4 * kThreads), 1, kSumBlocks));
-  if (blocks == 1) return given_.add("sums", 1, SumArguments{n, squares, x, y});
+Status Binder::sum(SumArguments whole) {
+  const auto blocks = static_cast<unsigned>(std::clamp<Index>(whole.n / (4 * kThreads), 1, kSumBlocks));
+  if (blocks == 1) return given_.add("sums", 1, whole);
   LOCKSTEP_ASSIGN(float* const parts, given_.workspace(blocks));
-  LOCKSTEP_TRY(given_.add("sums", blocks, SumArguments{n, squares, x, parts}));
+  float* const y = std::exchange(whole.y, parts);
+  LOCKSTEP_TRY(given_.add("sums", blocks, whole));
   return given_.add("sums", 1, SumArguments{blocks, false, parts, y});
 }
 
@@ -234,10 +240,10 @@ Status Binder::columnSums(Index rows, Index columns, const float* x, float* y) {
 
 Status Binder::convolution() {
   const ConvShape s = convShape(spec_);
-  const bool narrow = spec_.inputs[0].type.dtype == DType::kBf16;
+  const Element factors = elementOf(spec_.inputs[0].type.dtype).value_or(Element::kF32);
   const float* const bias = spec_.op == Op::kConv2d && spec_.inputs.size() > 2 ? in(spec_, 2) : nullptr;
   const ConvArguments a{s.b,      s.h,   s.w,  s.c,    s.kh,   s.kw, s.o, s.oh, s.ow, s.stride,
-                        s.pad,    s.relu, narrow, spec_.inputs[0].data, spec_.inputs[1].data, bias, out(spec_)};
+                        s.pad,    s.relu, factors, spec_.inputs[0].data, spec_.inputs[1].data, bias, out(spec_)};
   if (spec_.op == Op::kConv2d) return given_.add("conv2d", blocksOf(count()), a);
   if (spec_.op == Op::kConv2dInputGrad) return given_.add("conv2dInputGrad", blocksOf(count()), a);
   return given_.add("conv2dWeightGrad", static_cast<unsigned>(s.kh * s.kw * s.c), a, ceilDivide(s.o, kWarp));
@@ -383,7 +389,7 @@ Status Binder::xent() {
   } else {
     LOCKSTEP_TRY(given_.add("correctRows", blocksOf(rows), a));
   }
-  return sum(rows, a.losses, out(spec_, 0));
+  return sum({rows, false, a.losses, out(spec_, 0)});
 }
 
 Status Binder::pairLoss() {
@@ -395,7 +401,7 @@ Status Binder::pairLoss() {
   }
   LOCKSTEP_ASSIGN(a.y, given_.workspace(a.n));
   LOCKSTEP_TRY(given_.add("pairLosses", blocksOf(a.n), a));
-  return sum(a.n, a.y, out(spec_));
+  return sum({a.n, false, a.y, out(spec_)});
 }
 
 Status Binder::optimizer() {
@@ -459,7 +465,28 @@ Status Binder::repeatRows() {
   return given_.add("repeatRows", blocksOf(count()),
                     RepeatArguments{countIn(0), attr("times"), in(spec_, 0), out(spec_)});
 }
-Status Binder::sumAll() { return sum(countIn(0), in(spec_, 0), out(spec_), spec_.op == Op::kSumSquares); }
+Status Binder::sumAll() {
+  SumArguments whole{countIn(0), spec_.op == Op::kSumSquares, in(spec_, 0), out(spec_)};
+  if (spec_.inputs.size() > 1) {
+    whole.ids = ids(spec_, 1);
+    whole.columns = whole.n / countIn(1);
+  }
+  return sum(whole);
+}
+Status Binder::finiteNorm() {
+  const float* const scale = spec_.inputs.size() > 2 ? in(spec_, 2) : nullptr;
+  return given_.add("finiteNorm", 1, FiniteNormArguments{in(spec_, 0), in(spec_, 1), scale, out(spec_)}, 1, kWarp);
+}
+Status Binder::lossScale() {
+  const LossScaleArguments a{number("interval"), number("factor"), number("least"), number("most"),
+                             in(spec_, 0), in(spec_, 1), in(spec_, 2), in(spec_, 3),
+                             out(spec_, 0), out(spec_, 1), out(spec_, 2)};
+  return given_.add("lossScale", 1, a, 1, kWarp);
+}
+Status Binder::unlessSkipped() {
+  return given_.add("unlessSkipped", blocksOf(count()),
+                    UnlessSkippedArguments{count(), in(spec_, 0), in(spec_, 1), in(spec_, 2), out(spec_)});
+}
 Status Binder::clipNorm() {
   const ClipNormArguments a{number("limit"), in(spec_, 0), in(spec_, 1), out(spec_)};
   return given_.add("clipNorm", 1, a, 1, kWarp);
@@ -529,7 +556,10 @@ constexpr std::array kRows{
     row<&Binder::pairLoss>(Op::kBinaryXentGrad),
     row<&Binder::sumAll>(Op::kSumAll),
     row<&Binder::sumAll>(Op::kSumSquares),
+    row<&Binder::finiteNorm>(Op::kFiniteNorm),
     row<&Binder::clipNorm>(Op::kClipNorm),
+    row<&Binder::lossScale>(Op::kLossScale),
+    row<&Binder::unlessSkipped>(Op::kUnlessSkipped),
     row<&Binder::optimizer>(Op::kSgd),
     row<&Binder::optimizer>(Op::kAdagrad),
     row<&Binder::optimizer>(Op::kAdam),
@@ -544,7 +574,7 @@ class Cuda final : public Backend {
   explicit Cuda(std::unique_ptr<device::Device> device) : device_(std::move(device)) {}
   std::string_view name() const override { return "cuda"; }
   bool supports(Op op, DType dtype) const override {
-    if (op == Op::kCast && dtype == DType::kBf16) return true;
+    if (op == Op::kCast && sizeOf(dtype) == 2) return true;
     return dtype == DType::kF32 && rowOf(op) != nullptr;
   }
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {

@@ -43,7 +43,7 @@ struct Launch {
   std::size_t argumentBytes = 0;
 };
 
-// y[n×o] = act(op(a)·op(b) + bias); op(a) is n×k, row-major. Factors in f32 or bf16, sums and y in f32.
+// y[n×o] = act(op(a)·op(b) + bias); op(a) is n×k, row-major. Factors in f32, bf16 or f16, sums and y in f32.
 struct Product {
   std::int64_t n = 0, k = 0, o = 0;
   bool ta = false, tb = false, relu = false;

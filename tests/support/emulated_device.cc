@@ -3,7 +3,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -248,12 +251,17 @@ class Repeated final : public device::Work {
   Action action_;
 };
 
-template <typename Factor>
+template <DType kFactor>
 float factorAt(const void* x, std::int64_t i) {
-  if constexpr (sizeof(Factor) == 4) return static_cast<const float*>(x)[i];
-  else return std::bit_cast<float>(static_cast<unsigned>(static_cast<const std::uint16_t*>(x)[i]) << 16);
+  if constexpr (kFactor == DType::kF32) return static_cast<const float*>(x)[i];
+  const std::uint16_t bits = static_cast<const std::uint16_t*>(x)[i];
+  if constexpr (kFactor == DType::kBf16) return std::bit_cast<float>(static_cast<unsigned>(bits) << 16);
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  float size = std::ldexp(static_cast<float>(exponent > 0 ? 1024 + fraction : fraction), std::max(exponent, 1) - 25);
+  if (exponent == 31) size = fraction == 0 ? INFINITY : NAN;
+  return (bits & 0x8000) != 0 ? -size : size;
 }
-template <typename Factor>
+template <DType Factor>
 void multiply(const device::Product& p) {
   for (std::int64_t n = 0; n < p.n; ++n)
     for (std::int64_t o = 0; o < p.o; ++o) {
@@ -268,7 +276,9 @@ void multiply(const device::Product& p) {
 Result<std::unique_ptr<device::Work>> Emulated::bind(const device::Product& product) {
   return std::unique_ptr<device::Work>(
       std::make_unique<Repeated>(*this, fmt::format("product {}×{}×{}", product.n, product.k, product.o), [product] {
-        product.factors == DType::kBf16 ? multiply<std::uint16_t>(product) : multiply<float>(product);
+        if (product.factors == DType::kBf16) multiply<DType::kBf16>(product);
+        else if (product.factors == DType::kF16) multiply<DType::kF16>(product);
+        else multiply<DType::kF32>(product);
       }));
 }
 

@@ -11,7 +11,7 @@ inline constexpr unsigned kWarp = 32;
 inline constexpr unsigned kThreads = 256;  // of a block, where a kernel does not say otherwise
 
 // A type that elements are read or written in.
-enum class Element : int { kF32, kBf16, kI32, kU8 };
+enum class Element : int { kF32, kBf16, kF16, kI32, kU8 };
 
 // y[i] = function(a[i], b[i]); b is null of functions of one operand. The second kernel takes four at a time.
 enum class Function : int { kFill, kCopy, kAdd, kScale, kWeigh, kRelu, kReluGrad, kGelu, kGeluGrad, kTanh, kTanhGrad };
@@ -66,11 +66,28 @@ struct DropoutArguments {
   float* y;
 };
 
-// y[block] = Σ over its share of x, or of their squares; blocks share out n alike whatever the GPU.
+// y[block] = Σ over its share of x, or of their squares; blocks share out n alike whatever the GPU. With ids x is rows of
+// `columns`, of which those of id −1 count nothing.
 struct SumArguments {
   Index n;
   bool squares;
   const float* x;
+  float* y;
+  const std::int32_t* ids = nullptr;
+  Index columns = 1;
+};
+struct FiniteNormArguments {  // as kFiniteNorm; scale may be null
+  const float *norm, *squares, *scale;
+  float* y;
+};
+struct LossScaleArguments {  // as kLossScale
+  float interval, factor, least, most;
+  const float *scale, *good, *skipped, *norm;
+  float *newScale, *newGood, *newSkipped;
+};
+struct UnlessSkippedArguments {  // y[i] = norm < 0 ? before[i] : x[i]
+  Index n;
+  const float *x, *before, *norm;
   float* y;
 };
 struct ClipNormArguments {
@@ -85,10 +102,11 @@ struct ColumnSumArguments {
   float* y;
 };
 
-// As ConvShape. The factors are f32 or bf16.
+// As ConvShape. The factors are f32, bf16 or f16.
 struct ConvArguments {
   Index b, h, w, c, kh, kw, o, oh, ow, stride, pad;
-  bool relu, narrow;
+  bool relu;
+  Element factors;
   const void *x, *weights;    // of the weights' gradient: x and dy; of the input's: dy and weights
   const float* bias;
   float* y;

@@ -54,7 +54,18 @@ struct alignas(16) Four {
 struct Bf16 {
   std::uint16_t bits;
 };
+// Fp16, of which those below 2⁻¹⁴ have a step of 2⁻²⁴.
+struct F16 {
+  std::uint16_t bits;
+};
 LOCKSTEP_DEVICE float valueOf(float x) { return x; }
+LOCKSTEP_DEVICE float valueOf(F16 x) {
+  const unsigned sign = (x.bits & 0x8000u) << 16, exponent = x.bits & 0x7c00u, fraction = x.bits & 0x3ffu;
+  unsigned size = ((x.bits & 0x7fffu) << 13) + 0x38000000u;
+  if (exponent == 0) size = __float_as_uint(static_cast<float>(fraction) * 0x1p-24f);
+  if (exponent == 0x7c00u) size = 0x7f800000u | fraction << 13;
+  return __uint_as_float(sign | size);
+}
 LOCKSTEP_DEVICE float valueOf(Bf16 x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
 
 }  // namespace lockstep::backends::cuda

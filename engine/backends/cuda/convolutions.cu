@@ -77,12 +77,20 @@ LOCKSTEP_DEVICE Index maximumOf(const PoolArguments& a, Index b, Index oy, Index
 
 }  // namespace
 
-LOCKSTEP_KERNEL(conv2d, ConvArguments) { a.narrow ? convolve<Bf16>(a) : convolve<float>(a); }
+LOCKSTEP_KERNEL(conv2d, ConvArguments) {
+  if (a.factors == Element::kBf16) convolve<Bf16>(a);
+  else if (a.factors == Element::kF16) convolve<F16>(a);
+  else convolve<float>(a);
+}
 LOCKSTEP_KERNEL(conv2dInputGrad, ConvArguments) {
-  a.narrow ? convolveInputGrad<Bf16>(a) : convolveInputGrad<float>(a);
+  if (a.factors == Element::kBf16) convolveInputGrad<Bf16>(a);
+  else if (a.factors == Element::kF16) convolveInputGrad<F16>(a);
+  else convolveInputGrad<float>(a);
 }
 LOCKSTEP_KERNEL(conv2dWeightGrad, ConvArguments) {
-  a.narrow ? convolveWeightGrad<Bf16>(a) : convolveWeightGrad<float>(a);
+  if (a.factors == Element::kBf16) convolveWeightGrad<Bf16>(a);
+  else if (a.factors == Element::kF16) convolveWeightGrad<F16>(a);
+  else convolveWeightGrad<float>(a);
 }
 
 LOCKSTEP_KERNEL(maxPool2d, PoolArguments) {

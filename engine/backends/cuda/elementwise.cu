@@ -38,6 +38,7 @@ LOCKSTEP_DEVICE float readElement(Element type, const void* x, Index i) {
   switch (type) {
     case Element::kF32: return static_cast<const float*>(x)[i];
     case Element::kBf16: return valueOf(static_cast<const Bf16*>(x)[i]);
+    case Element::kF16: return valueOf(static_cast<const F16*>(x)[i]);
     case Element::kI32: return static_cast<float>(static_cast<const std::int32_t*>(x)[i]);
     case Element::kU8: return static_cast<float>(static_cast<const std::uint8_t*>(x)[i]);
   }
@@ -65,7 +66,7 @@ LOCKSTEP_KERNEL(elementwise4, ElementwiseArguments) {
   }
 }
 
-// What is no number stays none; a finite number beyond the largest becomes that one.
+// What is no number stays none. A finite number beyond the largest becomes that one in bf16, and infinite in f16.
 LOCKSTEP_KERNEL(castElements, CastArguments) {
   for (Index i = firstOf(); i < a.n; i += strideOf()) {
     const float x = readElement(a.from, a.x, i) * a.scale;
@@ -74,6 +75,16 @@ LOCKSTEP_KERNEL(castElements, CastArguments) {
       continue;
     }
     const unsigned bits = __float_as_uint(x);
+    if (a.to == Element::kF16) {
+      const unsigned size = bits & 0x7fffffffu;
+      unsigned near = (size + 0xfffu + (size >> 13 & 1u) - 0x38000000u) >> 13;
+      if (near > 0x7c00u) near = 0x7c00u;
+      // Below 2⁻¹⁴: beside ½ a float has the steps of 2⁻²⁴ that a small one has.
+      if (size < 0x38800000u) near = __float_as_uint(__uint_as_float(size) + 0.5f) - 0x3f000000u;
+      if (size > 0x7f800000u) near = 0x7e00u;
+      static_cast<F16*>(a.y)[i].bits = static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | near);
+      continue;
+    }
     unsigned rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     if ((bits & 0x7f800000) == 0x7f800000)
       rounded = (bits & 0x7fffff) != 0 ? 0x7fc0 : bits >> 16;
@@ -81,6 +92,11 @@ LOCKSTEP_KERNEL(castElements, CastArguments) {
       --rounded;
     static_cast<Bf16*>(a.y)[i].bits = static_cast<std::uint16_t>(rounded);
   }
+}
+
+LOCKSTEP_KERNEL(unlessSkipped, UnlessSkippedArguments) {
+  const float* const from = *a.norm < 0 ? a.before : a.x;
+  for (Index i = firstOf(); i < a.n; i += strideOf()) a.y[i] = from[i];
 }
 
 LOCKSTEP_KERNEL(biasAdd, BiasAddArguments) {

@@ -5,12 +5,12 @@ namespace {
 
 LOCKSTEP_DEVICE float inverseNorm(const OptimizerArguments& a) { return *a.norm > 0 ? 1 / *a.norm : 0.0f; }
 
-// Four elements at a time where operands lie on 16 bytes; the last ones one at a time.
+// Four elements at a time where operands lie on 16 bytes; the last ones one at a time. A norm below 0 leaves all as it is.
 LOCKSTEP_DEVICE bool onFour(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0; }
 
 template <typename Update>
 LOCKSTEP_DEVICE void forElements(const OptimizerArguments& a, Update update) {
-  const bool second = a.second != nullptr;
+  const bool second = a.second != nullptr, skips = *a.norm < 0;
   const bool wide = onFour(a.p) && onFour(a.g) && onFour(a.first) && onFour(a.pOut) && onFour(a.firstOut) &&
                     onFour(a.second) && onFour(a.secondOut);
   const Index fours = wide ? a.n / 4 : 0;
@@ -19,14 +19,15 @@ LOCKSTEP_DEVICE void forElements(const OptimizerArguments& a, Update update) {
     const Four g = reinterpret_cast<const Four*>(a.g)[i];
     if (second) v = reinterpret_cast<const Four*>(a.second)[i];
     LOCKSTEP_UNROLL
-    for (int k = 0; k < 4; ++k) update(p.x[k], g.x[k], m.x[k], v.x[k]);
+    for (int k = 0; k < 4; ++k)
+      if (!skips) update(p.x[k], g.x[k], m.x[k], v.x[k]);
     reinterpret_cast<Four*>(a.pOut)[i] = p;
     reinterpret_cast<Four*>(a.firstOut)[i] = m;
     if (second) reinterpret_cast<Four*>(a.secondOut)[i] = v;
   }
   for (Index i = 4 * fours + firstOf(); i < a.n; i += strideOf()) {
     float p = a.p[i], m = a.first[i], v = second ? a.second[i] : 0.0f;
-    update(p, a.g[i], m, v);
+    if (!skips) update(p, a.g[i], m, v);
     a.pOut[i] = p;
     a.firstOut[i] = m;
     if (second) a.secondOut[i] = v;

@@ -4,14 +4,32 @@ namespace lockstep::backends::cuda {
 
 LOCKSTEP_KERNEL(sums, SumArguments) {
   float sum = 0;
-  for (Index i = firstOf(); i < a.n; i += strideOf()) sum += a.squares ? a.x[i] * a.x[i] : a.x[i];
+  for (Index i = firstOf(); i < a.n; i += strideOf()) {
+    if (a.ids != nullptr && a.ids[i / a.columns] == -1) continue;
+    sum += a.squares ? a.x[i] * a.x[i] : a.x[i];
+  }
   sum = blockSum(sum);
   if (threadIdx.x == 0) a.y[blockIdx.x] = sum;
 }
 
 LOCKSTEP_KERNEL(clipNorm, ClipNormArguments) {
   const float norm = *a.norm;
-  if (threadIdx.x == 0) *a.y = norm > 0 ? norm * fmaxf(1.0f, sqrtf(*a.squares) / (norm * a.limit)) : 0.0f;
+  if (threadIdx.x == 0) *a.y = norm > 0 ? norm * fmaxf(1.0f, sqrtf(*a.squares) / (norm * a.limit)) : norm;
+}
+
+LOCKSTEP_KERNEL(finiteNorm, FiniteNormArguments) {
+  if (threadIdx.x != 0) return;
+  const float scaled = a.scale != nullptr ? *a.norm * *a.scale : *a.norm;
+  *a.y = fabsf(*a.squares) < INFINITY ? scaled : -1.0f;
+}
+
+LOCKSTEP_KERNEL(lossScale, LossScaleArguments) {
+  if (threadIdx.x != 0) return;
+  const float scale = *a.scale, good = *a.good + 1, skipped = *a.skipped;
+  const bool skips = *a.norm < 0, grows = !skips && good >= a.interval;
+  *a.newScale = skips ? fmaxf(scale / a.factor, a.least) : grows ? fminf(scale * a.factor, a.most) : scale;
+  *a.newGood = skips || grows ? 0.0f : good;
+  *a.newSkipped = skips ? skipped + 1 : skipped;
 }
 
 LOCKSTEP_KERNEL(columnSums, ColumnSumArguments) {

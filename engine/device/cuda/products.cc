@@ -92,7 +92,9 @@ class Multiplication final : public Work {
   Status prepare(const Product& product) {
     product_ = product;
     const Calls& calls = found().calls;
-    const cudaDataType_t type = product.factors == DType::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
+    const cudaDataType_t type = product.factors == DType::kBf16  ? CUDA_R_16BF
+                                 : product.factors == DType::kF16 ? CUDA_R_16F
+                                                                  : CUDA_R_32F;
     LOCKSTEP_TRY(check(calls.cublasLtMatmulDescCreate(&description_, CUBLAS_COMPUTE_32F, CUDA_R_32F)));
     const cublasOperation_t first = product.tb ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second = product.ta ? CUBLAS_OP_T : CUBLAS_OP_N;
