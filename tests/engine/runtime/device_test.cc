@@ -93,6 +93,40 @@ class DeviceTest : public QObject {
     QVERIFY(std::abs(there.epochs.back().evalLoss - host.epochs.back().evalLoss) < 1e-4);
   }
 
+  // Products of fp16 factors, and the same steps that update nothing.
+  void trainsInFp16AsOnTheHost_data() {
+    QTest::addColumn<bool>("text");
+    QTest::addColumn<QString>("strategy");
+    QTest::addColumn<int>("ranks");
+    QTest::addRow("mlp") << false << "mirrored" << 1;
+    QTest::addRow("mlp, zero-1") << false << "zero-1" << 2;
+    QTest::addRow("gpt") << true << "mirrored" << 2;
+  }
+  void trainsInFp16AsOnTheHost() {
+    QFETCH(bool, text);
+    QFETCH(QString, strategy);
+    QFETCH(int, ranks);
+    test::RunSettings settings = settingsOf(text ? test::smallGpt() : test::fashionMlp(), 8, 8);
+    settings.strategy = strategy.toStdString();
+    settings.ranks = ranks;
+    settings.products = DType::kF16;
+    settings.lossScale = passes::LossScale{.initial = 0x1p26, .growthInterval = 3};
+    const test::RunOutcome host = test::trained(settings);
+    QVERIFY2(host.ok(), host.error().c_str());
+    Devices devices;
+    const test::RunOutcome there = onDevices(settings, devices);
+    QVERIFY2(there.ok(), there.error().c_str());
+    QCOMPARE(there.steps.size(), std::size_t{8});
+    for (std::size_t i = 0; i < 8; ++i) {
+      QCOMPARE(there.steps[i].skipped, host.steps[i].skipped);
+      QCOMPARE(there.steps[i].lossScale, host.steps[i].lossScale);
+    }
+    QCOMPARE(there.steps.front().skipped, 1);
+    QCOMPARE(there.steps.back().lossScale < 0x1p26f, true);
+    const double worst = test::worstRelative(there, host);
+    QVERIFY2(worst < 1.0 / 2048, fmt::format("losses differ by {}", worst).c_str());
+  }
+
   // A step of one rank is one piece of work: what the trainer wrote is copied first, what it reads last.
   void aStepIsCapturedOnce() {
     Devices devices;
