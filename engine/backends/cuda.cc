@@ -31,6 +31,7 @@ class Given final : public Kernel {
   Status add(std::string_view name, unsigned blocks, const Arguments& arguments, unsigned blocksDown = 1,
              unsigned threads = kThreads) {
     static_assert(sizeof(Arguments) <= sizeof(Step::arguments) && std::is_trivially_copyable_v<Arguments>);
+    if (blocks == 0 || blocksDown == 0) return {};  // there is nothing to do
     if (blocksDown > kMostDown)
       return makeError(Code::kFailedPrecondition, "kernel {} would have {} blocks down, and a GPU takes {}", name,
                        blocksDown, kMostDown);
@@ -252,7 +253,7 @@ Status Binder::convolution() {
 Status Binder::pooling() {
   const PoolShape s = poolShape(spec_);
   const bool forward = spec_.op == Op::kMaxPool2d;
-  const PoolArguments a{s.b,  s.h,  s.w, s.c, s.oh, s.ow, s.size, s.stride,
+  const PoolArguments a{s.b,  s.h,  s.w, s.c, s.oh, s.ow, s.size, s.stride, s.relu,
                         in(spec_, 0), forward ? nullptr : in(spec_, 2), out(spec_)};
   return given_.add(forward ? "maxPool2d" : "maxPool2dGrad", blocksOf(count()), a);
 }

@@ -113,6 +113,7 @@ struct ConvArguments {
 };
 struct PoolArguments {  // as PoolShape
   Index b, h, w, c, oh, ow, size, stride;
+  bool relu;
   const float *x, *dy;
   float* y;
 };

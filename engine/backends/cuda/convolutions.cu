@@ -108,7 +108,7 @@ LOCKSTEP_KERNEL(maxPool2dGrad, PoolArguments) {
     float sum = 0;
     for (Index oy = top; oy < a.oh && oy * a.stride <= iy; ++oy)
       for (Index ox = left; ox < a.ow && ox * a.stride <= ix; ++ox)
-        if (maximumOf(a, b, oy, ox, c) == i) sum += a.dy[((b * a.oh + oy) * a.ow + ox) * a.c + c];
+        if (maximumOf(a, b, oy, ox, c) == i && (!a.relu || a.x[i] > 0)) sum += a.dy[((b * a.oh + oy) * a.ow + ox) * a.c + c];
     a.y[i] = sum;
   }
 }

@@ -209,14 +209,17 @@ Result<std::unique_ptr<Work>> CudaDevice::endCapture() {
   use();
   capturing_ = false;
   CUgraph graph = nullptr;
-  LOCKSTEP_TRY(check(driver_.cuStreamEndCapture(stream_, &graph), "the step cannot be captured"));
+  const CUresult captured = driver_.cuStreamEndCapture(stream_, &graph);
+  if (!failed_.ok()) {  // what made the capture invalid says more than that it is
+    if (graph != nullptr) driver_.cuGraphDestroy(graph);
+    return failed_.error();
+  }
+  LOCKSTEP_TRY(check(captured, "the step cannot be captured"));
   CUgraphExec made = nullptr;
   const CUresult result = driver_.cuGraphInstantiateWithFlags(&made, graph, 0);
   driver_.cuGraphDestroy(graph);
   LOCKSTEP_TRY(check(result, "the step cannot be made a graph"));
-  auto work = std::make_unique<Graph>(*this, made);
-  LOCKSTEP_TRY(failed_);
-  return std::unique_ptr<Work>(std::move(work));
+  return std::unique_ptr<Work>(std::make_unique<Graph>(*this, made));
 }
 
 }  // namespace

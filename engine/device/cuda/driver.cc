@@ -18,7 +18,7 @@ Error missing(std::string what, std::string why, std::string next) {
 
 const std::string& newDriver() {
   static const std::string text =
-      fmt::format("install an NVIDIA driver for CUDA {} or later", versionText(CUDA_VERSION));
+      fmt::format("install an NVIDIA driver for CUDA {} or later", versionText(kLeastDriver));
   return text;
 }
 
@@ -40,7 +40,7 @@ std::string resolve(void* handle, Driver& table) {
 FoundDriver find() {
   FoundDriver out;
   out.library.name = "driver";
-  out.library.expected = fmt::format("CUDA {} or later", versionText(CUDA_VERSION));
+  out.library.expected = fmt::format("CUDA {} or later", versionText(kLeastDriver));
   const OpenLibrary library = openLibrary(kFile);
   if (library.handle == nullptr) {
     out.library.problem = library.problem;
@@ -53,10 +53,10 @@ FoundDriver find() {
   // An old driver lacks functions: its version says more than their names.
   if (const auto get = reinterpret_cast<GetVersion>(dlsym(library.handle, "cuDriverGetVersion")); get != nullptr)
     get(&version);
-  if (version < CUDA_VERSION) {
+  if (version < kLeastDriver) {
     out.library.problem = fmt::format("it is for CUDA {} ({})", versionText(version), library.path);
     out.usable = missing(fmt::format("the NVIDIA driver is for CUDA {}, and Lockstep's module needs {}",
-                                     versionText(version), versionText(CUDA_VERSION)),
+                                     versionText(version), versionText(kLeastDriver)),
                          library.path, newDriver());
     return out;
   }

@@ -34,6 +34,7 @@ struct Driver {
 };
 
 std::string versionText(int version);  // 13000: "13.0"
+inline constexpr int kLeastDriver = 13000;  // of the toolkit's major version: what a later minor one makes runs on it
 
 // The driver, looked at once: null, and `library.problem` says why, where it is missing or too old.
 struct FoundDriver {

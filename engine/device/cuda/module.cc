@@ -63,7 +63,7 @@ Result<std::unique_ptr<Device>> openNumber(int index) {
   if (index < 0 || index >= static_cast<int>(found.ordinals.size())) {
     Error error = makeError(Code::kFailedPrecondition, "there is no GPU {} on this node", index);
     error.why = fmt::format("it has {}", found.ordinals.size());
-    error.next = "lower the count of its devices of kind cuda";
+    error.next = fmt::format("give this node at most {} ranks (devices: count)", found.ordinals.size());
     return error;
   }
   return openDevice(*findDriver().driver, found.ordinals[static_cast<std::size_t>(index)], lockstepProgram);
