@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "agent/metrics.h"
 #include "agent/peers.h"
@@ -290,7 +292,6 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
     }
   }
 
-  LOCKSTEP_TRY(checkMemory(request, *parsed, evaluation ? &*evaluation : nullptr, data));
   const bool checkpoints = !request.spec().training().checkpoint().disabled();
   const std::int64_t keep = std::max(2, request.spec().training().checkpoint().keep());
   const std::int64_t needed = kSpareBytes + (checkpoints ? (keep + 1) * parsed->logicalStateBytes() : 0);
@@ -301,7 +302,10 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
     error.next = "free space there, or choose another workdir";
     return error;
   }
-  return {};
+  // What had to go to make room, for the run or for another of its files, each worker reads.
+  if (std::erase_if(data.decoded, [](const auto& file) { return !std::filesystem::exists(file.second); }) > 0)
+    data.ownBytes += std::exchange(data.mappedBytes, 0);
+  return checkMemory(request, *parsed, evaluation ? &*evaluation : nullptr, data);
 }
 
 }  // namespace lockstep::agent

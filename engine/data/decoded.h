@@ -3,7 +3,8 @@
 //
 // Such a file holds the elements of one data file as readers have them, then a page that says what they are. Its name says
 // what was decoded, by its SHA-256, and how. It is written under another name, gets its own when all of it is
-// there, and is not written to again; it may be removed at any time, which does not disturb those who map it.
+// there, and is not written to again; it may be removed at any time, which, on the node itself, does not disturb those who
+// map it.
 #pragma once
 
 #include <cstdint>

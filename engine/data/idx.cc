@@ -251,6 +251,7 @@ Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep) {
   DecodedFolder::Writer writer(keep, idxDecoding());
   std::string head;
   std::uint64_t size = 0;
+  bool begun = false;  // what is written: the elements of a header that is one
   const auto sink = [&](std::string_view piece) {
     const std::size_t part = std::min(piece.size(), kLongestHeader - head.size());
     head += piece.substr(0, part);
@@ -259,8 +260,11 @@ Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep) {
     if (head.size() > 3) {
       const std::uint64_t offset = 4 + 4 * std::uint64_t{static_cast<unsigned char>(head[3])};
       if (size < offset && size + piece.size() >= offset)
-        if (const auto header = parseHeader(path, head, 0, false); header.ok()) writer.expect(elementCount(header->dimensions));
-      if (size + piece.size() > offset) writer.add(piece.substr(offset > size ? offset - size : 0));
+        if (const auto header = parseHeader(path, head, 0, false); header.ok()) {
+          writer.expect(elementCount(header->dimensions));
+          begun = true;
+        }
+      if (begun && size + piece.size() > offset) writer.add(piece.substr(offset > size ? offset - size : 0));
     }
     size += piece.size();
   };
