@@ -81,6 +81,7 @@ class Training {
   Progress progress_;
   TrainerSummary summary_;
   bool stopAgreed_ = false;
+  int skippedInARow_ = 0;  // updates
   double trainedSamples_ = 0, trainedSeconds_ = 0;
 };
 
@@ -190,6 +191,7 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
     if (feed->hasScale()) {
       record.lossScale = static_cast<float>(feed->lossScale());
       if (feed->skipped()) ++record.skipped;
+      skippedInARow_ = feed->skipped() ? skippedInARow_ + 1 : 0;
     }
     since = monotonicNow();
   }
@@ -205,6 +207,13 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
   if (record.skipped == 0 || std::isfinite(sums_.loss)) {
     progress_.lossSum += sums_.loss;
     progress_.weightSum += sums_.weight;
+  }
+  // The scale has been at its least long before, on all ranks alike.
+  if (constexpr int kHopeless = 100; skippedInARow_ >= kHopeless) {
+    Error error = makeError(Code::kInvalidArgument, "none of the last {} updates could be made, to step {}", skippedInARow_, number);
+    error.why = "gradients are not finite, whatever the loss is scaled by";
+    error.next = "lower the learning rate, look for numbers in the data that are none, or train in bf16";
+    return error;
   }
   stopAgreed_ = plan_.staleness != 0 ? last.stopAfter() == 1 : stopAsked(last.metrics());
 

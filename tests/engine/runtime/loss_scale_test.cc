@@ -338,7 +338,8 @@ class LossScaleTest : public QObject {
     }
   }
 
-  // What makes no number does so with any scale: it stays at 1, and steps go on being left out.
+  // What makes no number does so with any scale: it stays at 1, and when many updates in a row are left out the run ends on
+  // all ranks.
   void aScaleHasAnEnd() {
     RunSettings settings = settingsOf(true, 4);
     settings.model.inputScale = 1e6;  // the factors of the first product are infinite
@@ -347,6 +348,12 @@ class LossScaleTest : public QObject {
     QVERIFY2(out.ok(), out.error().c_str());
     QCOMPARE(out.steps.back().lossScale, 1.0f);
     QCOMPARE(out.steps.back().skipped, 1);
+    settings.ranks = 2;
+    settings.trainer.maxSteps = 120;
+    const RunOutcome hopeless = trained(settings);
+    QVERIFY(!hopeless.ok());
+    QVERIFY2(hopeless.error().find("none of the last 100 updates could be made, to step 100") != std::string::npos,
+             hopeless.error().c_str());
   }
 
   // Losses follow those of fp32.
