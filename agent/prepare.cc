@@ -296,16 +296,17 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
   const std::int64_t keep = std::max(2, request.spec().training().checkpoint().keep());
   const std::int64_t needed = kSpareBytes + (checkpoints ? (keep + 1) * parsed->logicalStateBytes() : 0);
   if (diskFree(workdir.path) < needed) cache.decoded().makeRoom(needed);
+  // What had to go to make room, for the run or for another of its files, each worker reads.
+  if (std::erase_if(data.decoded, [](const auto& file) { return !std::filesystem::exists(file.second); }) > 0)
+    data.ownBytes += std::exchange(data.mappedBytes, 0);
+  LOCKSTEP_TRY(checkMemory(request, *parsed, evaluation ? &*evaluation : nullptr, data));
   if (const std::int64_t free = diskFree(workdir.path); free >= 0 && free < needed) {
     Error error = makeError(Code::kResourceExhausted, "no space for the run in {}", workdir.path);
     error.why = fmt::format("{} MiB are free, {} MiB are needed", free >> 20, needed >> 20);
     error.next = "free space there, or choose another workdir";
     return error;
   }
-  // What had to go to make room, for the run or for another of its files, each worker reads.
-  if (std::erase_if(data.decoded, [](const auto& file) { return !std::filesystem::exists(file.second); }) > 0)
-    data.ownBytes += std::exchange(data.mappedBytes, 0);
-  return checkMemory(request, *parsed, evaluation ? &*evaluation : nullptr, data);
+  return {};
 }
 
 }  // namespace lockstep::agent

@@ -153,6 +153,7 @@ class AgentEvaluationTest : public QObject {
       (*request.mutable_data_paths())["evaluate.labels"] = labels.toStdString();
     });
     QVERIFY(QFile::remove(labels));
+    QVERIFY(QDir(QString::fromStdString(nodes.evaluator.workdir() + "/decoded")).removeRecursively());
     nodes.expectSuccess();
     QVERIFY(nodes.evaluations().empty());
     QCOMPARE(nodes.warnings().size(), std::size_t{1});

@@ -162,7 +162,8 @@ bool Sshd::launch(std::string* why) {
          << "StrictModes no\nUsePAM no\nPasswordAuthentication no\n"
          << "KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
          << "Subsystem sftp internal-sftp\nLogLevel VERBOSE\nMaxStartups 100\n"
-         << "UseDNS no\nPrintMotd no\n";
+         << "UseDNS no\nPrintMotd no\n"
+         << "SetEnv SHLVL=1\n";  // bash reads no ~/.bashrc then, which may wait for whatever it likes
   writeText(folder_ + "/sshd_config", config.str());
   const std::size_t before = log().size();
   std::vector<std::string> argv = options_.prefix;
