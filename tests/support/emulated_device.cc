@@ -261,14 +261,21 @@ float factorAt(const void* x, std::int64_t i) {
   if (exponent == 31) size = fraction == 0 ? INFINITY : NAN;
   return (bits & 0x8000) != 0 ? -size : size;
 }
+// Row by row, and b column by column.
 template <DType Factor>
 void multiply(const device::Product& p) {
+  std::vector<float> rows(static_cast<std::size_t>(p.n * p.k)), columns(static_cast<std::size_t>(p.k * p.o));
+  for (std::int64_t n = 0; n < p.n; ++n)
+    for (std::int64_t k = 0; k < p.k; ++k)
+      rows[static_cast<std::size_t>(n * p.k + k)] = factorAt<Factor>(p.a, p.ta ? k * p.n + n : n * p.k + k);
+  for (std::int64_t o = 0; o < p.o; ++o)
+    for (std::int64_t k = 0; k < p.k; ++k)
+      columns[static_cast<std::size_t>(o * p.k + k)] = factorAt<Factor>(p.b, p.tb ? o * p.k + k : k * p.o + o);
   for (std::int64_t n = 0; n < p.n; ++n)
     for (std::int64_t o = 0; o < p.o; ++o) {
       double sum = p.bias != nullptr ? static_cast<double>(static_cast<const float*>(p.bias)[o]) : 0;
-      for (std::int64_t k = 0; k < p.k; ++k)
-        sum += static_cast<double>(factorAt<Factor>(p.a, p.ta ? k * p.n + n : n * p.k + k)) *
-               static_cast<double>(factorAt<Factor>(p.b, p.tb ? o * p.k + k : k * p.o + o));
+      const float *a = rows.data() + n * p.k, *b = columns.data() + o * p.k;
+      for (std::int64_t k = 0; k < p.k; ++k) sum += static_cast<double>(a[k]) * static_cast<double>(b[k]);
       static_cast<float*>(p.y)[n * p.o + o] = static_cast<float>(p.relu && !(sum > 0) ? 0 : sum);
     }
 }

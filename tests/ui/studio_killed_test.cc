@@ -6,7 +6,8 @@ using namespace lockstep;
 
 namespace {
 
-constexpr int kRanks = 2, kSteps = 3000, kKilledAfter = 200;
+// Steps that take long enough for a run to be in its middle for seconds.
+constexpr int kRanks = 2, kSteps = 3000, kBatch = 512, kKilledAfter = 200;
 
 // Whether the history has points of the run's loss.
 bool isKept(const app::Home& home, const QString& run) {
@@ -25,7 +26,7 @@ int studioToBeKilled(const QString& home) {
   own.root = home.toStdString();
   tests::StudioRoad road(own);
   road.open();
-  road.launch("fashion-mlp.yaml", {{"epochs: 5", QString("epochs: 5\n  max_steps: %1").arg(kSteps)}}, nullptr, kRanks);
+  road.launch("fashion-mlp.yaml", {{"batch: 32 ", QString("batch: %1 ").arg(kBatch)}, {"epochs: 5", QString("epochs: 40\n  max_steps: %1").arg(kSteps)}}, nullptr, kRanks);
   if (!road.page() || !tests::wait([&] { return road.page()->document()->lastStep() >= kKilledAfter; })) return 1;
   if (!tests::wait([&] { return isKept(own, road.run()); })) return 1;
   QTextStream(stdout) << "run " << road.run() << Qt::endl;
@@ -120,7 +121,8 @@ class StudioKilledTest : public QObject {
     const QString home = QString::fromStdString(home_->home().root);
     QProcess launch;
     launch.start(bin + "/lockstep", {"--home", home, "run", QString::fromStdString(tests::examplePath("fashion-mlp.yaml")),
-                                     "--local", "2", "--detach", "--set", QString("training.max_steps=%1").arg(kSteps)});
+                                     "--local", "2", "--detach", "--set", QString("training.max_steps=%1").arg(kSteps),
+                                     "--set", QString("training.batch=%1").arg(kBatch), "--set", "training.epochs=40"});
     QVERIFY(launch.waitForFinished(60'000));
     const QString run = QString::fromUtf8(launch.readAllStandardOutput()).trimmed();
     QVERIFY2(launch.exitCode() == 0 && !run.isEmpty(), launch.readAllStandardError());

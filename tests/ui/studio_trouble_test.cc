@@ -87,8 +87,9 @@ class StudioTroubleTest : public QObject {
     if (QTest::currentTestFailed()) return;
     checkSays(refusal, "n2", trouble->says());
     if (QTest::currentTestFailed()) return;
-    QVERIFY(trouble->noRunStays());
-    QVERIFY(road_->processes("supervise").empty() && road_->processes("worker").empty());
+    // The node that could have taken it is told while the refusal is shown.
+    QVERIFY(tests::wait([&] { return trouble->noRunStays(); }));
+    QVERIFY(tests::wait([&] { return road_->processes("supervise").empty() && road_->processes("worker").empty(); }));
   }
 
   void killedWorkerEndsTheRunWithItsLastLines() {

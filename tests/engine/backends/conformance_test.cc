@@ -108,6 +108,14 @@ double draw(Fill fill, std::uint64_t key, std::uint64_t i) {
   return 0;
 }
 
+// The first `count`, at least. Many tensors are filled with the same numbers.
+const std::vector<double>& drawn(Fill fill, std::uint64_t key, std::int64_t count) {
+  static std::map<std::pair<Fill, std::uint64_t>, std::vector<double>> all;
+  std::vector<double>& numbers = all[{fill, key}];
+  for (std::size_t i = numbers.size(); i < static_cast<std::size_t>(count); ++i) numbers.push_back(draw(fill, key, i));
+  return numbers;
+}
+
 // `count` elements with a fence element on each side; the data start one element past an aligned
 // address.
 class Tensor {
@@ -204,11 +212,13 @@ Outcome play(Backend& backend, const Case& test, DType compute, bool inPlace) {
   if (!kernel.ok()) return {{}, kernel.error().text()};
   for (int run = 0; run < 2; ++run) {
     for (Tensor& output : outcome.outputs)
-      for (std::int64_t i = 0; i < output.type().count(); ++i)
+      for (std::int64_t i = 0, count = output.type().count(); i < count; ++i)
         output.set(i, std::numeric_limits<double>::quiet_NaN());
-    for (std::size_t k = 0; k < inputs.size(); ++k)
-      for (std::int64_t i = 0; i < inputs[k].type().count(); ++i)
-        inputs[k].set(i, draw(test.inputs[k].fill, 100 + k, static_cast<std::uint64_t>(i)));
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      const std::int64_t count = inputs[k].type().count();
+      const std::vector<double>& numbers = drawn(test.inputs[k].fill, 100 + k, count);
+      for (std::int64_t i = 0; i < count; ++i) inputs[k].set(i, numbers[static_cast<std::size_t>(i)]);
+    }
     const std::int64_t before = testing::allocations();
     (*kernel)->run();
     outcome.allocations = testing::allocations() - before;
