@@ -262,7 +262,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
       if (before) return {};
     }
     FoundData data;
-    LOCKSTEP_TRY(named(checkPrepare(request, workdir_, data_, data)));
+    LOCKSTEP_TRY(named(checkPrepare(request, workdir_, data_, data, [this] { return surveyGpus(loop_); })));
     std::lock_guard lock(prepareMutex_);
     LOCKSTEP_ASSIGN(const bool before, preparedBefore(folder, request, reply));
     if (before) return {};

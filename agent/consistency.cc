@@ -281,7 +281,8 @@ std::vector<std::pair<std::string, std::string>> loadedLibraries() {
 
 Result<std::vector<std::pair<std::string, double>>> sharedMicroBatch(const spec::v1::RunSpec& spec,
                                                                      const data::Dataset& data,
-                                                                     std::string_view backend) {
+                                                                     std::string_view backend,
+                                                                     const backends::BackendOptions& options) {
   spec::v1::RunSpec alone = spec;
   alone.clear_strategy();
   const specs::SmallRun small = specs::smallVariant(alone, 1);
@@ -301,7 +302,7 @@ Result<std::vector<std::pair<std::string, double>>> sharedMicroBatch(const spec:
   LOCKSTEP_ASSIGN(const plan::Plan plan, planner::makePlan(request, one, {}));
   const SmallSamples samples(data, small.spec.model().input());
   const runtime::KeptBatches batches(samples, {.batch = batch, .steps = 1, .shuffle = false, .augment = {}});
-  return runtime::gradientLengths(plan, batches, backend);
+  return runtime::gradientLengths(plan, batches, backend, options);
 }
 
 Result<RankFacts> rankFacts(const node::v1::WorkerStart& start, const plan::Plan& plan, const data::Dataset& data) {
@@ -314,8 +315,7 @@ Result<RankFacts> rankFacts(const node::v1::WorkerStart& start, const plan::Plan
   mine.things.emplace_back("program", std::move(program));
   for (auto& [name, id] : loadedLibraries()) mine.things.emplace_back(std::string(kLibrary) + name, id);
   mine.things.emplace_back("data", dataHash(data));
-  const std::string& backend = start.spec().training().backend();
-  LOCKSTEP_ASSIGN(mine.numbers, sharedMicroBatch(start.spec(), data, backend.empty() ? "onednn" : backend));
+  LOCKSTEP_ASSIGN(mine.numbers, sharedMicroBatch(start.spec(), data, backendName(start), backendOptions(start)));
   return mine;
 }
 

@@ -37,7 +37,8 @@ std::vector<std::pair<std::string, std::string>> loadedLibraries();
 // backend and precision, by this rank alone.
 Result<std::vector<std::pair<std::string, double>>> sharedMicroBatch(const spec::v1::RunSpec& spec,
                                                                      const data::Dataset& data,
-                                                                     std::string_view backend);
+                                                                     std::string_view backend,
+                                                                     const backends::BackendOptions& options);
 
 // What a rank knows of itself before it has a state.
 Result<RankFacts> rankFacts(const node::v1::WorkerStart& start, const plan::Plan& plan, const data::Dataset& data);

@@ -22,8 +22,8 @@ std::string stepList(const std::vector<std::int64_t>& steps) {
 }  // namespace
 
 Evaluator::Evaluator(EventLoop& loop, const RunFolder& folder, const node::v1::PrepareRequest& request,
-                     int threads, Handlers handlers)
-    : loop_(loop), folder_(folder), request_(request), threads_(threads), handlers_(std::move(handlers)) {}
+                     const specs::RankDevice& device, Handlers handlers)
+    : loop_(loop), folder_(folder), request_(request), device_(device), handlers_(std::move(handlers)) {}
 
 Evaluator::~Evaluator() {
   worker_.reset();
@@ -118,7 +118,7 @@ Status Evaluator::evaluate() {
   failed_.reset();
   WorkerOptions options;
   options.run = request_.run();
-  options.threads = threads_;
+  options.threads = device_.threads;
   options.logPath = folder_.logs() + "/evaluation.log";
   options.folder = folder_.path;
   WorkerProcess::Handlers handlers;
@@ -138,7 +138,9 @@ Status Evaluator::evaluate() {
   start->set_plan_path(planPath());
   *start->mutable_spec() = request_.spec();
   *start->mutable_data_paths() = request_.data_paths();
-  start->set_threads(threads_);
+  start->set_threads(device_.threads);
+  start->set_backend(device_.backend);
+  start->set_device(device_.number);
   start->set_resume_from(checkpoint());
   worker_->send(message);
   return {};

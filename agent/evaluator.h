@@ -13,6 +13,7 @@
 #include "agent/event_loop.h"
 #include "agent/run_folder.h"
 #include "agent/worker_process.h"
+#include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.pb.h"
 
 namespace lockstep::agent {
@@ -24,8 +25,8 @@ class Evaluator {
     std::function<void(const node::v1::Evaluated&)> tell;  // what came of a checkpoint
     std::function<void(std::string line)> say;
   };
-  Evaluator(EventLoop& loop, const RunFolder& folder, const node::v1::PrepareRequest& request, int threads,
-            Handlers handlers);
+  Evaluator(EventLoop& loop, const RunFolder& folder, const node::v1::PrepareRequest& request,
+            const specs::RankDevice& device, Handlers handlers);
   ~Evaluator();  // ends the worker and removes what was fetched
   Status start();
 
@@ -49,7 +50,7 @@ class Evaluator {
   EventLoop& loop_;
   const RunFolder folder_;
   const node::v1::PrepareRequest& request_;
-  const int threads_;
+  const specs::RankDevice device_;
   const Handlers handlers_;
   std::optional<node::v1::Evaluate> waiting_, at_;  // the newest; the one at work on
   std::vector<std::int64_t> passed_;                // steps passed over meanwhile

@@ -157,8 +157,11 @@ Status checkMemory(const node::v1::PrepareRequest& request, const plan::Plan& pl
                    const plan::Plan* evaluation, const FoundData& data) {
   std::int64_t needed = data.mappedBytes;
   if (evaluation != nullptr) needed += workerMemory(*evaluation, 0, data.ownBytes) + kMarginBytes;
-  for (const int rank : request.ranks())
-    needed += workerMemory(plan, rank, data.ownBytes) + kMarginBytes;
+  const std::vector<specs::RankDevice> devices = devicesOf(request);
+  for (int i = 0; i < request.ranks_size(); ++i)
+    needed += kMarginBytes + (devices[static_cast<std::size_t>(i)].kind == "cpu"
+                                  ? workerMemory(plan, request.ranks(i), data.ownBytes)
+                                  : data.ownBytes + kThreadsBytes);
   const std::int64_t available = memoryAvailable();
   if (available < 0 || needed <= available) return {};
   Error error = makeError(Code::kResourceExhausted, "not enough memory for the run's ranks");
@@ -169,6 +172,53 @@ Status checkMemory(const node::v1::PrepareRequest& request, const plan::Plan& pl
 }
 
 }  // namespace
+
+std::vector<specs::RankDevice> devicesOf(const node::v1::PrepareRequest& request) {
+  spec::v1::NodeSpec node;  // of a node that the cluster does not tell of: one device of a cpu for each rank
+  for (const auto& one : request.cluster().nodes())
+    if (one.name() == request.node()) node = one;
+  std::vector<specs::RankDevice> out = specs::rankDevices(node, request.spec().training());
+  const auto ranks = static_cast<std::size_t>(std::max(1, request.ranks_size()));  // one evaluates
+  while (out.size() < ranks) {
+    out.push_back(out.back());
+    ++out.back().number;
+  }
+  out.resize(ranks);
+  return out;
+}
+
+Status checkGpus(const node::v1::GpuSurvey& node, const std::vector<specs::RankDevice>& ranks,
+                 const std::vector<std::int64_t>& bytes) {
+  const auto onGpu = [](const specs::RankDevice& rank) { return rank.kind == "cuda"; };
+  const auto needed = std::count_if(ranks.begin(), ranks.end(), onGpu);
+  const std::string found = fmt::format("{}", fmt::join(node.libraries(), "; "));
+  if (node.has_problem()) {
+    Error error = makeError(Code::kFailedPrecondition, "the node cannot compute on a GPU: {}", node.problem().what());
+    error.why = fmt::format("{}{}{}", node.problem().why(), node.problem().why().empty() || found.empty() ? "" : "; ", found);
+    error.next = fmt::format("{}{}or give the node devices of kind cpu", node.problem().next(),
+                             node.problem().next().empty() ? "see lockstep-agent selftest --device cuda there, " : ", ");
+    return error;
+  }
+  if (needed > node.gpus_size()) {
+    Error error = makeError(Code::kFailedPrecondition, "the run has {} ranks on GPUs of a node that has {}", needed,
+                            node.gpus_size());
+    std::vector<std::string> names;
+    for (const auto& gpu : node.gpus()) names.push_back(gpu.name());
+    error.why = fmt::format("{}; {}", fmt::join(names, ", "), found);
+    error.next = fmt::format("give its devices of kind cuda a count of {} at most", node.gpus_size());
+    return error;
+  }
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (!onGpu(ranks[i])) continue;
+    const auto& gpu = node.gpus(ranks[i].number);
+    if (bytes[i] <= gpu.memory_bytes()) continue;
+    Error error = makeError(Code::kResourceExhausted, "not enough memory on GPU {} for its rank", ranks[i].number);
+    error.why = fmt::format("the rank needs {} MiB, {} has {} MiB", bytes[i] >> 20, gpu.name(), gpu.memory_bytes() >> 20);
+    error.next = "use a smaller batch, more micro-batches, strategy.recompute, or more ranks";
+    return error;
+  }
+  return {};
+}
 
 std::int64_t workerMemory(const plan::Plan& plan, int rank, std::int64_t dataBytes) {
   return planner::memory(plan, rank).total() + dataBytes + kThreadsBytes;
@@ -230,7 +280,8 @@ Status checkNames(const node::v1::PrepareRequest& request) {
   return {};
 }
 
-Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir, DataCache& cache, FoundData& data) {
+Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir, DataCache& cache, FoundData& data,
+                    const GpuSurveyor& survey) {
   auto parsed = plan::parse(request.plan());
   if (!parsed.ok()) return parsed.status();
   if (request.plan_hash() != sha256Hex(request.plan()) && request.plan_hash() != plan::hash(*parsed)) {
@@ -274,6 +325,16 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
       return invalidArgument("a run of several nodes needs keys made for it");
   } else if (!request.coordinator()) {
     return invalidArgument("the only node of a run coordinates it");
+  }
+
+  const std::vector<specs::RankDevice> devices = devicesOf(request);
+  if (std::any_of(devices.begin(), devices.end(), [](const auto& device) { return device.kind == "cuda"; })) {
+    std::vector<std::int64_t> bytes;
+    for (const int rank : request.ranks()) bytes.push_back(planner::memory(*parsed, rank).total());
+    if (evaluation) bytes.push_back(planner::memory(*evaluation, 0).total());
+    bytes.resize(devices.size());
+    LOCKSTEP_ASSIGN(const node::v1::GpuSurvey node, survey());
+    LOCKSTEP_TRY(checkGpus(node, devices, bytes));
   }
 
   const auto paths = dataPaths(request.spec(), request.data_paths());

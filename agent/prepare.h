@@ -5,13 +5,16 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "agent/paths.h"
 #include "engine/base/status.h"
 #include "engine/data/dataset.h"
 #include "engine/data/decoded.h"
 #include "engine/plan/plan.h"
+#include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.pb.h"
+#include "lockstep/node/v1/worker.pb.h"
 
 namespace lockstep::agent {
 
@@ -49,6 +52,13 @@ data::TableFile tableOf(const spec::v1::RunSpec& spec, bool train, const std::st
 // libraries keep. Workspaces of large layers' kernels come on top, known only where they are bound.
 std::int64_t workerMemory(const plan::Plan& plan, int rank, std::int64_t dataBytes);
 
+// What the ranks of the request's node compute on, in their order.
+std::vector<specs::RankDevice> devicesOf(const node::v1::PrepareRequest& request);
+
+// That a node has the GPUs that its ranks are to compute on, and their memory: rank i has bytes[i] there.
+Status checkGpus(const node::v1::GpuSurvey& node, const std::vector<specs::RankDevice>& ranks,
+                 const std::vector<std::int64_t>& bytes);
+
 // That run and node can be names of folders.
 Status checkNames(const node::v1::PrepareRequest& request);
 
@@ -59,8 +69,10 @@ struct FoundData {
   std::int64_t mappedBytes = 0;                // that all workers map
 };
 // The plan and its hash, ranks, data files that are whole, belong together and fit the plan,
-// the checkpoint to go on from, space. Decodes data files, and says what it found in `data`. Errors name the
-// file, what was found and what to do.
-Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir, DataCache& cache, FoundData& data);
+// the checkpoint to go on from, GPUs, space. Decodes data files, and says what it found in `data`. `survey` is asked where
+// ranks compute on GPUs. Errors name the file, what was found and what to do.
+using GpuSurveyor = std::function<Result<node::v1::GpuSurvey>()>;
+Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir, DataCache& cache, FoundData& data,
+                    const GpuSurveyor& survey);
 
 }  // namespace lockstep::agent

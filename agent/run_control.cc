@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "agent/convert.h"
+#include "agent/prepare.h"
 #include "agent/rank_groups.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
@@ -46,17 +47,6 @@ std::string linesBeside(const std::string& tail, const std::string& told) {
     at = end + 1;
   }
   return out;
-}
-
-// Compute threads of the node's i-th rank.
-int threadsOf(const spec::v1::NodeSpec* node, int index) {
-  if (node != nullptr)
-    for (const auto& device : node->devices()) {
-      const int count = std::max(1, device.count());
-      if (index < count) return std::max(1, device.threads());
-      index -= count;
-    }
-  return 1;
 }
 
 }  // namespace
@@ -204,12 +194,12 @@ void RunControl::committed() {
 }
 
 Status RunControl::startWorkers() {
-  const spec::v1::NodeSpec* node = findNode(request_.cluster(), request_.node());
   const std::string& kind = request_.comm();
   const int ranks = request_.ranks_size();
+  const std::vector<specs::RankDevice> devices = devicesOf(request_);
   int threads = 0;
   std::vector<int> each;
-  for (int i = 0; i < ranks; ++i) threads += each.emplace_back(threadsOf(node, i));
+  for (int i = 0; i < ranks; ++i) threads += each.emplace_back(devices[static_cast<std::size_t>(i)].threads);
   cores_ = request_.spec().training().unpinned() ? CoreClaims("training.unpinned") : CoreClaims::claim(each);
   if (kind == "shm" && ranks > 1) {
     LOCKSTEP_ASSIGN(const std::string text, readFile(folder_.plan()));
@@ -218,11 +208,11 @@ Status RunControl::startWorkers() {
     LOCKSTEP_ASSIGN(sharedMemory_, comm::makeSharedMemory(bytes));
   }
   for (int i = 0; i < ranks; ++i)
-    LOCKSTEP_TRY(startWorker(i, request_.ranks(i), threadsOf(node, i), threads > usableCores()));
+    LOCKSTEP_TRY(startWorker(i, request_.ranks(i), devices[static_cast<std::size_t>(i)], threads > usableCores()));
   return {};
 }
 
-Status RunControl::startWorker(int index, int rank, int threads, bool oversubscribed) {
+Status RunControl::startWorker(int index, int rank, const specs::RankDevice& device, bool oversubscribed) {
   auto worker = std::make_unique<Worker>();
   Worker* raw = worker.get();
   raw->rank = rank;
@@ -230,7 +220,7 @@ Status RunControl::startWorker(int index, int rank, int threads, bool oversubscr
   WorkerOptions options;
   options.run = request_.run();
   options.rank = rank;
-  options.threads = threads;
+  options.threads = device.threads;
   options.sharedMemoryFd = sharedMemory_;
   options.logPath = fmt::format("{}/rank-{}.log", folder_.logs(), rank);
   options.folder = folder_.path;
@@ -270,7 +260,10 @@ Status RunControl::startWorker(int index, int rank, int threads, bool oversubscr
     start->set_interface(node->interface());
   }
   start->set_oversubscribed(oversubscribed);
-  start->set_threads(threads);
+  start->set_threads(device.threads);
+  start->set_backend(device.backend);
+  start->set_device(device.number);
+  start->set_all_on_gpus(specs::allOnGpus(request_.cluster(), request_.spec()));
   setCores(cores_, static_cast<std::size_t>(index), *start);
   start->set_checkpoint_folder(folder_.checkpoints());
   start->set_resume_from(request_.resume_from());

@@ -27,6 +27,7 @@
 #include "agent/run_folder.h"
 #include "agent/spool.h"
 #include "agent/worker_process.h"
+#include "engine/specs/specs.h"
 
 namespace lockstep::agent {
 
@@ -81,7 +82,7 @@ class RunControl {
   // Workers.
   void committed();
   Status startWorkers();
-  Status startWorker(int index, int rank, int threads, bool oversubscribed);
+  Status startWorker(int index, int rank, const specs::RankDevice& device, bool oversubscribed);
   void onWorkerMessage(Worker& worker, node::v1::FromWorker& message);
   void onWorkerExit(Worker& worker, int status);
   void sendAll(const node::v1::ToWorker& message);

@@ -89,8 +89,8 @@ void RunControl::startEvaluator() {
     if (!over_) say(std::move(line));
   };
   const spec::v1::NodeSpec* node = specs::evaluatorNode(request_.cluster());
-  const int threads = node->devices().empty() ? 1 : std::max(1, node->devices(0).threads());
-  evaluator_ = std::make_unique<Evaluator>(loop_, folder_, request_, threads, std::move(handlers));
+  const specs::RankDevice device = specs::rankDevices(*node, request_.spec().training()).front();
+  evaluator_ = std::make_unique<Evaluator>(loop_, folder_, request_, device, std::move(handlers));
   if (Status status = evaluator_->start(); !status.ok()) localFailure(toInfo(status.error()), false);
 }
 

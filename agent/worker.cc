@@ -16,6 +16,7 @@
 #include "engine/backends/backend.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/device/module.h"
 #include "engine/runtime/checkpoint.h"
 #include "engine/runtime/evaluate.h"
 #include "engine/runtime/trainer.h"
@@ -33,7 +34,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const auto evalData, openData(start, false));
   logInfo("{} samples to train on, {} to evaluate on", trainData->size(), evalData->size());
   const auto& training = start.spec().training();
-  LOCKSTEP_ASSIGN(const auto backend, openBackend(start, training.backend()));
+  LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
   LOCKSTEP_ASSIGN(const RankGroups groups, RankGroups::form(start, plan.mesh, link));
   const PinnedThread pinned(start);
 
@@ -100,12 +101,29 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
 Status evaluateModel(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
   LOCKSTEP_ASSIGN(const auto data, openData(start, false));
-  LOCKSTEP_ASSIGN(const auto backend, openBackend(start, start.spec().training().backend()));
+  LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
   LOCKSTEP_ASSIGN(const runtime::Evaluation found,
                   runtime::evaluateCheckpoint(plan, start.resume_from(), *data, *backend));
   node::v1::FromWorker message;
   message.mutable_evaluated()->set_eval_loss(found.loss);
   message.mutable_evaluated()->set_eval_metric(found.metric);
+  link.channel().send(message);
+  return {};
+}
+
+// For an agent, which opens no driver itself.
+Status surveyDevices(WorkerLink& link) {
+  const device::Survey found = device::survey();
+  node::v1::FromWorker message;
+  node::v1::GpuSurvey& out = *message.mutable_surveyed();
+  for (const device::Properties& gpu : found.devices) {
+    auto* one = out.add_gpus();
+    one->set_name(gpu.name);
+    one->set_memory_bytes(gpu.memoryBytes);
+  }
+  for (const device::Library& library : found.libraries)
+    if (library.problem.empty()) out.add_libraries(fmt::format("{} {}", library.name, library.found));
+  if (!found.usable.ok()) *out.mutable_problem() = toInfo(found.usable.error());
   link.channel().send(message);
   return {};
 }
@@ -166,11 +184,19 @@ Result<std::string> WorkerLink::get(const std::string& key, Nanoseconds timeout)
   return std::move(got_.extract(id).mapped());
 }
 
-Result<std::unique_ptr<backends::Backend>> openBackend(const node::v1::WorkerStart& start, const std::string& kind) {
+std::string backendName(const node::v1::WorkerStart& start) {
+  return start.backend().empty() ? "onednn" : start.backend();
+}
+
+backends::BackendOptions backendOptions(const node::v1::WorkerStart& start) {
   backends::BackendOptions options;
   options.threads = start.threads();
-  options.device = start.local_index();
-  return backends::makeBackend(kind.empty() ? "onednn" : kind, options);
+  options.device = start.device();
+  return options;
+}
+
+Result<std::unique_ptr<backends::Backend>> openBackend(const node::v1::WorkerStart& start) {
+  return backends::makeBackend(backendName(start), backendOptions(start));
 }
 
 Result<plan::Plan> readPlan(const node::v1::WorkerStart& start) {
@@ -249,6 +275,7 @@ int workerCommand(Arguments& arguments) {
   else if (start.mode() == "bench-communication") status = playCommunication(start, *link);
   else if (start.mode() == "evaluate") status = evaluateModel(start, *link);
   else if (start.mode() == "verify") status = playVerify(start, *link);
+  else if (start.mode() == "survey") status = surveyDevices(*link);
   else status = train(start, *link);
   if (!status.ok()) {
     Error error = status.error();

@@ -123,7 +123,7 @@ Status playCommunication(const node::v1::WorkerStart& start, WorkerLink& link) {
                                  "set strategy.all_reduce to direct", algorithm);
   LOCKSTEP_ASSIGN(const auto data, openData(start, true));
   const auto& training = start.spec().training();
-  LOCKSTEP_ASSIGN(const auto backend, openBackend(start, training.backend()));
+  LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
   LOCKSTEP_ASSIGN(const RankGroups groups, RankGroups::form(start, plan.mesh, link));
   const PinnedThread pinned(start);
   SwitchedGroups switched(groups.groups(), plan.mesh);

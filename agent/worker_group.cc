@@ -21,6 +21,7 @@
 #include "agent/worker_process.h"
 #include "engine/base/file.h"
 #include "engine/comm/communicator.h"
+#include "engine/specs/specs.h"
 
 namespace lockstep::agent {
 namespace {
@@ -33,7 +34,7 @@ using node::v1::WorkerStart;
 CoreClaims claimCores(const std::vector<WorkerStart>& starts) {
   std::vector<int> threads;
   for (const WorkerStart& start : starts)
-    if (start.mode() != "verify" && start.mode() != "evaluate") threads.push_back(start.threads());
+    if (start.mode() != "verify" && start.mode() != "evaluate" && start.mode() != "survey") threads.push_back(start.threads());
   return starts.front().spec().training().unpinned() ? CoreClaims("training.unpinned")
                                                         : CoreClaims::claim(threads);
 }
@@ -109,6 +110,7 @@ struct Group {
       case FromWorker::kMeasured:
       case FromWorker::kBenched:
       case FromWorker::kVerified:
+      case FromWorker::kSurveyed:
         members[at].answer = std::move(message);
         for (const Member& member : members)
           if (!member.answer) return;
@@ -218,6 +220,13 @@ double middle(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
+// Each on a device of its own, where they are GPUs.
+void setIndex(WorkerStart& start, int index) {
+  start.set_local_index(index);
+  start.set_device(index);
+  start.set_all_on_gpus(start.backend() == "cuda");
+}
+
 std::string questionId(std::string_view kind) {
   return fmt::format("{}-{}-{}", kind, getpid(), monotonicNow());
 }
@@ -288,7 +297,7 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
   // As many at once as will be at work at once: they share caches and memory bandwidth.
   const int atWork = std::clamp(usableCores() / start.threads(), 1, ranks);
   std::vector<WorkerStart> each(static_cast<std::size_t>(atWork), start);
-  for (int i = 0; i < atWork; ++i) each[static_cast<std::size_t>(i)].set_local_index(i);
+  for (int i = 0; i < atWork; ++i) setIndex(each[static_cast<std::size_t>(i)], i);
   LOCKSTEP_ASSIGN(const auto alone, playWorkers(loop, std::move(each), kMeasurement, limit, cancelled));
   node::v1::MeasureReply reply = meanCosts(alone);
   if (!collectives) return reply;
@@ -305,7 +314,7 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
     std::vector<WorkerStart> starts;
     for (int rank = 0; rank < ranks; ++rank) {
       start.set_rank(rank);
-      start.set_local_index(rank);
+      setIndex(start, rank);
       starts.push_back(start);
     }
     LOCKSTEP_ASSIGN(auto together, playWorkers(loop, std::move(starts), kMeasurement, limit, cancelled));
@@ -351,6 +360,7 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
     (*start.mutable_data_paths())[name] = path;
   start.set_comm(request.comm().empty() ? "shm" : request.comm());
   start.set_threads(std::max(1, request.threads()));
+  start.set_backend(specs::backendOn("cpu", request.spec().training()));
   start.set_oversubscribed(ranks * start.threads() > usableCores());
   start.set_mode(collectives ? "bench-collectives" : request.communication() ? "bench-communication" : "bench");
   if (collectives) {
@@ -361,7 +371,7 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
   std::vector<WorkerStart> starts;
   for (int rank = 0; rank < ranks; ++rank) {
     start.set_rank(rank);
-    start.set_local_index(rank);
+    setIndex(start, rank);
     starts.push_back(start);
   }
   LOCKSTEP_ASSIGN(auto answers, playWorkers(loop, std::move(starts), "the benchmark",
@@ -387,6 +397,17 @@ Result<node::v1::VerifyReply> verify(EventLoop& loop, const node::v1::VerifyRequ
   *start.mutable_verify() = request;
   LOCKSTEP_ASSIGN(auto answers, playWorkers(loop, {start}, "the verification", kLimit, cancelled));
   return answers.front().verified();
+}
+
+Result<node::v1::GpuSurvey> surveyGpus(EventLoop& loop) {
+  constexpr Nanoseconds kLimit = 60'000'000'000;  // a driver that has to load takes seconds
+  WorkerStart start;
+  start.set_run(questionId("survey"));
+  start.set_world(1);
+  start.set_threads(1);
+  start.set_mode("survey");
+  LOCKSTEP_ASSIGN(auto answers, playWorkers(loop, {start}, "the look for GPUs", kLimit, [] { return false; }));
+  return answers.front().surveyed();
 }
 
 }  // namespace lockstep::agent

@@ -28,6 +28,8 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
 Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest& request,
                                    const std::string& folder,
                                    const std::function<bool()>& cancelled);
+// What the node's ranks could compute on. Its problem is part of the answer; an error is that there was none in time.
+Result<node::v1::GpuSurvey> surveyGpus(EventLoop& loop);
 Result<node::v1::VerifyReply> verify(EventLoop& loop, const node::v1::VerifyRequest& request,
                                      const std::function<bool()>& cancelled);
 

@@ -55,8 +55,10 @@ Status playVerify(const node::v1::WorkerStart& start, WorkerLink& link);
 
 // What WorkerStart says, made.
 Result<plan::Plan> readPlan(const node::v1::WorkerStart& start);
-// Of the rank's threads, on its node's device of the rank's number there; "" is onednn.
-Result<std::unique_ptr<backends::Backend>> openBackend(const node::v1::WorkerStart& start, const std::string& kind);
+// Of the rank's kind, threads and device.
+std::string backendName(const node::v1::WorkerStart& start);
+backends::BackendOptions backendOptions(const node::v1::WorkerStart& start);
+Result<std::unique_ptr<backends::Backend>> openBackend(const node::v1::WorkerStart& start);
 Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& start, bool train);
 data::Augment augmentOf(const spec::v1::DataSpec& data);
 runtime::Schedule scheduleOf(const spec::v1::TrainingSpec& training);

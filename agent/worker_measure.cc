@@ -398,7 +398,7 @@ double overheadOf(const std::vector<runtime::StepRecord>& steps) {
 Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(plan::Plan plan, readPlan(start));
   plan.wholeSteps = 0;  // the first steps are not what a run is made of
-  LOCKSTEP_ASSIGN(const auto backend, openBackend(start, start.backend()));
+  LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
   const PinnedThread pinned(start);
   const AloneGroups alone(0, plan.mesh);
   std::size_t bodies = 0;
@@ -480,7 +480,7 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
     cost->set_seconds(median(seconds));
   }
   if (plan.mesh.size() == start.world()) {
-    LOCKSTEP_ASSIGN(const auto backend, openBackend(start, start.backend()));
+    LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
     LOCKSTEP_ASSIGN(const auto steps,
                     rehearse(plan, start, link, *backend, groups.groups(), table.get(), start.seconds() * 0.7));
     reply->set_step_seconds(medianDuration(steps));
@@ -613,7 +613,7 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   plan.wholeSteps = 0;  // the first steps are not what a run is made of
   LOCKSTEP_ASSIGN(const auto data, openData(start, true));
   const auto& training = start.spec().training();
-  LOCKSTEP_ASSIGN(const auto backend, openBackend(start, training.backend()));
+  LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
   LOCKSTEP_ASSIGN(const RankGroups groups, RankGroups::form(start, plan.mesh, link));
   const PinnedThread pinned(start);
   constexpr std::int64_t kMostSamples = 4'000'000;

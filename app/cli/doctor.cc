@@ -118,7 +118,7 @@ Finding checkCpu() {
 
 // As workers would find it: this process opens no driver.
 Finding checkGpu() {
-  Finding out{"GPU", true, false, {}, "needed for training.backend: cuda only"};
+  Finding out{"GPU", true, false, {}, "needed for devices of kind cuda only"};
   const auto ran = runProcess({besideUs("lockstep-agent"), "selftest", "--device", "cuda"}, std::chrono::seconds(60));
   out.well = ran.ok() && ran->exitStatus == 0;
   out.found = ran.ok() ? ran->output.substr(0, ran->output.find('\n')) : ran.error().text();

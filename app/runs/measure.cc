@@ -9,6 +9,7 @@
 #include "app/core/rpc.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
+#include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -53,7 +54,7 @@ Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequ
   const bool oneHost = std::all_of(devices.begin(), devices.end(), [&](const auto& device) {
     return device.host == devices.front().host;
   });
-  const std::string& backend = request.spec->training().backend();
+  const std::string backend = specs::backendOn(devices.front().kind, request.spec->training());
   const auto table = paths.find("train.table");
   const std::string key = sha256Hex(fmt::format("{} {} {} {} {} {} {} {}", inventory.bootId,
                                                 inventory.agentVersion, preview.planHash, backend,

@@ -48,9 +48,10 @@ Status addEvaluator(Preview& preview, const spec::v1::NodeSpec& node, const Laun
     error.next = "leave training.checkpoint.disabled out, or take the role evaluator from the node";
     return error;
   }
-  const int threads = node.devices().empty() ? 1 : std::max(1, node.devices(0).threads());
+  const specs::RankDevice device = specs::rankDevices(node, request.spec->training()).front();
   LOCKSTEP_ASSIGN(const plan::Plan made,
-                  planner::makeEvaluationPlan(plan, {node.name(), node.name(), "cpu", 0, threads}, preview.cost));
+                  planner::makeEvaluationPlan(plan, {node.name(), node.name(), device.kind, device.number, device.threads},
+                                              preview.cost));
   preview.evaluator = {node.name(), planner::memory(made, 0).total(), plan::text(made)};
   preview.remarks.push_back(fmt::format(
       "node {} evaluates after each epoch, and the ranks do not: it needs {} of memory", node.name(),
@@ -61,7 +62,8 @@ Status addEvaluator(Preview& preview, const spec::v1::NodeSpec& node, const Laun
 // `chosen`: the spec says how large the ranks' shares are.
 void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts, bool chosen) {
   std::map<std::string, int> ranksOf;
-  for (const auto& device : preview.cluster.devices) ranksOf[device.host] += device.threads;
+  for (const auto& device : preview.cluster.devices)
+    if (device.kind == "cpu") ranksOf[device.host] += device.threads;
   for (const auto& host : preview.cluster.hosts)
     if (const int threads = ranksOf[host.name]; threads > host.cores)
       preview.remarks.push_back(fmt::format(
@@ -73,7 +75,7 @@ void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts, bool chos
     if (facts.memoryAvailable <= 0) continue;
     auto& [needed, available] = memory.try_emplace(facts.host, 0, facts.memoryAvailable).first->second;
     for (const RankPreview& rank : preview.ranks)
-      if (rank.node == facts.node) needed += rank.totalBytes();
+      if (rank.node == facts.node && rank.inHostMemory()) needed += rank.totalBytes();
     if (preview.evaluator && preview.evaluator->node == facts.node) needed += preview.evaluator->totalBytes;
     available = std::min(available, facts.memoryAvailable);
   }
@@ -127,7 +129,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   for (const HostFacts& facts : hosts) nodeHosts.push_back({facts.node, facts.host, facts.cores});
 
   Preview out;
-  LOCKSTEP_ASSIGN(out.cluster, specs::toCluster(clusterSpec, nodeHosts, request.spec->strategy()));
+  LOCKSTEP_ASSIGN(out.cluster, specs::toCluster(clusterSpec, nodeHosts, request.spec->strategy(), request.spec->training()));
   LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(request.spec->model()));
   const auto& training = request.spec->training();
   const auto [compute, products] = specs::precisionOf(training);

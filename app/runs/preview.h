@@ -44,6 +44,7 @@ struct RankPreview {
   int threads = 1;
   std::int64_t samples = 0;  // of the global batch; none of a server's
   bool isServer() const { return samples == 0; }
+  bool inHostMemory() const { return device.starts_with("cpu"); }
   std::int64_t parameterBytes = 0, optimizerBytes = 0, gradientBytes = 0, activationBytes = 0,
                workspaceBytes = 0;
   std::int64_t totalBytes() const;

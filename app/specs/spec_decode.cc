@@ -306,7 +306,7 @@ struct FieldFacts {
   const char* help;
 };
 const std::vector<FieldFacts>& facts() {
-  const auto functions = models::activations(), strategies = specs::strategyKinds(), comms = specs::commKinds(), backends = specs::backendKinds(),
+  const auto functions = models::activations(), strategies = specs::strategyKinds(), comms = specs::commKinds(), devices = specs::deviceKinds(), backends = specs::backendKinds(),
              precisions = specs::precisions();
   static const std::vector<FieldFacts> kFacts = {
       {"ClusterSpec.name", {}, "What this cluster is called"},
@@ -326,7 +326,7 @@ const std::vector<FieldFacts>& facts() {
       {"SshSpec.port", {}, "Port; 0: as ~/.ssh/config says"},
       {"SshSpec.identity_file", {}, "Private key; empty: as ~/.ssh/config says"},
       {"SshSpec.proxy_jump", {}, "Host to jump through"},
-      {"DeviceSpec.kind", {"cpu"}, "Kind of device"},
+      {"DeviceSpec.kind", {devices.begin(), devices.end()}, "What ranks compute on: processors (cpu), or a GPU each (cuda)"},
       {"DeviceSpec.count", {}, "Ranks of this kind on the node"},
       {"DeviceSpec.threads", {}, "Compute threads a rank; 0: 1"},
       {"ModelSpec.name", {}, "What this model is called"},
@@ -389,7 +389,7 @@ const std::vector<FieldFacts>& facts() {
       {"TrainingSpec.seed", {}, "Of initial weights and the order of samples; left out: 1"},
       {"TrainingSpec.precision", {precisions.begin(), precisions.end()}, "Number format of the computation; bf16, fp16: of the factors of matrix products alone"},
       {"TrainingSpec.no_shuffle", {}, "Take the samples in the order of the files"},
-      {"TrainingSpec.backend", {backends.begin(), backends.end()}, "What computes; empty: onednn"},
+      {"TrainingSpec.backend", {backends.begin(), backends.end()}, "What computes, on every rank; empty: what the kind of its device has"},
       {"TrainingSpec.evaluate_batch", {}, "Samples an evaluation step; 0: chosen"},
       {"TrainingSpec.unpinned", {}, "Compute threads move between cores as the kernel likes"},
       {"OptimizerSpec.kind", {"sgd", "adam", "adagrad"}, "How weights follow gradients"},

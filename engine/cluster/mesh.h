@@ -14,8 +14,8 @@ struct Device {
   std::string node;       // node name in the cluster spec
   std::string host;       // physical host (boot id, or the node's name where unknown): ranks on one
                           // host share its cores and memory bandwidth
-  std::string kind;       // "cpu"; later "cuda"
-  int index = 0;          // within the node
+  std::string kind;       // "cpu"; "cuda": it takes no cores of the host
+  int index = 0;          // within the node, among those of its kind
   int threads = 1;        // compute threads of the rank
 };
 

@@ -46,7 +46,8 @@ class Simulator {
       rank.script = known->second;
       std::string host = fmt::format("rank {}", r);  // unknown: a host of its own
       if (r < cluster.devices.size()) {
-        host = cluster.devices[r].host.empty() ? cluster.devices[r].node : cluster.devices[r].host;
+        if (cluster.devices[r].kind != "cuda")  // else it has what it computes on for itself
+          host = cluster.devices[r].host.empty() ? cluster.devices[r].node : cluster.devices[r].host;
         rank.threads = std::max(cluster.devices[r].threads, 1);
       }
       const auto [entry, isNew] = hosts.emplace(host, hosts_.size());

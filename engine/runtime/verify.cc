@@ -346,10 +346,11 @@ Result<Reference> playReference(const PlanPair& plans, std::span<const plan::Pla
 
 Result<std::vector<std::pair<std::string, double>>> gradientLengths(const plan::Plan& plan,
                                                                     const data::Dataset& batch,
-                                                                    std::string_view backend) {
+                                                                    std::string_view backend,
+                                                                    const backends::BackendOptions& options) {
   const std::atomic<bool> stop{false};
   const Experiment experiment{.batches = batch, .steps = 1, .probes = batch,
-                              .schedule = {}, .backend = std::string(backend), .backendOptions = {}};
+                              .schedule = {}, .backend = std::string(backend), .backendOptions = options};
   Schedule rate;
   rate.peak = kProbeRate;
   LOCKSTEP_ASSIGN(const Training trained, trainOnce(plan, experiment, batch, rate, 1, true, stop));

@@ -113,6 +113,7 @@ Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
 // "gradient of dense1.weight", by name.
 Result<std::vector<std::pair<std::string, double>>> gradientLengths(const plan::Plan& plan,
                                                                     const data::Dataset& batch,
-                                                                    std::string_view backend);
+                                                                    std::string_view backend,
+                                                                    const backends::BackendOptions& options);
 
 }  // namespace lockstep::runtime

@@ -53,21 +53,17 @@ Status checkNode(const NodeSpec& node, const std::string& path,
   for (int i = 0; i < node.devices_size(); ++i) {
     const auto& device = node.devices(i);
     const std::string at = fmt::format("{}.devices[{}]", path, i);
-    if (!device.kind().empty()) LOCKSTEP_TRY(checkKind(at + ".kind", device.kind(), {"cpu"}));
+    if (!device.kind().empty()) LOCKSTEP_TRY(checkKind(at + ".kind", device.kind(), deviceKinds()));
     LOCKSTEP_TRY(checkRange(at + ".count", device.count(), 0, kMaxRanks));
     LOCKSTEP_TRY(checkRange(at + ".threads", device.threads(), 0, kMaxThreads));
   }
   return {};
 }
 
-void addDevices(const NodeSpec& node, const std::string& host, cluster::Cluster& out) {
-  int index = 0;
-  auto add = [&](int count, int threads) {
-    for (int i = 0; i < std::max(1, count); ++i)
-      out.devices.push_back({node.name(), host, "cpu", index++, std::max(1, threads)});
-  };
-  if (node.devices().empty()) add(1, 1);
-  for (const auto& device : node.devices()) add(device.count(), device.threads());
+void addDevices(const NodeSpec& node, const spec::v1::TrainingSpec& training, const std::string& host,
+                cluster::Cluster& out) {
+  for (const RankDevice& device : rankDevices(node, training))
+    out.devices.push_back({node.name(), host, device.kind, device.number, device.threads});
 }
 
 void addHost(const std::string& name, int cores, cluster::Cluster& out) {
@@ -123,14 +119,8 @@ const NodeSpec* evaluatorNode(const ClusterSpec& spec) {
   return nullptr;
 }
 
-int deviceCount(const NodeSpec& node) {
-  int count = 0;
-  for (const auto& device : node.devices()) count += std::max(1, device.count());
-  return std::max(1, count);
-}
-
 Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<NodeHost>& hosts,
-                                   const spec::v1::StrategySpec& strategy) {
+                                   const spec::v1::StrategySpec& strategy, const spec::v1::TrainingSpec& training) {
   LOCKSTEP_TRY(checkRange("version", spec.version(), 0, 1));
   if (spec.nodes().empty()) return wrongField("nodes", "there are no nodes; expected at least one");
   cluster::Cluster out;
@@ -155,7 +145,7 @@ Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<No
     const bool found = known != hosts.end();
     const std::size_t first = out.devices.size();
     const std::string host = found ? known->host : node.name();
-    addDevices(node, host, out);
+    addDevices(node, training, host, out);
     if (out.devices.size() > kMaxRanks)
       return wrongField("nodes", fmt::format("there are more than {} ranks", kMaxRanks));
     int threads = 0;
@@ -165,6 +155,7 @@ Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<No
   }
   LOCKSTEP_ASSIGN(out.mesh, toMesh(strategy, static_cast<int>(out.devices.size()), servers));
   LOCKSTEP_TRY(chooseLink(spec, nodes.size(), hostsKnown, out));
+  LOCKSTEP_TRY(checkDevices(spec, training));
   return out;
 }
 

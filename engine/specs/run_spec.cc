@@ -153,7 +153,7 @@ Status fillBackend(TrainingSpec& training) {
   if (training.precision().empty()) training.set_precision("fp32");
   LOCKSTEP_TRY(checkKind("training.precision", training.precision(), precisions()));
   const bool isDouble = training.precision() == "fp64";
-  if (training.backend().empty()) training.set_backend(isDouble ? "reference" : "onednn");
+  if (training.backend().empty()) return {};  // as the ranks' devices are: rankDevices()
   LOCKSTEP_TRY(checkKind("training.backend", training.backend(), backendKinds()));
   if (isDouble && (training.backend() == "onednn" || training.backend() == "cuda"))
     return wrongField("training.backend", fmt::format("backend {} has no fp64; expected reference, or precision fp32",

@@ -23,13 +23,29 @@ Result<models::Model> toModel(const spec::v1::ModelSpec& spec);
 std::vector<const spec::v1::NodeSpec*> nodesWithRanks(const spec::v1::ClusterSpec& spec,
                                                       const spec::v1::StrategySpec& strategy);
 int deviceCount(const spec::v1::NodeSpec& node);
+
+// What a rank computes on, and with: decided here alone. By the backend that training.backend names, whatever the node's
+// devices are, else by the kind of the device: onednn on cpu (in fp64 reference), cuda on cuda.
+struct RankDevice {
+  std::string backend;  // as in backendKinds()
+  std::string kind;     // what it computes on, as in deviceKinds()
+  int number = 0;       // among the node's of this kind: which GPU
+  int threads = 1;
+};
+// A node's, in the order of its ranks.
+std::vector<RankDevice> rankDevices(const spec::v1::NodeSpec& node, const spec::v1::TrainingSpec& training);
+std::string backendOn(std::string_view deviceKind, const spec::v1::TrainingSpec& training);
+// Whether each rank of the run computes on a GPU.
+bool allOnGpus(const spec::v1::ClusterSpec& cluster, const spec::v1::RunSpec& run);
+// Whether those of all nodes can do what the training asks for.
+Status checkDevices(const spec::v1::ClusterSpec& cluster, const spec::v1::TrainingSpec& training);
 // The node that evaluates in place of the ranks, after each epoch: that of role evaluator; null where there is none.
 const spec::v1::NodeSpec* evaluatorNode(const spec::v1::ClusterSpec& spec);
 
 // One rank a device of the nodes with ranks, on the axes the strategy divides work over (toMesh).
 // `hosts` says on which physical host each node is and its cores (from the agents'
 // inventories); where a node is missing it is a host of its own with as many cores as its ranks
-// have threads. The communicator kind is spec.comm or, chosen: "shm" on one node, else "gloo".
+// have threads. What ranks compute on is as rankDevices() says. The communicator kind is spec.comm or, chosen: "shm" on one node, else "gloo".
 // Paths start at the cluster ("nodes[1].devices[0].kind"), or are the strategy's ("strategy.servers").
 struct NodeHost {
   std::string node;
@@ -38,11 +54,13 @@ struct NodeHost {
 };
 Result<cluster::Cluster> toCluster(const spec::v1::ClusterSpec& spec,
                                    const std::vector<NodeHost>& hosts,
-                                   const spec::v1::StrategySpec& strategy);
+                                   const spec::v1::StrategySpec& strategy,
+                                   const spec::v1::TrainingSpec& training = {});
 
 // The kinds a strategy can be, the default first.
 std::span<const std::string_view> strategyKinds();
-// What a cluster's communicator and a training's backend can be.
+// What a device's kind, the default first, a cluster's communicator and a training's backend can be.
+std::span<const std::string_view> deviceKinds();
 std::span<const std::string_view> commKinds();
 std::span<const std::string_view> backendKinds();
 // The ranks on the axes the strategy divides work over: "stage" where layers are divided among

@@ -103,6 +103,18 @@ It uses:
             <translation>工作目录</translation>
         </message>
         <message>
+            <source>Ranks compute on</source>
+            <translation>进程使用</translation>
+        </message>
+        <message>
+            <source>its processors</source>
+            <translation>该主机的处理器</translation>
+        </message>
+        <message>
+            <source>its NVIDIA GPUs, one each</source>
+            <translation>该主机的 NVIDIA GPU，每个进程一块</translation>
+        </message>
+        <message>
             <source>Ranks</source>
             <translation>进程数</translation>
         </message>
@@ -722,8 +734,8 @@ It uses:
             <translation>跳板主机</translation>
         </message>
         <message>
-            <source>Kind of device</source>
-            <translation>设备类型</translation>
+            <source>What ranks compute on: processors (cpu), or a GPU each (cuda)</source>
+            <translation>进程的计算设备：处理器（cpu），或每个进程一块 GPU（cuda）</translation>
         </message>
         <message>
             <source>Ranks of this kind on the node</source>
@@ -846,8 +858,8 @@ It uses:
             <translation>按文件中的顺序取样本</translation>
         </message>
         <message>
-            <source>What computes; empty: onednn</source>
-            <translation>计算后端；留空：onednn</translation>
+            <source>What computes, on every rank; empty: what the kind of its device has</source>
+            <translation>所有进程的计算后端；留空则由其设备类型决定</translation>
         </message>
         <message>
             <source>Samples an evaluation step; 0: chosen</source>

@@ -271,7 +271,7 @@ node::v1::PrepareRequest prepareRequest(const RunOptions& options, int node) {
     one->set_name(name);
     one->set_address("127.0.0.1");
     auto* device = one->add_devices();
-    device->set_kind("cpu");
+    device->set_kind(options.device);
     device->set_count(options.ranks);
   }
 

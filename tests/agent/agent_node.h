@@ -83,6 +83,7 @@ struct RunOptions {
   std::int64_t maxSteps = 50;
   std::int64_t batch = 96;
   std::string backend = "reference";
+  std::string device = "cpu";    // kind of the nodes' devices
   std::int64_t hidden = 128;     // units of the hidden layer
   std::string strategy = "multi-worker-mirrored";
   std::string evaluator;         // a node of that role after them; "" none

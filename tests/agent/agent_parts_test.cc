@@ -12,6 +12,7 @@
 #include "agent/lines.h"
 #include "agent/metrics.h"
 #include "agent/paths.h"
+#include "agent/prepare.h"
 #include "agent/spool.h"
 #include "agent/telemetry.h"
 #include "engine/base/threads.h"
@@ -327,6 +328,40 @@ class AgentPartsTest : public QObject {
     QVERIFY(!node.cpu().empty());
     QVERIFY(node.memory_bytes() > 0);
     QVERIFY(!node.boot_id().empty());
+  }
+
+  void ranksOnGpusAreRefusedWhereTheyHaveNone() {
+    const auto ranks = [](int count) {
+      std::vector<specs::RankDevice> out{{"onednn", "cpu", 0, 1}};
+      for (int i = 0; i < count; ++i) out.push_back({"cuda", "cuda", i, 1});
+      return out;
+    };
+    const auto bytes = [](int count) {
+      return std::vector<std::int64_t>(static_cast<std::size_t>(count) + 1, std::int64_t{3} << 30);
+    };
+    node::v1::GpuSurvey node;
+    node.add_libraries("driver CUDA 13.0 (libcuda.so.1)");
+    for (const char* name : {"Fake GPU 0", "Fake GPU 1"}) {
+      auto* gpu = node.add_gpus();
+      gpu->set_name(name);
+      gpu->set_memory_bytes(std::int64_t{4} << 30);
+    }
+    QVERIFY(checkGpus(node, ranks(2), bytes(2)).ok());
+    const Status few = checkGpus(node, ranks(3), bytes(3));
+    QCOMPARE(few.error().what, std::string("the run has 3 ranks on GPUs of a node that has 2"));
+    QCOMPARE(few.error().why, std::string("Fake GPU 0, Fake GPU 1; driver CUDA 13.0 (libcuda.so.1)"));
+    QCOMPARE(few.error().next, std::string("give its devices of kind cuda a count of 2 at most"));
+    node.mutable_gpus(1)->set_memory_bytes(std::int64_t{2} << 30);
+    const Status small = checkGpus(node, ranks(2), bytes(2));
+    QVERIFY(small.code() == Code::kResourceExhausted);
+    QCOMPARE(small.error().what, std::string("not enough memory on GPU 1 for its rank"));
+    QCOMPARE(small.error().why, std::string("the rank needs 3072 MiB, Fake GPU 1 has 2048 MiB"));
+    node.mutable_problem()->set_what("cuBLASLt cannot be used");
+    node.mutable_problem()->set_why("no such file");
+    const Status none = checkGpus(node, ranks(1), bytes(1));
+    QCOMPARE(none.error().what, std::string("the node cannot compute on a GPU: cuBLASLt cannot be used"));
+    QCOMPARE(none.error().why, std::string("no such file; driver CUDA 13.0 (libcuda.so.1)"));
+    QVERIFY(none.error().next.ends_with("or give the node devices of kind cpu"));
   }
 };
 

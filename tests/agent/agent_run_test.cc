@@ -190,6 +190,31 @@ class AgentRunTest : public QObject {
     QVERIFY(run.noneLeft());
   }
 
+  // By a driver that says of itself that it sees none.
+  void aNodeWithoutAGpuRefusesRanksOnOne() {
+    const QTemporaryDir libraries;
+    QVERIFY(QFile::link(LOCKSTEP_FAKE_DRIVER_FILE, libraries.filePath("libcuda.so.1")));
+    qputenv("LOCKSTEP_CUDA_LIBRARIES", libraries.path().toUtf8());
+    qputenv("LOCKSTEP_FAKE_DRIVER", "13000 0 0");
+    const auto clear = qScopeGuard([] {
+      qunsetenv("LOCKSTEP_CUDA_LIBRARIES");
+      qunsetenv("LOCKSTEP_FAKE_DRIVER");
+    });
+    Node node("n1");
+    node.start();
+    node::v1::PrepareReply prepared;
+    const grpc::Status status = node.agent().Prepare(
+        deadline().get(), prepareRequest({.run = newRunId(), .ranks = 2, .backend = "", .device = "cuda"}), &prepared);
+    QVERIFY(!status.ok());
+    const std::string what = LOCKSTEP_HAS_CUDA_MODULE ? "the NVIDIA driver sees no GPU" : "Lockstep's CUDA module cannot be used";
+    QVERIFY2(status.error_message().find("the node cannot compute on a GPU: " + what) != std::string::npos,
+             status.error_message().c_str());
+    // The same devices, computed on by what the training names.
+    const grpc::Status forced = node.agent().Prepare(
+        deadline().get(), prepareRequest({.run = newRunId(), .ranks = 2, .device = "cuda"}), &prepared);
+    QVERIFY2(forced.ok(), forced.error_message().c_str());
+  }
+
   // A run trains on the data that it was prepared with.
   void dataThatChangesAfterPrepareIsNotReadAgain() {
     Node node("n1");

@@ -182,8 +182,8 @@ class ConsistencyTest : public QObject {
 
   void aSharedMicroBatchShowsOtherData() {
     for (const char* backend : {"reference", "onednn"}) {
-      const auto one = sharedMicroBatch(mlp(), Images(), backend), again = sharedMicroBatch(mlp(), Images(), backend),
-                 other = sharedMicroBatch(mlp(), Images(true), backend);
+      const auto one = sharedMicroBatch(mlp(), Images(), backend, {}), again = sharedMicroBatch(mlp(), Images(), backend, {}),
+                 other = sharedMicroBatch(mlp(), Images(true), backend, {});
       QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
       QVERIFY(again.ok() && other.ok());
       QCOMPARE(*one, *again);

@@ -171,7 +171,9 @@ class WindowTest : public QObject {
     dialog->findChild<QComboBox*>("addHostHost")->setEditText("anna@n1.lab");
     dialog->findChild<QSpinBox*>("addHostPort")->setValue(2201);
     QCOMPARE(dialog->findChild<QLineEdit*>("addHostName")->text(), QString("n1"));
+    dialog->findChild<QComboBox*>("addHostDevice")->setCurrentIndex(1);
     dialog->findChild<QPushButton*>("addHostDialogAccept")->click();
+    QVERIFY2(page->document()->text().contains("devices: [{kind: cuda, count: 1}]"), qPrintable(page->document()->text()));
     QCOMPARE(page->nodes()->rowCount(), 1);
     QCOMPARE(page->nodes()->rows()[0].name, QString("n1"));
     QCOMPARE(page->nodes()->rows()[0].target, QString("anna@n1.lab"));

@@ -48,13 +48,17 @@ AddHostDialog::AddHostDialog(const QStringList& knownHosts, const QStringList& t
   identity_->setObjectName("addHostIdentity");
   workdir_ = new QLineEdit(this);
   workdir_->setObjectName("addHostWorkdir");
+  device_ = new QComboBox(this);
+  device_->setObjectName("addHostDevice");
+  device_->addItems({"", ""});
   ranks_ = new QSpinBox(this);
   ranks_->setObjectName("addHostRanks");
   ranks_->setRange(1, 256);
   for (QWidget* field : {static_cast<QWidget*>(host_), static_cast<QWidget*>(name_),
                          static_cast<QWidget*>(address_), static_cast<QWidget*>(user_),
                          static_cast<QWidget*>(port_), static_cast<QWidget*>(identity_),
-                         static_cast<QWidget*>(workdir_), static_cast<QWidget*>(ranks_)}) {
+                         static_cast<QWidget*>(workdir_), static_cast<QWidget*>(device_),
+                         static_cast<QWidget*>(ranks_)}) {
     auto* label = makeLabel(field->objectName() + "Label", this);
     label->setBuddy(field);
     labels_ << label;
@@ -110,7 +114,9 @@ QString AddHostDialog::nodeYaml() const {
   }
   if (!address_->text().isEmpty()) parts << "address: " + quoted(address_->text());
   if (!workdir_->text().isEmpty()) parts << "workdir: " + quoted(workdir_->text());
-  if (ranks_->value() > 1) parts << QString("devices: [{kind: cpu, count: %1}]").arg(ranks_->value());
+  const bool gpus = device_->currentIndex() == 1;
+  if (gpus || ranks_->value() > 1)
+    parts << QString("devices: [{kind: %1, count: %2}]").arg(gpus ? "cuda" : "cpu").arg(ranks_->value());
   return "{" + parts.join(", ") + "}";
 }
 
@@ -118,8 +124,8 @@ void AddHostDialog::retranslate() {
   setHeading(tr("Add a host"), tr("The names of your SSH configuration are offered; jump hosts, users and "
                                   "keys it sets are used as they are."));
   const QStringList names{tr("Host"), tr("Node name"), tr("Address for peers"), tr("User"), tr("Port"),
-                          tr("Key file"), tr("Work folder"), tr("Ranks")};
-  QWidget* const fields[] = {host_, name_, address_, user_, port_, identity_, workdir_, ranks_};
+                          tr("Key file"), tr("Work folder"), tr("Ranks compute on"), tr("Ranks")};
+  QWidget* const fields[] = {host_, name_, address_, user_, port_, identity_, workdir_, device_, ranks_};
   for (int i = 0; i < labels_.size(); ++i) {
     labels_[i]->setText(names[i]);
     fields[i]->setAccessibleName(names[i]);
@@ -130,6 +136,8 @@ void AddHostDialog::retranslate() {
   port_->setSpecialValueText(tr("as SSH is configured"));
   identity_->setPlaceholderText(tr("as SSH is configured"));
   workdir_->setPlaceholderText("~/.lockstep");
+  device_->setItemText(0, tr("its processors"));
+  device_->setItemText(1, tr("its NVIDIA GPUs, one each"));
   setButtons(tr("Add host"), tr("Cancel"));
   check();
 }

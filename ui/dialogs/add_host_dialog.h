@@ -32,6 +32,7 @@ class AddHostDialog : public Dialog {
   QSpinBox* port_ = nullptr;
   QLineEdit* identity_ = nullptr;
   QLineEdit* workdir_ = nullptr;
+  QComboBox* device_ = nullptr;
   QSpinBox* ranks_ = nullptr;
   QVector<QLabel*> labels_;
   QLabel* wrong_ = nullptr;

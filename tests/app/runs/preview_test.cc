@@ -200,6 +200,26 @@ class PreviewTest : public QObject {
     QCOMPARE(refused.error().why, std::string("training.checkpoint.disabled"));
   }
 
+  // The same plan; ranks on GPUs share neither cores nor memory of their host.
+  void thePlanIsTheSameOnGpus() {
+    LaunchRequest request = requestFor("fashion-mlp.yaml", 2, "");
+    const std::vector<HostFacts> hosts{{"local1", "h", 1, 1 << 20}, {"local2", "h", 1, 1 << 20}};
+    const auto cpus = makePreview(request, hosts);
+    auto cluster = std::make_shared<spec::v1::ClusterSpec>(*request.cluster);
+    for (auto& node : *cluster->mutable_nodes()) node.mutable_devices(0)->set_kind("cuda");
+    request.cluster = cluster;
+    const auto gpus = makePreview(request, hosts);
+    QVERIFY2(cpus.ok() && gpus.ok(), gpus.ok() ? "" : gpus.error().text().c_str());
+    QCOMPARE(gpus->planHash, cpus->planHash);
+    QCOMPARE(cpus->ranks[1].device, std::string("cpu 0"));
+    QCOMPARE(gpus->ranks[1].device, std::string("cuda 0"));
+    QCOMPARE(cpus->remarks.size(), std::size_t{2});  // cores and memory
+    QCOMPARE(gpus->remarks.size(), std::size_t{0});
+    QVERIFY(gpus->stepSeconds < cpus->stepSeconds);
+    request.spec = requestFor("fashion-mlp.yaml", 2, "", {"training.precision=fp64"}).spec;
+    QCOMPARE(makePreview(request, hosts).error().why, std::string("nodes[0].devices[0].kind"));
+  }
+
   void mistakesNameTheField() {
     const auto uneven = makePreview(requestFor("fashion-mlp.yaml", 4, "", {"strategy.tensor=3"}), {});
     QVERIFY(!uneven.ok());

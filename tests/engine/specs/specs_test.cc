@@ -66,7 +66,7 @@ class SpecsTest : public QObject {
     QCOMPARE(spec.training().seed(), 1u);
     QCOMPARE(spec.training().evaluate_batch(), 1000);
     QCOMPARE(spec.training().precision(), std::string("fp32"));
-    QCOMPARE(spec.training().backend(), std::string("onednn"));
+    QCOMPARE(spec.training().backend(), std::string());  // as devices are
     QCOMPARE(spec.training().optimizer().kind(), std::string("adam"));
     QCOMPARE(spec.training().optimizer().learning_rate(), 1e-3);
     QCOMPARE(spec.training().optimizer().beta2(), 0.999);
@@ -310,7 +310,44 @@ class SpecsTest : public QObject {
     RunSpec spec = cnn();
     spec.mutable_training()->set_precision("fp64");
     QVERIFY(checkAndFill(spec).ok());
-    QCOMPARE(spec.training().backend(), std::string("reference"));
+    QCOMPARE(backendOn("cpu", spec.training()), std::string("reference"));
+    spec.mutable_training()->set_precision("bf16");
+    QCOMPARE(backendOn("cpu", spec.training()), std::string("onednn"));
+  }
+
+  void ranksComputeOnTheirDevices() {
+    ClusterSpec spec = nodes(2);
+    for (const auto& [kind, count] : {std::pair("cuda", 2), {"cpu", 1}, {"cuda", 0}}) {
+      auto& device = *spec.mutable_nodes(1)->add_devices();
+      device.set_kind(kind);
+      device.set_count(count);
+    }
+    const auto said = [&](const spec::v1::TrainingSpec& training) {
+      std::string out;
+      for (const auto& node : spec.nodes())
+        for (const RankDevice& rank : rankDevices(node, training))
+          out += fmt::format("{} on {} {}, ", rank.backend, rank.kind, rank.number);
+      return out;
+    };
+    spec::v1::TrainingSpec training;
+    QCOMPARE(said(training), std::string("onednn on cpu 0, cuda on cuda 0, cuda on cuda 1, onednn on cpu 0, cuda on cuda 2, "));
+    training.set_backend("reference");
+    QCOMPARE(said(training), std::string("reference on cpu 0, reference on cpu 0, reference on cpu 1, reference on cpu 2, "
+                                         "reference on cpu 3, "));
+    training.set_backend("cuda");
+    QCOMPARE(said(training), std::string("cuda on cuda 0, cuda on cuda 0, cuda on cuda 1, cuda on cuda 2, cuda on cuda 3, "));
+    training.clear_backend();
+    const auto cluster = toCluster(spec, {}, {}, training);
+    QVERIFY(cluster.ok());
+    QCOMPARE(cluster->devices[2].kind, std::string("cuda"));
+    QCOMPARE(cluster->devices[2].index, 1);
+    RunSpec run;
+    QVERIFY(!allOnGpus(spec, run));
+    run.mutable_training()->set_backend("cuda");
+    QVERIFY(allOnGpus(spec, run));
+    training.set_precision("fp64");
+    QCOMPARE(messageOf(toCluster(spec, {}, {}, training).status()),
+             "nodes[1].devices[0].kind | kind is cuda, which has no fp64; expected cpu, or training.precision fp32, bf16 or fp16");
   }
 
   void ranksOfACluster() {
@@ -376,7 +413,7 @@ class SpecsTest : public QObject {
     ClusterSpec device = nodes(1);
     device.mutable_nodes(0)->add_devices()->set_kind("cdu");
     QCOMPARE(messageOf(toCluster(device, {}, {}).status()),
-             "nodes[0].devices[0].kind | kind is \"cdu\"; expected cpu; did you mean cpu?");
+             "nodes[0].devices[0].kind | kind is \"cdu\"; expected cpu or cuda; did you mean cpu?");
     ClusterSpec comm = nodes(1);
     comm.set_comm("glo");
     QCOMPARE(messageOf(toCluster(comm, {}, {}).status()),

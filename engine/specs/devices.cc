@@ -1,0 +1,65 @@
+#include <algorithm>
+#include <array>
+
+#include "engine/specs/field.h"
+#include "engine/specs/specs.h"
+
+namespace lockstep::specs {
+
+using spec::v1::NodeSpec;
+using spec::v1::TrainingSpec;
+
+std::span<const std::string_view> deviceKinds() {
+  static constexpr std::array<std::string_view, 2> kKinds{"cpu", "cuda"};
+  return kKinds;
+}
+
+int deviceCount(const NodeSpec& node) {
+  int count = 0;
+  for (const auto& device : node.devices()) count += std::max(1, device.count());
+  return std::max(1, count);
+}
+
+std::string backendOn(std::string_view deviceKind, const TrainingSpec& training) {
+  if (!training.backend().empty()) return training.backend();
+  if (deviceKind == "cuda") return "cuda";
+  return training.precision() == "fp64" ? "reference" : "onednn";
+}
+
+std::vector<RankDevice> rankDevices(const NodeSpec& node, const TrainingSpec& training) {
+  std::vector<RankDevice> out;
+  std::array<int, 2> numbers{};  // of cpu and cuda
+  const auto add = [&](const std::string& kind, int count, int threads) {
+    RankDevice one;
+    one.backend = backendOn(kind, training);
+    const bool onGpu = one.backend == "cuda";
+    one.kind = onGpu ? "cuda" : "cpu";
+    one.threads = std::max(1, threads);
+    for (int i = 0; i < std::max(1, count); ++i) {
+      one.number = numbers[onGpu ? 1 : 0]++;
+      out.push_back(one);
+    }
+  };
+  if (node.devices().empty()) add("", 1, 1);
+  for (const auto& device : node.devices()) add(device.kind(), device.count(), device.threads());
+  return out;
+}
+
+bool allOnGpus(const spec::v1::ClusterSpec& cluster, const spec::v1::RunSpec& run) {
+  for (const NodeSpec* node : nodesWithRanks(cluster, run.strategy()))
+    for (const RankDevice& rank : rankDevices(*node, run.training()))
+      if (rank.kind != "cuda") return false;
+  return true;
+}
+
+Status checkDevices(const spec::v1::ClusterSpec& cluster, const TrainingSpec& training) {
+  if (training.precision() != "fp64") return {};
+  for (int n = 0; n < cluster.nodes_size(); ++n)
+    for (int d = 0; d < cluster.nodes(n).devices_size(); ++d)
+      if (backendOn(cluster.nodes(n).devices(d).kind(), training) == "cuda")
+        return wrongField(fmt::format("nodes[{}].devices[{}].kind", n, d),
+                          "kind is cuda, which has no fp64; expected cpu, or training.precision fp32, bf16 or fp16");
+  return {};
+}
+
+}  // namespace lockstep::specs
