@@ -1,13 +1,17 @@
 #include "agent/rank_groups.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "agent/metrics.h"
+#include "engine/base/log.h"
 
 namespace lockstep::agent {
 namespace {
 
 constexpr Nanoseconds kCollectiveLimit = 30'000'000'000;
+// Of GPUs a whole step's, since they do not tell computing from waiting.
+constexpr Nanoseconds kDeviceLimit = 120'000'000'000;
 
 // Calls visit(axis, ranks of the group, offset of the group's memory) for all groups of the mesh, in
 // an order that every process agrees on. Returns the end of the memory.
@@ -72,6 +76,23 @@ Result<RankGroups> RankGroups::form(const node::v1::WorkerStart& start, const cl
   });
   LOCKSTEP_TRY(status);
   return out;
+}
+
+Result<runtime::DeviceGroups> joinDevices(const node::v1::WorkerStart& start, const plan::Plan& plan,
+                                          backends::Backend& backend, WorkerLink& link, runtime::Groups& groups) {
+  // Workers that go ahead of each other do not give the same at the same time.
+  if (!start.all_on_gpus() || backend.device() == nullptr || plan.mesh.size() < 2 || plan.staleness != 0)
+    return runtime::DeviceGroups();
+  if (!start.interface().empty()) setenv("NCCL_SOCKET_IFNAME", start.interface().c_str(), 0);
+  LOCKSTEP_ASSIGN(runtime::DeviceGroups devices,
+                  runtime::DeviceGroups::form(plan.mesh, *backend.device(), link,
+                                              {.rank = start.rank(),
+                                               .prefix = fmt::format("{}/{}", start.run(), start.generation()),
+                                               .limit = kDeviceLimit}));
+  if (devices.whyNot().empty()) logInfo("the GPUs exchange among themselves, by NCCL {}", devices.version());
+  else logInfo("collectives go through the host: {}", devices.whyNot());
+  devices.addTo(groups);
+  return devices;
 }
 
 }  // namespace lockstep::agent

@@ -9,6 +9,7 @@
 #include "engine/cluster/mesh.h"
 #include "engine/comm/communicator.h"
 #include "engine/plan/plan.h"
+#include "engine/runtime/device_groups.h"
 #include "engine/runtime/groups.h"
 
 namespace lockstep::agent {
@@ -31,5 +32,10 @@ class RankGroups {
   std::vector<std::unique_ptr<comm::Communicator>> owned_;
   runtime::Groups groups_;
 };
+
+// Those of the ranks' devices, where each rank of the run has one and they can be formed; `groups` is told of them. The
+// backend outlives them.
+Result<runtime::DeviceGroups> joinDevices(const node::v1::WorkerStart& start, const plan::Plan& plan,
+                                          backends::Backend& backend, WorkerLink& link, runtime::Groups& groups);
 
 }  // namespace lockstep::agent

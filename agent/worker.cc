@@ -36,6 +36,8 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   const auto& training = start.spec().training();
   LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
   LOCKSTEP_ASSIGN(const RankGroups groups, RankGroups::form(start, plan.mesh, link));
+  runtime::Groups all = groups.groups();
+  LOCKSTEP_ASSIGN(const runtime::DeviceGroups devices, joinDevices(start, plan, *backend, link, all));
   const PinnedThread pinned(start);
 
   runtime::TrainerOptions options;
@@ -77,7 +79,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
     if (data != nullptr && plan.staleness == 0 && plan.mesh.stages() == 1) (void)data->barrier();  // what fails, fails in the step too
   });
   auto summary = runtime::train(plan, start.rank(), options, *trainData, *evalData, *backend,
-                                groups.groups(), link.stopAsked(), telemetry);
+                                all, link.stopAsked(), telemetry);
   telemetry.finish();
   if (!summary.ok()) return summary.status();
 

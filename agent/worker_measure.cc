@@ -481,8 +481,10 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
   }
   if (plan.mesh.size() == start.world()) {
     LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
+    runtime::Groups all = groups.groups();
+    LOCKSTEP_ASSIGN(const runtime::DeviceGroups devices, joinDevices(start, plan, *backend, link, all));
     LOCKSTEP_ASSIGN(const auto steps,
-                    rehearse(plan, start, link, *backend, groups.groups(), table.get(), start.seconds() * 0.7));
+                    rehearse(plan, start, link, *backend, all, table.get(), start.seconds() * 0.7));
     reply->set_step_seconds(medianDuration(steps));
   }
   link.channel().send(message);
@@ -615,6 +617,8 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   const auto& training = start.spec().training();
   LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
   LOCKSTEP_ASSIGN(const RankGroups groups, RankGroups::form(start, plan.mesh, link));
+  runtime::Groups all = groups.groups();
+  LOCKSTEP_ASSIGN(const runtime::DeviceGroups devices, joinDevices(start, plan, *backend, link, all));
   const PinnedThread pinned(start);
   constexpr std::int64_t kMostSamples = 4'000'000;
   const Repeated repeated(*data, std::max<std::int64_t>(1, kMostSamples / std::max<std::int64_t>(1, data->size())));
@@ -627,7 +631,7 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.schedule.peak = training.optimizer().learning_rate();
   options.eventsEvery = 8;
   BenchObserver observer(plan, start.rank(), link, start.seconds());
-  LOCKSTEP_TRY(runtime::train(plan, start.rank(), options, repeated, evaluation, *backend, groups.groups(),
+  LOCKSTEP_TRY(runtime::train(plan, start.rank(), options, repeated, evaluation, *backend, all,
                               link.stopAsked(), observer)
                    .status());
   node::v1::FromWorker message;

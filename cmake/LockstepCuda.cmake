@@ -10,6 +10,7 @@ if(LOCKSTEP_CUDA)
     file(REAL_PATH ${LOCKSTEP_NVCC} nvcc)
     cmake_path(GET nvcc PARENT_PATH nvcc)
     find_path(LOCKSTEP_CUDA_INCLUDE cublasLt.h HINTS ${nvcc}/../include NO_DEFAULT_PATH)
+    find_path(LOCKSTEP_NCCL_INCLUDE nccl.h HINTS ${nvcc}/../include)  # a package of its own
   endif()
   set(toolkit 0)
   if(LOCKSTEP_NVCC AND LOCKSTEP_CUDA_INCLUDE)

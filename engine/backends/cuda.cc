@@ -579,7 +579,9 @@ class Cuda final : public Backend {
     return dtype == DType::kF32 && rowOf(op) != nullptr;
   }
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
-    if (!supports(spec.op, computeType(spec))) return unsupported(name(), spec);
+    const bool floats = std::all_of(spec.outputs.begin(), spec.outputs.end(),
+                                    [](const Operand& output) { return isFloat(output.type.dtype); });
+    if (!floats || !supports(spec.op, computeType(spec))) return unsupported(name(), spec);
     auto given = std::make_unique<Given>(*device_);
     Binder binder(*device_, spec, *given);
     LOCKSTEP_TRY(rowOf(spec.op)->bind(binder));

@@ -118,9 +118,10 @@ DType computeType(const KernelSpec& spec) {
 }
 
 Error unsupported(std::string_view backend, const KernelSpec& spec) {
+  const DType dtype = spec.outputs.empty() ? DType::kF32 : spec.outputs[0].type.dtype;
   Error error =
       makeError(Code::kFailedPrecondition, "{}: the {} backend has no kernel for {} in {}",
-                spec.name, backend, ir::info(spec.op).name, dtypeName(computeType(spec)));
+                spec.name, backend, ir::info(spec.op).name, dtypeName(dtype));
   error.next = "use the reference backend";
   return error;
 }

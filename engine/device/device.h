@@ -1,26 +1,30 @@
 // Device: what the driver of an accelerator is asked for: memory, copies, launches, events, graphs. Whatever decides
 // when and with what it is asked stands above it and knows no CUDA, so that it is tested on a device that records.
 //
-// Order: work is done in the order in which it is given; calls that give some return before it is done.
-// Completion: synchronize() returns when all of it is.
+// Order: work is done in the order in which it is given; calls that give some return before it is done. What groups
+//   exchange has a queue of its own: between the two there is the order that wait() makes.
+// Completion: synchronize() returns when all of queue kCompute is: what kExchange was given is waited for there.
 // Failure: what goes wrong with work is told by the next synchronize(), and by every one after it: memory and what is
-//   under way are lost then.
+//   under way are lost then, and the device's groups are aborted.
 // Threads: one at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "engine/base/clock.h"
 #include "engine/base/dtype.h"
 #include "engine/base/status.h"
 
 namespace lockstep::device {
 
 struct Properties {
+  std::string id;                 // no other device anywhere has it; no spaces
   std::string name;               // "NVIDIA H200"
   int major = 0, minor = 0;       // compute capability
   int multiprocessors = 0;
@@ -67,6 +71,50 @@ class Event {
   virtual ~Event() = default;
 };
 
+enum class Queue : std::uint8_t {
+  kCompute,   // of all that names none
+  kExchange,  // of what groups exchange; where both have something to do it goes first
+};
+
+enum class Reduce : std::uint8_t { kSum, kMax };
+
+// What ranks' devices do together, on operands in their memory: as comm::Communicator of the same names, but that a call
+// gives work, to queue kExchange.
+// Order: all ranks of a group give the same calls in the same order, and it has one place in the order of all groups of a
+//   device.
+// Failure: as of all work. Where peers are gone, or do not come within the group's limit, synchronize() says so:
+//   kAborted, kDeadlineExceeded. A rank that fails aborts all its groups, and its peers find out.
+class Group {
+ public:
+  virtual ~Group() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  // All ranks of the group at once. Those of one color, of which there are `size`, become a group, numbered by `key`; of
+  // color -1 none.
+  virtual Result<std::unique_ptr<Group>> split(int color, int key, int size) = 0;
+  virtual void allReduce(void* data, std::int64_t count, DType dtype, Reduce op) = 0;
+  virtual void reduceScatter(const void* in, void* out, std::span<const std::int64_t> cuts, DType dtype, Reduce op) = 0;
+  virtual void allGather(const void* in, void* out, std::span<const std::int64_t> cuts, DType dtype) = 0;
+  virtual void broadcast(void* data, std::int64_t bytes, int root) = 0;
+  virtual void allToAll(const void* in, void* out, std::int64_t bytes) = 0;
+};
+
+// How devices become a group. The device outlives it, and it the groups.
+class Grouping {
+ public:
+  struct Member {
+    std::string id;  // the group's
+    int rank = 0, size = 1;
+    Nanoseconds limit = 0;  // on waiting for the others, to become a group and in all that it does
+  };
+  virtual ~Grouping() = default;
+  virtual std::string_view version() const = 0;  // those of all ranks are the same; no spaces
+  // What one rank makes and tells the others.
+  virtual Result<std::string> makeId() = 0;
+  // All ranks at once. Errors: kDeadlineExceeded where they do not come.
+  virtual Result<std::unique_ptr<Group>> join(const Member& as) = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -85,13 +133,19 @@ class Device {
   virtual void zero(void* memory, std::int64_t bytes) = 0;
 
   virtual Result<std::unique_ptr<Event>> makeEvent() = 0;
-  virtual void record(Event& event) = 0;
+  virtual void record(Event& event, Queue queue) = 0;  // for its time
+  // What is given to `queue` from now on is done after what was given to the other one before mark().
+  virtual void mark(Event& event, Queue queue) = 0;
+  virtual void wait(const Event& event, Queue queue) = 0;
   // Between two that have been recorded and synchronized.
   virtual double seconds(const Event& from, const Event& to) = 0;
 
   virtual Status synchronize() = 0;
-  // What is given between the two is not done; it becomes one piece of work. In between nothing is bound, allocated
-  // or synchronized.
+  // Errors: kFailedPrecondition: why this device forms no groups.
+  virtual Result<Grouping*> grouping() = 0;
+
+  // What is given between the two is not done; it becomes one piece of work, of both queues: kExchange begins by waiting
+  // for kCompute, which waits for it in the end. In between nothing is bound, allocated or synchronized.
   virtual Status beginCapture() = 0;
   virtual Result<std::unique_ptr<Work>> endCapture() = 0;
 };

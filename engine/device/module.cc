@@ -30,9 +30,11 @@ Result<const Module*> find() {
     return error;
   }
   using Entry = const Module* (*)();
+  const auto* const contract = static_cast<const char*>(dlsym(library, kModuleContract));
   const auto entry = reinterpret_cast<Entry>(dlsym(library, kModuleEntry));
-  const Module* const module = entry != nullptr ? entry() : nullptr;
-  if (module == nullptr || module->version != kModuleVersion) {
+  const bool same = contract != nullptr && std::string_view(contract) == LOCKSTEP_MODULE_CONTRACT;
+  const Module* const module = same && entry != nullptr ? entry() : nullptr;
+  if (module == nullptr) {
     error.why = fmt::format("{} is of another build", path);
     error.next = "deploy the agent and its module together";
     dlclose(library);

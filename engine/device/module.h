@@ -14,7 +14,7 @@ namespace lockstep::device {
 
 // One of NVIDIA's libraries, as this node has it.
 struct Library {
-  std::string name;      // "driver", "cuBLASLt"
+  std::string name;      // "driver", "cuBLASLt", "NCCL"
   std::string found;     // its version and file; "" where it is not to be used
   std::string expected;  // what the module was built with, or needs at least
   std::string problem;   // why it is not to be used
@@ -29,12 +29,12 @@ struct Survey {
 
 // What the module exports, under the name kModuleEntry.
 struct Module {
-  int version;  // kModuleVersion of its build
   Survey (*survey)();
   Result<std::unique_ptr<Device>> (*open)(int index);
 };
-inline constexpr int kModuleVersion = 1;
 inline constexpr const char* kModuleEntry = "lockstepDeviceModule";  // const Module* (*)()
+// const char[]: what it was built by, which is looked at first: the headers that pass between it and this program, and the compiler.
+inline constexpr const char* kModuleContract = "lockstepDeviceContract";
 
 // lib/lockstep-cuda.so beside the executable, as in the bundle that is deployed; LOCKSTEP_CUDA_MODULE names another.
 // Opened once and kept. Errors: kFailedPrecondition: it is not there, or of another build.

@@ -1,13 +1,19 @@
 #include "engine/runtime/device_play.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/runtime/executor.h"
 
 namespace lockstep::runtime {
 
 using device::Memory;
+using device::Queue;
 using device::Where;
+
+namespace {
+constexpr std::size_t kNoItem = ~std::size_t{0};
+}
 
 Result<backends::Operand> DevicePlay::mirror(const backends::Operand& operand, std::vector<Copy>& copies) {
   const auto known = std::find_if(copies.begin(), copies.end(), [&](const Copy& copy) {
@@ -22,57 +28,118 @@ Result<backends::Operand> DevicePlay::mirror(const backends::Operand& operand, s
 DevicePlay::Section& DevicePlay::openSection() {
   if (sections_.back().collective) {
     Section& next = sections_.emplace_back();
-    next.first = next.end = kernels_.size();
+    next.first = next.end = items_.size();
+    for (const Back& one : std::exchange(back_, {})) addCopy(one.to, one.from, one.bytes);
   }
   return sections_.back();
 }
 
-void DevicePlay::addKernel(backends::Kernel& kernel, double Breakdown::*account) {
+DevicePlay::Item& DevicePlay::add(Item::Kind kind, double Breakdown::*account) {
   Section& section = openSection();
-  if (section.marks.empty() || section.marks.back().account != account)
-    section.marks.push_back({account, kernels_.size()});
-  kernels_.push_back(&kernel);
-  section.end = kernels_.size();
+  double Breakdown::*const before = section.marks.empty() ? nullptr : items_[section.marks.back()].account;
+  if (account == nullptr) account = before != nullptr ? before : &Breakdown::communication;
+  if (account != before || kind == Item::Kind::kExchange) section.marks.push_back(items_.size());
+  Item& item = items_.emplace_back();
+  item.kind = kind;
+  item.account = account;
+  section.end = items_.size();
+  return item;
+}
+
+void DevicePlay::addCopy(void* to, void* from, std::int64_t bytes) {
+  Item& item = add(Item::Kind::kCopy, &Breakdown::communication);
+  item.to = to;
+  item.from = from;
+  item.bytes = bytes;
+}
+
+void DevicePlay::addKernel(backends::Kernel& kernel, double Breakdown::*account) {
+  Item& item = add(Item::Kind::kKernel, account);
+  item.kernel = &kernel;
+  steps_.push_back(items_.size() - 1);
 }
 
 Result<std::vector<void*>> DevicePlay::addCollective(const std::vector<Staged>& operands) {
-  Section& section = openSection();
-  section.collective = true;
-  kernels_.push_back(nullptr);
-  std::vector<void*> staged;
+  openSection();
+  while (!inFlight_.empty()) awaitItem(inFlight_.back());
+  std::vector<void*> places;
   for (const Staged& one : operands) {
     LOCKSTEP_ASSIGN(auto memory, Memory::allocate(device_, one.operand.type.bytes(), Where::kPinned));
-    staged.push_back(memory.data());
-    section.staged.push_back({{one.operand, std::move(memory)}, one.in, one.out});
+    places.push_back(memory.data());
+    if (one.in) addCopy(memory.data(), one.operand.data, one.operand.type.bytes());
+    if (one.out) back_.push_back({one.operand.data, memory.data(), one.operand.type.bytes()});
+    staged_.push_back(std::move(memory));
   }
-  return staged;
+  Section& section = sections_.back();
+  section.collective = true;
+  section.step = steps_.size();
+  steps_.push_back(kNoItem);
+  return places;
 }
 
-// With `each`, moments lie round every kernel; else where another account begins.
+void DevicePlay::addExchange(std::function<void()> give, bool inFlight) {
+  Item& item = add(Item::Kind::kExchange, inFlight ? nullptr : &Breakdown::communication);
+  item.give = std::move(give);
+  const std::size_t at = items_.size() - 1;
+  steps_.push_back(at);
+  inFlight_.push_back(at);
+  if (!inFlight) awaitItem(at);
+}
+
+void DevicePlay::await(std::size_t step) {
+  const std::size_t item = steps_[step];
+  if (item != kNoItem && items_[item].kind == Item::Kind::kExchange) awaitItem(item);
+}
+
+// They are done in their order: what waits for one has waited for those before it.
+void DevicePlay::awaitItem(std::size_t item) {
+  const auto at = std::find(inFlight_.begin(), inFlight_.end(), item);
+  if (at == inFlight_.end()) return;
+  inFlight_.erase(inFlight_.begin(), at + 1);
+  add(Item::Kind::kWait, &Breakdown::communication).awaited = item;
+}
+
+// With `each`, moments lie round every item; else where another account begins.
 void DevicePlay::give(const Section& section, bool each) {
   if (&section == &sections_.front())
     for (const Copy& input : inputs_) device_.copy(input.there.data, input.host.data(), input.there.type.bytes());
   std::size_t mark = 0;
   for (std::size_t i = section.first; i < section.end; ++i) {
-    const bool marked = mark < section.marks.size() && section.marks[mark].step == i;
+    const Item& item = items_[i];
+    const bool marked = mark < section.marks.size() && section.marks[mark] == i;
     if (marked) ++mark;
-    if (marked || each) device_.record(*moments_[i]);
-    kernels_[i]->run();
+    if (marked || each) device_.record(*item.moment, Queue::kCompute);
+    switch (item.kind) {
+      case Item::Kind::kKernel: item.kernel->run(); break;
+      case Item::Kind::kCopy: device_.copy(item.to, item.from, item.bytes); break;
+      case Item::Kind::kWait: device_.wait(*items_[item.awaited].done, Queue::kCompute); break;
+      case Item::Kind::kExchange:
+        device_.mark(*item.ready, Queue::kCompute);
+        device_.wait(*item.ready, Queue::kExchange);
+        if (each) device_.record(*item.began, Queue::kExchange);
+        item.give();
+        if (each) device_.record(*item.ended, Queue::kExchange);
+        device_.mark(*item.done, Queue::kExchange);
+        break;
+    }
   }
-  if (section.first < section.end) device_.record(*moments_[section.end]);
-  for (const auto& [copy, in, out] : section.staged)
-    if (in) device_.copy(copy.host.data(), copy.there.data, copy.there.type.bytes());
+  if (section.first < section.end) device_.record(*section.over, Queue::kCompute);
   if (&section == &sections_.back())
     for (const Copy& result : results_) device_.copy(result.host.data(), result.there.data, result.there.type.bytes());
 }
 
 Status DevicePlay::capture() {
   openSection();  // for the results, where a collective is last
-  for (std::size_t i = 0; i <= kernels_.size(); ++i) {
-    LOCKSTEP_ASSIGN(auto moment, device_.makeEvent());
-    moments_.push_back(std::move(moment));
+  while (!inFlight_.empty()) awaitItem(inFlight_.back());
+  for (Item& item : items_) {
+    LOCKSTEP_ASSIGN(item.moment, device_.makeEvent());
+    if (item.kind != Item::Kind::kExchange) continue;
+    for (auto* event : {&item.ready, &item.done, &item.began, &item.ended}) {
+      LOCKSTEP_ASSIGN(*event, device_.makeEvent());
+    }
   }
   for (Section& section : sections_) {
+    LOCKSTEP_ASSIGN(section.over, device_.makeEvent());
     LOCKSTEP_TRY(device_.beginCapture());
     give(section, false);
     LOCKSTEP_ASSIGN(section.work, device_.endCapture());
@@ -80,35 +147,43 @@ Status DevicePlay::capture() {
   return {};
 }
 
+const device::Event& DevicePlay::momentAfter(const Section& section, std::size_t item) const {
+  return item + 1 < section.end ? *items_[item + 1].moment : *section.over;
+}
+
 Status DevicePlay::play(const std::function<Status(std::size_t)>& collective, Breakdown& spent,
                         std::vector<Span>* spans) {
+  std::size_t step = 0;
   for (Section& section : sections_) {
     const Nanoseconds begin = monotonicNow();
     if (spans != nullptr) give(section, true);
     else section.work->give();
     LOCKSTEP_TRY(device_.synchronize());
     const Nanoseconds computed = monotonicNow();
+    // The device's clock is laid so that its last kernel ends when the host saw it end.
+    const auto hosts = [&](const device::Event& event) {
+      return std::max(begin, computed - static_cast<Nanoseconds>(device_.seconds(event, *section.over) * 1e9));
+    };
     for (std::size_t m = 0; m < section.marks.size(); ++m) {
-      const std::size_t end = m + 1 < section.marks.size() ? section.marks[m + 1].step : section.end;
-      spent.*section.marks[m].account += device_.seconds(*moments_[section.marks[m].step], *moments_[end]);
+      const Item& from = items_[section.marks[m]];
+      const device::Event& to = m + 1 < section.marks.size() ? *items_[section.marks[m + 1]].moment : *section.over;
+      spent.*from.account += device_.seconds(*from.moment, to);
+      const bool isExchange = from.kind != Item::Kind::kKernel && from.kind != Item::Kind::kCopy;
+      if (isExchange && spent.firstCollective == 0) spent.firstCollective = hosts(*from.moment);
     }
-    if (spans != nullptr) {
-      // The device's clock is laid so that its last kernel ends when the host saw it end.
-      for (std::size_t i = section.first; i < section.end; ++i) {
-        const auto before = [&](std::size_t moment) {
-          return computed - static_cast<Nanoseconds>(device_.seconds(*moments_[moment], *moments_[section.end]) * 1e9);
-        };
-        spans->push_back({std::max(begin, before(i)), std::max(begin, before(i + 1))});
-      }
+    for (; spans != nullptr && step < steps_.size() && steps_[step] != kNoItem; ++step) {
+      const Item& item = items_[steps_[step]];
+      const bool isExchange = item.kind == Item::Kind::kExchange;
+      spans->push_back({hosts(isExchange ? *item.began : *item.moment),
+                        hosts(isExchange ? *item.ended : momentAfter(section, steps_[step]))});
     }
     if (!section.collective) continue;
     if (spent.firstCollective == 0) spent.firstCollective = computed;
-    LOCKSTEP_TRY(collective(section.end));
-    for (const auto& [copy, in, out] : section.staged)
-      if (out) device_.copy(copy.there.data, copy.host.data(), copy.there.type.bytes());
+    LOCKSTEP_TRY(collective(section.step));
     const Nanoseconds done = monotonicNow();
     spent.communication += static_cast<double>(done - computed) * 1e-9;
     if (spans != nullptr) spans->push_back({computed, done});
+    step = section.step + 1;
   }
   return {};
 }

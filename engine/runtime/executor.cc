@@ -20,6 +20,7 @@ namespace {
 struct BoundStep {
   backends::Kernel* kernel = nullptr;  // null: a collective
   comm::Communicator* group = nullptr;
+  device::Group* devices = nullptr;    // that play it, in its place
   ir::Op op{};
   ir::Phase phase{};
   void* in = nullptr;
@@ -118,6 +119,7 @@ struct Executor::Impl {
   Status bindCompute(const plan::Step& step, backends::Backend& backend);
   Status bindCollective(const plan::Step& step);
   Status bindDevice();
+  static void giveToDevices(const BoundStep& step);
   Status playOnDevice(std::int64_t step, std::vector<plan::Event>* events);
   void bindOrder();
   Status collective(const BoundStep& step);
@@ -204,7 +206,10 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
   }
   bound.drains = !toPeers && !fromPeers && step.axis == plan->mesh.messageAxis();
   bound.cuts = ir::listAttr(step.attrs, "cuts");
-  if (step.op == ir::Op::kAllReduce) {
+  const bool byDevices = step.op == ir::Op::kAllReduce || step.op == ir::Op::kReduceScatter || step.op == ir::Op::kAllGather ||
+                         step.op == ir::Op::kAllToAll || step.op == ir::Op::kBroadcast;
+  if (byDevices && device) bound.devices = groups.devicesAlong(step.axis);
+  if (step.op == ir::Op::kAllReduce && bound.devices == nullptr) {
     const auto algorithm = ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct"));
     bound.exchanges = plan::exchanges(*algorithm, group->rank(), size, bound.count,
                                       ir::listAttr(step.attrs, "hosts"));
@@ -243,7 +248,7 @@ void Executor::Impl::bindOrder() {
   }
 }
 
-// Collectives are played by the host in memory of its own, inline: what is in flight elsewhere is only sooner done.
+// A collective that the host plays, in memory of its own, is inline: what is in flight elsewhere is only sooner done.
 Status Executor::Impl::bindDevice() {
   for (std::size_t i = 0; i < body->buffers.size(); ++i) {
     if (body->buffers[i].kind != plan::BufferKind::kInput || body->buffers[i].base >= 0) continue;
@@ -254,6 +259,11 @@ Status Executor::Impl::bindDevice() {
   }
   for (std::size_t i = 0; i < steps.size(); ++i) {
     BoundStep& bound = steps[i];
+    for (const plan::StepId before : body->steps[i].after) device->await(static_cast<std::size_t>(before));
+    if (bound.devices != nullptr) {
+      device->addExchange([&bound] { giveToDevices(bound); }, body->steps[i].stream != plan::kComputeStream);
+      continue;
+    }
     if (bound.kernel != nullptr) {
       device->addKernel(*bound.kernel, bound.account);
       continue;
@@ -282,6 +292,19 @@ Status Executor::Impl::bindDevice() {
   return device->capture();
 }
 
+void Executor::Impl::giveToDevices(const BoundStep& step) {
+  device::Group& group = *step.devices;
+  const auto reduce = step.reduce == comm::ReduceOp::kMax ? device::Reduce::kMax : device::Reduce::kSum;
+  switch (step.op) {
+    case ir::Op::kAllReduce: return group.allReduce(step.out, step.count, step.dtype, reduce);
+    case ir::Op::kReduceScatter: return group.reduceScatter(step.in, step.out, step.cuts, step.dtype, reduce);
+    case ir::Op::kAllGather: return group.allGather(step.in, step.out, step.cuts, step.dtype);
+    case ir::Op::kAllToAll: return group.allToAll(step.in, step.out, step.messageBytes / group.size());
+    case ir::Op::kBroadcast: return group.broadcast(step.out, step.messageBytes, step.root);
+    default: LOCKSTEP_CHECK(false, "{} is not played by devices", ir::info(step.op).name);
+  }
+}
+
 Status Executor::Impl::playOnDevice(std::int64_t step, std::vector<plan::Event>* events) {
   Breakdown spent;
   spans.clear();
@@ -295,6 +318,7 @@ Status Executor::Impl::playOnDevice(std::int64_t step, std::vector<plan::Event>*
     event.planStep = static_cast<plan::StepId>(played + i);
     event.kind = steps[i].kernel == nullptr ? plan::EventKind::kTransfer : plan::EventKind::kCompute;
     event.phase = steps[i].phase;
+    event.inFlight = steps[i].devices != nullptr && body->steps[i].stream != plan::kComputeStream;
     event.begin = spans[i].begin;
     event.end = spans[i].end;
     event.bytes = steps[i].bytes;

@@ -9,6 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/cluster/mesh.h"
 #include "engine/comm/communicator.h"
+#include "engine/device/device.h"
 #include "engine/runtime/in_flight.h"
 #include "engine/runtime/sender.h"
 
@@ -29,6 +30,12 @@ class Groups {
     const auto found = groups_.find(axis);
     return found == groups_.end() ? nullptr : found->second;
   }
+  // Of the ranks' devices, which play what collectives they can along it; null: the host does. Borrowed.
+  void setDevices(std::string axis, device::Group* group) { devices_[std::move(axis)] = group; }
+  device::Group* devicesAlong(std::string_view axis) const {
+    const auto found = devices_.find(axis);
+    return found == devices_.end() ? nullptr : found->second;
+  }
   // Of the axis whose ranks send each other messages; null where none do. Copies of these groups share
   // it.
   Sender* sender() const { return sender_.get(); }
@@ -41,6 +48,7 @@ class Groups {
 
  private:
   std::map<std::string, comm::Communicator*, std::less<>> groups_;
+  std::map<std::string, device::Group*, std::less<>> devices_;
   std::shared_ptr<Sender> sender_;
   std::shared_ptr<InFlight> inFlight_ = std::make_shared<InFlight>();
 };

@@ -2,10 +2,12 @@
 
 #include <thread>
 
+#include "engine/runtime/device_groups.h"
+
 namespace lockstep::runtime {
 
 LocalGroups::LocalGroups(const cluster::Mesh& mesh, Nanoseconds timeout, const Wrap& wrap)
-    : ranks_(static_cast<std::size_t>(mesh.size())) {
+    : timeout_(timeout), ranks_(static_cast<std::size_t>(mesh.size())) {
   for (const cluster::Axis& axis : mesh.groupAxes()) {
     if (axis.size < 2) continue;
     for (int rank = 0; rank < mesh.size(); ++rank) {
@@ -43,8 +45,14 @@ std::vector<Result<TrainerSummary>> trainLocally(
       result = [&]() -> Result<TrainerSummary> {
         LOCKSTEP_ASSIGN(const auto backend, run.openBackend ? run.openBackend(rank)
                                                             : backends::makeBackend(run.backend, run.backendOptions));
-        return train(run.plan, rank, run.options, run.train, run.evaluate, *backend,
-                     groups.of(rank), stop, observer(rank));
+        Groups mine = groups.of(rank);
+        DeviceGroups devices;
+        if (run.rendezvous != nullptr && backend->device() != nullptr) {
+          LOCKSTEP_ASSIGN(devices, DeviceGroups::form(run.plan.mesh, *backend->device(), *run.rendezvous,
+                                                      {.rank = rank, .prefix = "local", .limit = groups.timeout()}));
+          devices.addTo(mine);
+        }
+        return train(run.plan, rank, run.options, run.train, run.evaluate, *backend, mine, stop, observer(rank));
       }();
       if (!result.ok()) groups.abort(rank);
     });

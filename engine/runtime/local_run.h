@@ -23,8 +23,10 @@ class LocalGroups {
   LocalGroups(const cluster::Mesh& mesh, Nanoseconds timeout, const Wrap& wrap = {});
   Groups of(int rank) const;
   void abort(int rank);  // threads: any
+  Nanoseconds timeout() const { return timeout_; }
 
  private:
+  Nanoseconds timeout_;
   std::vector<std::vector<std::pair<std::string, std::unique_ptr<comm::Communicator>>>> ranks_;
 };
 
@@ -37,6 +39,7 @@ struct LocalRun {
   backends::BackendOptions backendOptions;
   // What opens a rank's; null: makeBackend() with these.
   std::function<Result<std::unique_ptr<backends::Backend>>(int rank)> openBackend = nullptr;
+  comm::Store* rendezvous = nullptr;  // where ranks' devices meet, if they have some; null: the host plays collectives
 };
 
 // What every rank made of it, by rank. A rank that fails ends the others. `observer` gives each

@@ -91,6 +91,8 @@ class AgentSelftestTest : public QObject {
     QVERIFY2(error["why"].toString().contains(why), qPrintable(error["why"].toString()));
     const QJsonObject library = said.find("library", "driver");
     QVERIFY(library["expected"].toString().contains("13.0"));
+    const QJsonObject groups = said.find("library", "NCCL");  // told, whether it is there or not
+    QVERIFY(groups["found"].toString().isEmpty() != groups["problem"].toString().isEmpty());
     // For people, the same in a line.
     const Said text = selftest({"--device", "cuda"}, driver, folder.path());
     QCOMPARE(text.code, 3);
@@ -114,6 +116,17 @@ class AgentSelftestTest : public QObject {
     QCOMPARE(found["gpus"].toArray()[1].toObject()["memory_bytes"].toInteger(), 150'754'820'096);
     const QJsonObject none = selftest({"--device", "cuda", "--json"}, {}, {}, "/no/such/library.so").find("nvml");
     QVERIFY(none["gpus"].toArray().isEmpty() && none["problem"].toString().startsWith("there is no NVIDIA driver"));
+  }
+
+  // By what it says of the headers and the compiler it was built with, which another library does not.
+  void aModuleOfAnotherBuildIsRefused() {
+    qputenv("LOCKSTEP_CUDA_MODULE", LOCKSTEP_FAKE_DRIVER_FILE);
+    const Said said = selftest({"--device", "cuda", "--json"});
+    qunsetenv("LOCKSTEP_CUDA_MODULE");
+    QCOMPARE(said.code, 3);
+    const QJsonObject error = said.find("device")["error"].toObject();
+    QCOMPARE(error["what"].toString(), "Lockstep's CUDA module cannot be used");
+    QVERIFY2(error["why"].toString().endsWith("is of another build"), qPrintable(error["why"].toString()));
   }
 
   void refusesOtherDevices() { QCOMPARE(selftest({"--device", "abacus"}).code, 2); }

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "engine/base/clock.h"
@@ -124,13 +126,68 @@ class Block {
 
 struct Moment final : device::Event {
   Nanoseconds at = 0;
+  std::uint64_t marked = 0;  // the last mark; 0: none
 };
 using Action = std::function<void()>;
+struct Given {
+  device::Queue queue{};
+  Action action;             // null: a mark or a wait
+  std::uint64_t mark = 0, wait = 0;
+};
+std::atomic<int> made{0};
 
-class Emulated final : public EmulatedDevice {
+class Emulated;
+
+class EmulatedGroup final : public device::Group {
+ public:
+  EmulatedGroup(Emulated& device, std::string id, const device::Grouping::Member& as);
+  ~EmulatedGroup() override;
+  int rank() const override { return comm_->rank(); }
+  int size() const override { return comm_->size(); }
+  Result<std::unique_ptr<Group>> split(int color, int key, int size) override {
+    const std::string id = fmt::format("{}/{}.{}", id_, splits_++, color);
+    if (color < 0) return std::unique_ptr<Group>();
+    return std::unique_ptr<Group>(std::make_unique<EmulatedGroup>(device_, id, device::Grouping::Member{{}, key, size, limit_}));
+  }
+  void allReduce(void* data, std::int64_t count, DType dtype, device::Reduce op) override {
+    give("all-reduce", count, dtype, [=, this] { return comm_->allReduce(data, count, dtype, opOf(op)); });
+  }
+  void reduceScatter(const void* in, void* out, std::span<const std::int64_t> cuts, DType dtype, device::Reduce op) override {
+    give("reduce-scatter", cuts.back() - cuts[0], dtype, [=, this, cuts = std::vector(cuts.begin(), cuts.end())] {
+      return comm_->reduceScatter(in, out, cuts, dtype, opOf(op));
+    });
+  }
+  void allGather(const void* in, void* out, std::span<const std::int64_t> cuts, DType dtype) override {
+    give("all-gather", cuts.back() - cuts[0], dtype, [=, this, cuts = std::vector(cuts.begin(), cuts.end())] {
+      return comm_->allGather(in, out, cuts, dtype);
+    });
+  }
+  void broadcast(void* data, std::int64_t bytes, int root) override {
+    give("broadcast", bytes, DType::kU8, [=, this] { return comm_->broadcast(data, bytes, root); });
+  }
+  void allToAll(const void* in, void* out, std::int64_t bytes) override {
+    give("all-to-all", bytes * size(), DType::kU8, [=, this] { return comm_->allToAll(in, out, bytes); });
+  }
+  void abort() { comm_->abort(); }
+
+ private:
+  static comm::ReduceOp opOf(device::Reduce op) {
+    return op == device::Reduce::kMax ? comm::ReduceOp::kMax : comm::ReduceOp::kSum;
+  }
+  void give(std::string_view what, std::int64_t count, DType dtype, std::function<Status()> call);
+
+  Emulated& device_;
+  const std::string id_;
+  const Nanoseconds limit_;
+  int splits_ = 0;
+  std::unique_ptr<comm::Communicator> comm_;
+};
+
+class Emulated final : public EmulatedDevice, public device::Grouping {
  public:
   Emulated() {
     properties_.name = "emulated";
+    properties_.id = fmt::format("emulated-{}", ++made);
     properties_.major = 9;
     properties_.multiprocessors = 1;
     properties_.memoryBytes = std::int64_t{1} << 30;
@@ -138,6 +195,17 @@ class Emulated final : public EmulatedDevice {
   ~Emulated() override { LOCKSTEP_CHECK(memory_.empty(), "{} pieces of memory were not released", memory_.size()); }
 
   void failAt(int launches) override { failAt_ = launches; }
+  void setId(std::string id) override { properties_.id = std::move(id); }
+
+  Result<device::Grouping*> grouping() override {
+    if (meeting == nullptr) return makeError(Code::kFailedPrecondition, "emulated devices have nowhere to meet");
+    return static_cast<device::Grouping*>(this);
+  }
+  std::string_view version() const override { return EmulatedDevice::version; }
+  Result<std::string> makeId() override { return std::string("\x01\xfe group", 8); }
+  Result<std::unique_ptr<device::Group>> join(const Member& as) override {
+    return std::unique_ptr<device::Group>(std::make_unique<EmulatedGroup>(*this, as.id, as));
+  }
   const device::Properties& properties() const override { return properties_; }
 
   Result<void*> allocate(std::int64_t bytes, device::Where where) override {
@@ -169,8 +237,10 @@ class Emulated final : public EmulatedDevice {
     LOCKSTEP_CHECK(launch.threads <= kMostThreads && launch.threads % kWarpThreads == 0);
     const auto* from = static_cast<const std::byte*>(launch.arguments);
     std::vector<std::byte> arguments(from, from + launch.argumentBytes);
-    give(fmt::format("launch {} {}×{}×{}", kernel.first, launch.blocks, launch.blocksDown, launch.threads),
+    compute(fmt::format("launch {} {}×{}×{}", kernel.first, launch.blocks, launch.blocksDown, launch.threads),
          [this, body = kernel.second, launch, arguments = std::move(arguments)] {
+           static std::mutex played;  // one at a time, whichever device's thread it is
+           const std::lock_guard lock(played);
            if (failAt_ > 0 && --failAt_ == 0) failed_ = makeError(Code::kInternal, "the device fell off the bus");
            blockDim = {launch.threads, 1};
            gridDim = {launch.blocks, launch.blocksDown};
@@ -180,18 +250,25 @@ class Emulated final : public EmulatedDevice {
          });
   }
   void copy(void* to, const void* from, std::int64_t bytes) override {
-    give(fmt::format("copy {}", bytes), [=] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
+    compute(fmt::format("copy {}", bytes), [=] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
   }
   void zero(void* memory, std::int64_t bytes) override {
-    give(fmt::format("zero {}", bytes), [=] { std::memset(memory, 0, static_cast<std::size_t>(bytes)); });
+    compute(fmt::format("zero {}", bytes), [=] { std::memset(memory, 0, static_cast<std::size_t>(bytes)); });
   }
   Result<std::unique_ptr<device::Work>> bind(const device::Product& product) override;
 
   Result<std::unique_ptr<device::Event>> makeEvent() override {
     return std::unique_ptr<device::Event>(std::make_unique<Moment>());
   }
-  void record(device::Event& event) override {
-    give("record", [&event] { static_cast<Moment&>(event).at = monotonicNow(); });
+  void record(device::Event& event, device::Queue queue) override {
+    give("record", queue, [&event] { static_cast<Moment&>(event).at = monotonicNow(); });
+  }
+  void mark(device::Event& event, device::Queue queue) override {
+    static_cast<Moment&>(event).marked = ++marks_;
+    give(fmt::format("mark {}", nameOf(queue)), {queue, nullptr, marks_, 0});
+  }
+  void wait(const device::Event& event, device::Queue queue) override {
+    give(fmt::format("wait {}", nameOf(queue)), {queue, nullptr, 0, static_cast<const Moment&>(event).marked});
   }
   double seconds(const device::Event& from, const device::Event& to) override {
     return static_cast<double>(static_cast<const Moment&>(to).at - static_cast<const Moment&>(from).at) *
@@ -201,12 +278,12 @@ class Emulated final : public EmulatedDevice {
   Status synchronize() override {
     LOCKSTEP_CHECK(!capturing_, "a capture is synchronized");
     note("synchronize");
-    static std::mutex played;  // one at a time, whichever device's thread it is
-    const std::lock_guard lock(played);
     protect(PROT_READ | PROT_WRITE);
-    for (const Action& action : std::exchange(given_, {}))
-      if (failed_.ok()) action();
+    exchangeFirst_ = !exchangeFirst_;
+    play(std::exchange(given_, {}));
     protect(PROT_NONE);
+    if (!failed_.ok())
+      for (EmulatedGroup* group : groups) group->abort();
     return failed_;
   }
   Status beginCapture() override {
@@ -217,10 +294,39 @@ class Emulated final : public EmulatedDevice {
   }
   Result<std::unique_ptr<device::Work>> endCapture() override;
 
-  void give(std::string call, Action action) {
+  void give(std::string call, Given given) {
     note((capturing_ ? "  " : "") + std::move(call));
-    (capturing_ ? captured_ : given_).push_back(std::move(action));
+    (capturing_ ? captured_ : given_).push_back(std::move(given));
   }
+  void give(std::string call, device::Queue queue, Action action) { give(std::move(call), {queue, std::move(action)}); }
+  void compute(std::string call, Action action) { give(std::move(call), device::Queue::kCompute, std::move(action)); }
+  void fail(const Status& status) {
+    if (failed_.ok()) failed_ = status;
+  }
+  // Each queue in its order. A mark that is not among these was done before.
+  void play(const std::vector<Given>& all) {
+    std::set<std::uint64_t> open;
+    std::array<std::vector<const Given*>, 2> queues;
+    for (const Given& one : all) {
+      queues[static_cast<std::size_t>(one.queue)].push_back(&one);
+      if (one.mark != 0) open.insert(one.mark);
+    }
+    std::array<std::size_t, 2> at{};
+    const auto advance = [&](std::size_t queue) {
+      if (at[queue] == queues[queue].size()) return false;
+      const Given& next = *queues[queue][at[queue]];
+      if (open.contains(next.wait)) return false;
+      open.erase(next.mark);
+      if (next.action && failed_.ok()) next.action();
+      ++at[queue];
+      return true;
+    };
+    const std::size_t first = exchangeFirst_ ? 1 : 0;
+    while (advance(first) || advance(1 - first)) {
+    }
+    LOCKSTEP_CHECK(at[0] == queues[0].size() && at[1] == queues[1].size(), "the queues wait for each other");
+  }
+  std::vector<EmulatedGroup*> groups;
 
  private:
   void note(std::string call) {
@@ -232,7 +338,10 @@ class Emulated final : public EmulatedDevice {
 
   device::Properties properties_;
   std::map<void*, std::size_t> memory_, pinned_;
-  std::vector<Action> given_, captured_;
+  static std::string_view nameOf(device::Queue queue) { return queue == device::Queue::kCompute ? "compute" : "exchange"; }
+  std::vector<Given> given_, captured_;
+  std::uint64_t marks_ = 0;
+  bool exchangeFirst_ = false;
   bool capturing_ = false;
   int failAt_ = 0;
   Status failed_;
@@ -242,7 +351,7 @@ class Repeated final : public device::Work {
  public:
   Repeated(Emulated& device, std::string call, Action action)
       : device_(device), call_(std::move(call)), action_(std::move(action)) {}
-  void give() override { device_.give(call_, action_); }
+  void give() override { device_.compute(call_, action_); }
   std::int64_t workspaceBytes() const override { return 0; }
 
  private:
@@ -293,11 +402,27 @@ Result<std::unique_ptr<device::Work>> Emulated::endCapture() {
   LOCKSTEP_CHECK(capturing_);
   note("end capture");
   capturing_ = false;
+  // As a capture demands: what is not of queue kCompute comes from it, and goes back to it.
+  const auto ofExchange = [](const Given& one) { return one.queue == device::Queue::kExchange; };
+  if (const auto first = std::find_if(captured_.begin(), captured_.end(), ofExchange); first != captured_.end()) {
+    const auto last = std::find_if(captured_.rbegin(), captured_.rend(), ofExchange);
+    LOCKSTEP_CHECK(first->wait != 0, "a capture's exchange does not begin by waiting");
+    LOCKSTEP_CHECK(last->mark != 0 && std::any_of(captured_.begin(), captured_.end(), [&](const Given& one) {
+                     return one.queue == device::Queue::kCompute && one.wait == last->mark;
+                   }), "nothing in a capture waits for its last exchange");
+  }
   return std::unique_ptr<device::Work>(
-      std::make_unique<Repeated>(*this, "replay", [this, actions = std::exchange(captured_, {})] {
-        for (const Action& action : actions)
-          if (failed_.ok()) action();
-      }));
+      std::make_unique<Repeated>(*this, "replay", [this, all = std::exchange(captured_, {})] { play(all); }));
+}
+
+EmulatedGroup::EmulatedGroup(Emulated& device, std::string id, const device::Grouping::Member& as)
+    : device_(device), id_(std::move(id)), limit_(as.limit), comm_(device.meeting->join(id_, as.rank, as.size, as.limit)) {
+  device_.groups.push_back(this);
+}
+EmulatedGroup::~EmulatedGroup() { std::erase(device_.groups, this); }
+void EmulatedGroup::give(std::string_view what, std::int64_t count, DType dtype, std::function<Status()> call) {
+  device_.give(fmt::format("{} {}", what, count * static_cast<std::int64_t>(sizeOf(dtype))), device::Queue::kExchange,
+               [this, call = std::move(call)] { device_.fail(call()); });
 }
 
 }  // namespace
@@ -306,6 +431,14 @@ void blockBarrier() { Block::one().barrier(); }
 float shuffleXor(float x, int lane) { return Block::one().shuffleXor(x, lane); }
 unsigned ballot(bool one) { return Block::one().ballot(one); }
 bool addKernel(const char* name, Body body) { return kernels().emplace(name, body).second; }
+
+std::unique_ptr<comm::Communicator> EmulatedMeeting::join(const std::string& id, int rank, int size, Nanoseconds limit) {
+  const std::lock_guard lock(mutex_);
+  auto& group = groups_[id];
+  if (group.empty()) group = comm::makeInProcessGroup(size, limit);
+  LOCKSTEP_CHECK(static_cast<int>(group.size()) == size && group[static_cast<std::size_t>(rank)] != nullptr);
+  return std::move(group[static_cast<std::size_t>(rank)]);
+}
 
 std::unique_ptr<EmulatedDevice> makeEmulatedDevice() { return std::make_unique<Emulated>(); }
 

@@ -309,6 +309,7 @@ struct RunSettings {
   std::int64_t topKAfter = 0;
   std::string backend = "reference";
   std::function<Result<std::unique_ptr<backends::Backend>>(int rank)> openBackend;  // in its place
+  comm::Store* rendezvous = nullptr;     // where the ranks' devices become groups; null: they do not
   DType compute = DType::kF64;
   DType products = DType::kF32;          // the type of their factors, where narrower
   passes::Optimizer optimizer;
@@ -448,7 +449,7 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
     observers[rank].done = &done;
   }
   out.ranks = runtime::trainLocally(
-      {plan, settings.trainer, train, evaluate, settings.backend, {}, settings.openBackend}, groups, stop,
+      {plan, settings.trainer, train, evaluate, settings.backend, {}, settings.openBackend, settings.rendezvous}, groups, stop,
       [&](int rank) -> runtime::TrainerObserver& { return observers[static_cast<std::size_t>(rank)]; });
   return out;
 }

@@ -53,6 +53,10 @@ LOCKSTEP_FAKE cuDeviceGetAttribute(int* value, int attribute, int) {
   *value = attribute == kMajor ? told().capability / 10 : attribute == kMinor ? told().capability % 10 : 1;
   return 0;
 }
+LOCKSTEP_FAKE cuDeviceGetUuid_v2(char* id, int device) {
+  std::memset(id, device, 16);
+  return 0;
+}
 LOCKSTEP_FAKE cuDeviceTotalMem_v2(std::size_t* bytes, int) {
   *bytes = std::size_t{1} << 30;
   return 0;
@@ -75,6 +79,10 @@ LOCKSTEP_ABSENT(cuModuleUnload)
 LOCKSTEP_ABSENT(cuModuleGetFunction)
 LOCKSTEP_ABSENT(cuLaunchKernel)
 LOCKSTEP_ABSENT(cuStreamCreate)
+LOCKSTEP_ABSENT(cuStreamCreateWithPriority)
+LOCKSTEP_ABSENT(cuCtxGetStreamPriorityRange)
+LOCKSTEP_ABSENT(cuStreamQuery)
+LOCKSTEP_ABSENT(cuStreamWaitEvent)
 LOCKSTEP_ABSENT(cuStreamDestroy_v2)
 LOCKSTEP_ABSENT(cuStreamSynchronize)
 LOCKSTEP_ABSENT(cuStreamBeginCapture_v2)

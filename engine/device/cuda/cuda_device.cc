@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstring>
+#include <thread>
 
+#include "engine/device/cuda/groups.h"
 #include "engine/device/cuda/products.h"
 
 namespace lockstep::device::cuda {
@@ -38,6 +40,8 @@ class CudaDevice final : public Device {
     if (context_ == nullptr) return;
     use();
     if (stream_ != nullptr) driver_.cuStreamSynchronize(stream_);
+    grouping_.reset();
+    if (exchange_ != nullptr) driver_.cuStreamDestroy(exchange_);
     products_.reset();
     if (workspace_ != nullptr) driver_.cuMemFree(address(workspace_));
     for (CUmodule module : modules_) driver_.cuModuleUnload(module);
@@ -133,24 +137,48 @@ class CudaDevice final : public Device {
     return std::unique_ptr<Event>(std::make_unique<CudaEvent>(driver_, event));
   }
   // In a capture it is a node of the graph: without the flag it would only order what is captured.
-  void record(Event& event) override {
+  void record(Event& event, Queue queue) override {
     use();
-    note(driver_.cuEventRecordWithFlags(static_cast<CudaEvent&>(event).event(), stream_,
+    note(driver_.cuEventRecordWithFlags(eventOf(event), streamOf(queue),
                                         capturing_ ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT),
          "an event cannot be recorded");
   }
+  // In a capture these are edges of the graph, and no nodes.
+  void mark(Event& event, Queue queue) override {
+    use();
+    note(driver_.cuEventRecordWithFlags(eventOf(event), streamOf(queue), CU_EVENT_RECORD_DEFAULT),
+         "an event cannot be recorded");
+  }
+  void wait(const Event& event, Queue queue) override {
+    use();
+    note(driver_.cuStreamWaitEvent(streamOf(queue), eventOf(event), CU_EVENT_WAIT_DEFAULT),
+         "an event cannot be waited for");
+  }
   double seconds(const Event& from, const Event& to) override {
     float milliseconds = 0;
-    note(driver_.cuEventElapsedTime(&milliseconds, static_cast<const CudaEvent&>(from).event(),
-                                    static_cast<const CudaEvent&>(to).event()),
-         "events cannot be read");
+    note(driver_.cuEventElapsedTime(&milliseconds, eventOf(from), eventOf(to)), "events cannot be read");
     return static_cast<double>(milliseconds) * 1e-3;
   }
 
   Status synchronize() override {
     use();
-    note(driver_.cuStreamSynchronize(stream_), "the GPU failed");
+    const Nanoseconds limit = grouping_ != nullptr ? grouping_->limit() : 0;
+    if (limit > 0) waitWithPeers(limit);
+    else note(driver_.cuStreamSynchronize(stream_), "the GPU failed");
+    if (!failed_.ok() && grouping_ != nullptr) grouping_->abort();
     return failed_;
+  }
+
+  Result<Grouping*> grouping() override {
+    if (grouping_ != nullptr) return static_cast<Grouping*>(grouping_.get());
+    use();
+    int least = 0, greatest = 0;
+    LOCKSTEP_TRY(check(driver_.cuCtxGetStreamPriorityRange(&least, &greatest), "no priorities are known"));
+    if (exchange_ == nullptr)
+      LOCKSTEP_TRY(check(driver_.cuStreamCreateWithPriority(&exchange_, CU_STREAM_NON_BLOCKING, greatest),
+                         "no stream can be made"));
+    LOCKSTEP_ASSIGN(grouping_, CudaGrouping::open(exchange_, [this] { use(); }, failed_));
+    return static_cast<Grouping*>(grouping_.get());
   }
 
   Status beginCapture() override {
@@ -165,6 +193,34 @@ class CudaDevice final : public Device {
 
  private:
   class Graph;
+  static CUevent eventOf(const Event& event) { return static_cast<const CudaEvent&>(event).event(); }
+  CUstream streamOf(Queue queue) const { return queue == Queue::kCompute ? stream_ : exchange_; }
+  // Whose peers have gone would wait for ever. The GPU does not tell what it does: the limit is on all of it.
+  void waitWithPeers(Nanoseconds limit) {
+    constexpr Nanoseconds kBusy = 100'000'000, kLook = 1'000'000;  // sleeping costs a short step more than a long one
+    const Nanoseconds begin = monotonicNow();
+    Nanoseconds looked = begin;
+    for (;;) {
+      const CUresult result = driver_.cuStreamQuery(stream_);
+      if (result != CUDA_ERROR_NOT_READY) return note(result, "the GPU failed");
+      const Nanoseconds now = monotonicNow();
+      if (now - looked > kLook) {
+        looked = now;
+        grouping_->poll();
+        if (failed_.ok() && now - begin > limit) {
+          failed_ = makeError(Code::kDeadlineExceeded, "what the GPUs of the ranks do together does not end");
+          failed_.error().why = fmt::format("they have not done a step in {} s: a rank may be frozen", limit / 1'000'000'000);
+          grouping_->abort();
+        }
+        if (!failed_.ok()) {
+          driver_.cuStreamSynchronize(stream_);  // what was aborted ends
+          return;
+        }
+      }
+      if (now - begin > kBusy) std::this_thread::sleep_for(std::chrono::microseconds(50));
+      else std::this_thread::yield();
+    }
+  }
   void use() { driver_.cuCtxSetCurrent(context_); }  // of whatever thread it is
   Status check(CUresult result, std::string what) const {
     if (result == CUDA_SUCCESS) return {};
@@ -182,6 +238,8 @@ class CudaDevice final : public Device {
   std::vector<CUmodule> modules_;
   void* workspace_ = nullptr;
   std::unique_ptr<Products> products_;
+  CUstream exchange_ = nullptr;  // of what groups exchange
+  std::unique_ptr<CudaGrouping> grouping_;
   Status failed_;
   bool capturing_ = false;
 };
@@ -235,6 +293,9 @@ Properties propertiesOf(const Driver& driver, CUdevice device) {
   };
   out.major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   out.minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  CUuuid uuid{};
+  if (driver.cuDeviceGetUuid(&uuid, device) == CUDA_SUCCESS)
+    for (const char byte : uuid.bytes) out.id += fmt::format("{:02x}", static_cast<unsigned char>(byte));
   out.multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   std::size_t bytes = 0;
   if (driver.cuDeviceTotalMem(&bytes, device) == CUDA_SUCCESS) out.memoryBytes = static_cast<std::int64_t>(bytes);

@@ -15,11 +15,12 @@ namespace lockstep::device::cuda {
 #define LOCKSTEP_DRIVER_CALLS(CALL)                                                                             \
   CALL(cuInit) CALL(cuDriverGetVersion) CALL(cuGetErrorName) CALL(cuGetErrorString)                             \
   CALL(cuDeviceGetCount) CALL(cuDeviceGet) CALL(cuDeviceGetName) CALL(cuDeviceGetAttribute)                     \
-  CALL(cuDeviceTotalMem) CALL(cuDevicePrimaryCtxRetain) CALL(cuDevicePrimaryCtxRelease) CALL(cuCtxSetCurrent)   \
+  CALL(cuDeviceGetUuid) CALL(cuDeviceTotalMem) CALL(cuDevicePrimaryCtxRetain) CALL(cuDevicePrimaryCtxRelease) CALL(cuCtxSetCurrent)   \
   CALL(cuMemGetInfo) CALL(cuMemAlloc) CALL(cuMemFree) CALL(cuMemAllocHost) CALL(cuMemFreeHost)                  \
   CALL(cuMemcpyAsync) CALL(cuMemsetD8Async)                                                                     \
   CALL(cuModuleLoadData) CALL(cuModuleUnload) CALL(cuModuleGetFunction) CALL(cuLaunchKernel)                    \
-  CALL(cuStreamCreate) CALL(cuStreamDestroy) CALL(cuStreamSynchronize)                                          \
+  CALL(cuStreamCreate) CALL(cuStreamCreateWithPriority) CALL(cuCtxGetStreamPriorityRange) CALL(cuStreamDestroy)  \
+  CALL(cuStreamSynchronize) CALL(cuStreamQuery) CALL(cuStreamWaitEvent)                                         \
   CALL(cuStreamBeginCapture) CALL(cuStreamEndCapture)                                                           \
   CALL(cuEventCreate) CALL(cuEventDestroy) CALL(cuEventRecordWithFlags) CALL(cuEventElapsedTime)                \
   CALL(cuGraphInstantiateWithFlags) CALL(cuGraphDestroy) CALL(cuGraphLaunch) CALL(cuGraphExecDestroy)

@@ -3,6 +3,7 @@
 
 #include "engine/device/cuda/cuda_device.h"
 #include "engine/device/cuda/driver.h"
+#include "engine/device/cuda/groups.h"
 #include "engine/device/cuda/products.h"
 
 namespace lockstep::device::cuda {
@@ -35,7 +36,7 @@ Devices devices(const Driver& driver) {
 Survey surveyNode() {
   const FoundDriver& driver = findDriver();
   Survey out;
-  out.libraries = {driver.library, productsLibrary()};
+  out.libraries = {driver.library, productsLibrary(), groupsLibrary()};
   out.usable = driver.usable;
   if (!out.usable.ok()) return out;
   Devices found = devices(*driver.driver);
@@ -72,9 +73,10 @@ Result<std::unique_ptr<Device>> openNumber(int index) {
 }  // namespace
 }  // namespace lockstep::device::cuda
 
+extern "C" __attribute__((visibility("default"))) const char lockstepDeviceContract[];
+const char lockstepDeviceContract[] = LOCKSTEP_MODULE_CONTRACT;
+
 extern "C" __attribute__((visibility("default"))) const lockstep::device::Module* lockstepDeviceModule() {
-  static constexpr lockstep::device::Module kModule{lockstep::device::kModuleVersion,
-                                                    &lockstep::device::cuda::surveyNode,
-                                                    &lockstep::device::cuda::openNumber};
+  static constexpr lockstep::device::Module kModule{&lockstep::device::cuda::surveyNode, &lockstep::device::cuda::openNumber};
   return &kModule;
 }

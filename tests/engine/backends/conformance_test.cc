@@ -990,6 +990,13 @@ class ConformanceTest : public QObject {
     auto onednn = backends::makeBackend("onednn", {}).value();
     QVERIFY(!onednn->supports(Op::kMatmul, DType::kF64));
     QVERIFY(!onednn->supports(Op::kAllReduce, DType::kF32));
+    // Kernels of GPUs write floats.
+    const auto cuda = backends::makeCuda(testing::makeEmulatedDevice());
+    const ir::Attrs attrs;
+    float from = 0;
+    std::uint8_t to = 0;
+    const auto cast = cuda->bind({Op::kCast, "to bytes", &attrs, {{&from, {DType::kF32, {1}}}}, {{&to, {DType::kU8, {1}}}}});
+    QCOMPARE(cast.error().what, std::string("to bytes: the cuda backend has no kernel for cast in u8"));
   }
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "engine/backends/cuda.h"
+#include "tests/support/communicator_groups.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/engine_run.h"
 
@@ -15,13 +16,23 @@ namespace {
 struct Devices {
   std::vector<std::vector<std::string>> calls;
   int failingRank = -1, failAt = 0;
+  // Where they become groups; null: they do not.
+  std::unique_ptr<testing::EmulatedMeeting> meeting;
+  std::string oddVersion;              // of rank 1, where it is another
+  std::unique_ptr<tests::MemoryStore> store;
 
+  void meet() {
+    meeting = std::make_unique<testing::EmulatedMeeting>();
+    store = std::make_unique<tests::MemoryStore>();
+  }
   auto opener(int ranks) {
     calls.assign(static_cast<std::size_t>(ranks), {});
     return [this](int rank) -> Result<std::unique_ptr<backends::Backend>> {
       auto device = testing::makeEmulatedDevice();
       device->calls = &calls[static_cast<std::size_t>(rank)];
       if (rank == failingRank) device->failAt(failAt);
+      device->meeting = meeting.get();
+      if (rank == 1 && !oddVersion.empty()) device->version = oddVersion;
       return backends::makeCuda(std::move(device));
     };
   }
@@ -41,6 +52,7 @@ test::RunSettings settingsOf(models::Model model, std::int64_t batch, std::int64
 
 test::RunOutcome onDevices(test::RunSettings settings, Devices& devices) {
   settings.openBackend = devices.opener(settings.ranks);
+  settings.rendezvous = devices.store.get();
   return test::trained(settings);
 }
 
@@ -153,7 +165,133 @@ class DeviceTest : public QObject {
       if (calls[i] == "replay") QCOMPARE(calls[i + 1], std::string("synchronize"));
   }
 
-  // Collectives of the host cut the step: their operand is copied down in the work before and up before the work after.
+  // What devices exchange among themselves is part of the captured step, whichever queue goes ahead.
+  void exchangesAsTheHostDoes_data() {
+    QTest::addColumn<QString>("strategy");
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<int>("modelRanks");
+    QTest::addColumn<QString>("overlap");
+    QTest::addColumn<QString>("exchange");
+    QTest::addRow("mirrored") << "mirrored" << 2 << 1 << "never" << "all-reduce";
+    QTest::addRow("mirrored, in flight") << "mirrored" << 3 << 1 << "always" << "all-reduce";
+    QTest::addRow("zero-1") << "zero-1" << 2 << 1 << "never" << "reduce-scatter";
+    QTest::addRow("zero-3, in flight") << "zero-3" << 2 << 1 << "always" << "all-gather";
+    QTest::addRow("local-sgd") << "local-sgd" << 2 << 1 << "never" << "all-reduce";
+    QTest::addRow("tensors and data") << "mirrored" << 4 << 2 << "always" << "all-reduce";
+  }
+  void exchangesAsTheHostDoes() {
+    QFETCH(QString, strategy);
+    QFETCH(int, ranks);
+    QFETCH(int, modelRanks);
+    QFETCH(QString, overlap);
+    QFETCH(QString, exchange);
+    test::RunSettings settings = settingsOf(test::fashionMlp(), 12, 4);
+    settings.strategy = strategy.toStdString();
+    settings.ranks = ranks;
+    settings.modelRanks = modelRanks;
+    settings.overlap = overlap.toStdString();
+    settings.bucketBytes = 1 << 12;
+    settings.trainer.evaluate = true;
+    settings.evaluateBatch = 100;
+    settings.trainer.eventsEvery = 3;  // in that step, kernels and exchanges are given one by one
+    if (strategy == "local-sgd") settings.microBatches = 2;
+    const test::RunOutcome host = test::trained(settings);
+    QVERIFY2(host.ok(), host.error().c_str());
+    Devices devices;
+    devices.meet();
+    const test::RunOutcome there = onDevices(settings, devices);
+    QVERIFY2(there.ok(), there.error().c_str());
+    QCOMPARE(there.steps.size(), std::size_t{4});
+    const double worst = test::worstRelative(there, host);
+    QVERIFY2(worst < 1e-4, fmt::format("losses differ by {}", worst).c_str());
+    QVERIFY(std::abs(there.epochs.back().evalLoss - host.epochs.back().evalLoss) < 1e-4);
+    const auto plan = test::planOf(settings);
+    std::ptrdiff_t collectives = 0;  // of all programs
+    bool inFlight = false;
+    for (const plan::Program& program : plan->programs)
+      for (const plan::Step& step : plan->find(program.name, 0)->steps) {
+        collectives += step.kind == plan::StepKind::kCollective ? 1 : 0;
+        inFlight = inFlight || step.stream != plan::kComputeStream;
+      }
+    QCOMPARE(inFlight, overlap == "always");
+    const auto exchangesOf = [](const std::vector<std::string>& calls) {
+      std::vector<std::string> out;
+      for (const std::string& call : calls)
+        if (call.find("all-") != std::string::npos || call.find("reduce-scatter") != std::string::npos ||
+            call.find("broadcast") != std::string::npos)
+          out.push_back(call);
+      return out;
+    };
+    for (const auto& calls : devices.calls) {
+      QVERIFY(countOf(calls, "  " + exchange.toStdString()) > 0);
+      QVERIFY(exchangesOf(calls) == exchangesOf(devices.calls[0]));  // the same order on every rank
+      // Nothing cuts a program: each is captured as a whole, and waited for once.
+      for (std::size_t i = 0; i < calls.size(); ++i)
+        if (calls[i] == "replay") QCOMPARE(calls[i + 1], std::string("synchronize"));
+      QCOMPARE(countOf(calls, "begin capture"), static_cast<std::ptrdiff_t>(plan->programs.size()));
+      QCOMPARE(countOf(calls, "  mark exchange"), collectives);
+      QCOMPARE(countOf(calls, "  wait exchange"), collectives);
+    }
+    // Times of what was exchanged, as of what was computed.
+    for (const runtime::StepRecord& step : there.steps) QVERIFY(step.communication > 0 && step.backward > 0);
+    const std::vector<plan::Step>& steps = plan->find("step", 0)->steps;
+    if (settings.microBatches == 1) {
+      QCOMPARE(there.events[0].size(), steps.size());
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        const plan::Event& event = there.events[0][i];
+        QCOMPARE(event.kind == plan::EventKind::kTransfer, steps[i].kind == plan::StepKind::kCollective);
+        QCOMPARE(event.inFlight, steps[i].stream != plan::kComputeStream);
+        QVERIFY(event.begin > 0 && event.begin <= event.end);
+      }
+    }
+  }
+
+  // Stages send each other messages through the host, while those of a stage exchange among themselves.
+  void messagesGoThroughTheHost() {
+    test::RunSettings settings = settingsOf(test::smallGpt(), 8, 3);
+    settings.strategy = "pipeline";
+    settings.ranks = 4;
+    settings.stages = 2;
+    settings.microBatches = 2;
+    const test::RunOutcome host = test::trained(settings);
+    QVERIFY2(host.ok(), host.error().c_str());
+    Devices devices;
+    devices.meet();
+    const test::RunOutcome there = onDevices(settings, devices);
+    QVERIFY2(there.ok(), there.error().c_str());
+    QVERIFY(test::worstRelative(there, host) < 1e-4);
+    for (const auto& calls : devices.calls) QVERIFY(countOf(calls, "  all-reduce") > 0);
+  }
+
+  void otherVersionsGoThroughTheHost() {
+    Devices devices;
+    devices.meet();
+    devices.oddVersion = "2";
+    test::RunSettings settings = settingsOf(test::fashionMlp(), 8, 2);
+    settings.ranks = 2;
+    settings.strategy = "mirrored";
+    const test::RunOutcome run = onDevices(settings, devices);
+    QVERIFY2(run.ok(), run.error().c_str());
+    for (const auto& calls : devices.calls) QCOMPARE(countOf(calls, "  all-reduce"), 0);
+  }
+
+  void aFailureEndsTheExchangeOfAll() {
+    Devices devices;
+    devices.meet();
+    devices.failingRank = 1;
+    devices.failAt = 200;
+    test::RunSettings settings = settingsOf(test::fashionMlp(), 8, 20);
+    settings.ranks = 2;
+    settings.strategy = "mirrored";
+    const Nanoseconds begin = monotonicNow();
+    const test::RunOutcome run = onDevices(settings, devices);
+    QVERIFY(!run.ranks[0].ok() && !run.ranks[1].ok());
+    QCOMPARE(run.ranks[1].error().what, std::string("the device fell off the bus"));
+    QVERIFY(run.ranks[0].error().code == Code::kAborted);
+    QVERIFY(monotonicNow() - begin < 20'000'000'000);  // the others need not wait for a limit
+  }
+
+  // Collectives of the host cut the step: their operand is copied down in the work before and up in the work after.
   void collectivesAreBetween() {
     Devices devices;
     test::RunSettings settings = settingsOf(test::fashionMlp(), 8, 2);
@@ -173,11 +311,14 @@ class DeviceTest : public QObject {
     for (const auto& calls : devices.calls) {
       QCOMPARE(countOf(calls, "begin capture"), static_cast<std::ptrdiff_t>(1 + reduced.size() + 1));
       std::size_t at = 0;
-      for (std::size_t i = 0; i < calls.size(); ++i) {
-        if (!calls[i].starts_with("copy") || calls[i - 1] != "synchronize" || calls[i + 1] != "replay") continue;
-        QCOMPARE(calls[i], fmt::format("copy {}", reduced[at++ % reduced.size()]));
+      // Each is between two moments: what it takes is communication.
+      for (std::size_t i = 3; i + 1 < calls.size() && at < reduced.size(); ++i) {
+        if (calls[i] != "end capture") continue;
+        const std::string copy = fmt::format("  copy {}", reduced[at++]);
+        QVERIFY(calls[i - 3] == "  record" && calls[i - 2] == copy && calls[i - 1] == "  record");
+        QVERIFY(calls[i + 1] == "begin capture" && calls[i + 2] == "  record" && calls[i + 3] == copy && calls[i + 4] == "  record");
       }
-      QCOMPARE(at, 2 * reduced.size());
+      QCOMPARE(at, reduced.size());
     }
   }
 

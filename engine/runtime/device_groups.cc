@@ -1,0 +1,106 @@
+#include "engine/runtime/device_groups.h"
+
+#include <algorithm>
+#include <map>
+
+namespace lockstep::runtime {
+namespace {
+
+// What a rank says of itself, and what rank 0 says to all: a word and a text.
+constexpr std::string_view kCan = "can ", kCannot = "cannot ";
+
+std::string factsOf(device::Device& device) {
+  const auto grouping = device.grouping();
+  if (!grouping.ok()) return fmt::format("{}{}", kCannot, grouping.error().text());
+  return fmt::format("{}{} {}", kCan, device.properties().id, (*grouping)->version());
+}
+
+// Why the ranks that said this can form no groups; "" where they can.
+std::string reasonAgainst(const std::vector<std::string>& facts) {
+  std::map<std::string, std::size_t, std::less<>> devices;
+  std::string_view version;
+  for (std::size_t rank = 0; rank < facts.size(); ++rank) {
+    std::string_view said = facts[rank];
+    if (!said.starts_with(kCan)) {
+      said.remove_prefix(std::min(said.size(), kCannot.size()));
+      return fmt::format("of rank {}: {}", rank, said);
+    }
+    said.remove_prefix(kCan.size());
+    const auto [known, isNew] = devices.emplace(said.substr(0, said.find(' ')), rank);
+    if (!isNew) return fmt::format("ranks {} and {} are on one device", known->second, rank);
+    const std::string_view mine = said.substr(said.rfind(' ') + 1);
+    if (rank == 0) version = mine;
+    if (mine != version) return fmt::format("rank 0 has version {}, rank {} has {}", version, rank, mine);
+  }
+  return {};
+}
+
+std::string toHex(std::string_view bytes) {
+  std::string out;
+  for (const char c : bytes) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return out;
+}
+int digit(char c) { return c >= 'a' ? c - 'a' + 10 : c - '0'; }
+std::string fromHex(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2)
+    out.push_back(static_cast<char>(digit(text[i]) * 16 + digit(text[i + 1])));
+  return out;
+}
+
+}  // namespace
+
+Result<DeviceGroups> DeviceGroups::form(const cluster::Mesh& mesh, device::Device& device, comm::Store& store,
+                                        const Member& as) {
+  DeviceGroups out;
+  const int size = mesh.size();
+  std::vector<cluster::Axis> axes = mesh.groupAxes();  // messages between stages are not among what is given to devices
+  std::erase_if(axes, [&](const cluster::Axis& axis) { return axis.size < 2 || axis.name == mesh.messageAxis(); });
+  if (axes.empty()) {
+    out.whyNot_ = "no collective of the run is among devices";
+    return out;
+  }
+  const auto key = [&](std::string_view of) { return fmt::format("{}/devices/{}", as.prefix, of); };
+  const std::string mine = factsOf(device);
+  std::string decided;
+  if (as.rank == 0) {
+    std::vector<std::string> facts{mine};
+    for (int rank = 1; rank < size; ++rank) {
+      LOCKSTEP_ASSIGN(std::string said, store.get(key(std::to_string(rank)), as.limit));
+      facts.push_back(std::move(said));
+    }
+    decided = fmt::format("{}{}", kCannot, reasonAgainst(facts));
+    if (decided.size() == kCannot.size()) {
+      LOCKSTEP_ASSIGN(device::Grouping* const grouping, device.grouping());
+      auto id = grouping->makeId();
+      if (id.ok()) decided = fmt::format("{}{}", kCan, toHex(*id));
+      else decided += fmt::format("of rank 0: {}", id.error().text());
+    }
+    LOCKSTEP_TRY(store.set(key("all"), decided));
+  } else {
+    LOCKSTEP_TRY(store.set(key(std::to_string(as.rank)), mine));
+    LOCKSTEP_ASSIGN(decided, store.get(key("all"), as.limit));
+  }
+  if (!decided.starts_with(kCan)) {
+    out.whyNot_ = decided.substr(kCannot.size());
+    return out;
+  }
+  LOCKSTEP_ASSIGN(device::Grouping* const grouping, device.grouping());
+  out.version_ = grouping->version();
+  LOCKSTEP_ASSIGN(out.all_, grouping->join({fromHex(std::string_view(decided).substr(kCan.size())), as.rank, size, as.limit}));
+  // All ranks split along the same axes in the same order, those too that are in no group of one.
+  for (const cluster::Axis& axis : axes) {
+    const int coordinate = mesh.coordinate(as.rank, axis.name);
+    const bool isIn = coordinate >= 0;
+    LOCKSTEP_ASSIGN(auto group, out.all_->split(isIn ? mesh.group(as.rank, axis.name).front() : -1,
+                                                isIn ? coordinate : 0, axis.size));
+    if (isIn) out.alongAxes_.emplace_back(axis.name, std::move(group));
+  }
+  return out;
+}
+
+void DeviceGroups::addTo(Groups& groups) const {
+  for (const auto& [axis, group] : alongAxes_) groups.setDevices(axis, group.get());
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,283 @@
+// What the CUDA module asks of driver and NCCL when ranks' GPUs exchange among themselves, by libraries that write it down:
+// streams, events and their order, what lies where, the same on every rank; and what becomes of ranks whose peers fail.
+#include <QFile>
+#include <QTemporaryDir>
+#include <QTest>
+#include <thread>
+
+#include "engine/device/module.h"
+#include "engine/runtime/device_groups.h"
+#include "engine/runtime/device_play.h"
+#include "engine/runtime/executor.h"
+#include "tests/support/communicator_groups.h"
+
+using namespace lockstep;
+using device::Queue;
+
+namespace {
+
+constexpr int kRanks = 2;
+constexpr int kF32 = 7, kU8 = 1;  // of ncclDataType_t
+constexpr Nanoseconds kLimit = 300'000'000;
+
+class Launching final : public backends::Kernel {
+ public:
+  explicit Launching(device::Device& device) : device_(device) {}
+  void run() override { device_.launch({}); }
+  std::int64_t workspaceBytes() const override { return 0; }
+
+ private:
+  device::Device& device_;
+};
+
+// One rank with a GPU, and its groups.
+struct Rank {
+  std::unique_ptr<device::Device> device;
+  runtime::DeviceGroups groups;
+  runtime::Groups along;
+  Status status;
+};
+
+// The ranks of a mesh, each of which has formed its groups, or has not.
+std::vector<Rank> ranksOf(const cluster::Mesh& mesh) {
+  static int meetings = 0;
+  const std::string prefix = std::to_string(++meetings);
+  tests::MemoryStore store;
+  std::vector<Rank> out(kRanks);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    auto opened = device::open(rank);
+    if (!opened.ok()) qFatal("%s", opened.error().text().c_str());
+    out[static_cast<std::size_t>(rank)].device = std::move(*opened);
+  }
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank)
+    threads.emplace_back([&, rank] {
+      Rank& mine = out[static_cast<std::size_t>(rank)];
+      auto formed = runtime::DeviceGroups::form(mesh, *mine.device, store, {rank, prefix, kLimit});
+      mine.status = formed.status();
+      if (!formed.ok()) return;
+      mine.groups = std::move(*formed);
+      mine.groups.addTo(mine.along);
+    });
+  for (std::thread& thread : threads) thread.join();
+  return out;
+}
+
+}  // namespace
+
+class NcclTest : public QObject {
+  Q_OBJECT
+  QTemporaryDir folder_;
+  QString log_ = folder_.filePath("log");
+
+  // What has been asked of a GPU since the last time.
+  std::map<int, QStringList> asked() {
+    QFile file(log_);
+    std::map<int, QStringList> out;
+    if (file.open(QIODevice::ReadOnly))
+      for (const QString& line : QString::fromUtf8(file.readAll()).split('\n', Qt::SkipEmptyParts))
+        out[line.section(' ', 0, 0).toInt()] << line.section(' ', 1);
+    file.close();
+    file.remove();
+    return out;
+  }
+  static QString at(const char* what, const void* in, const void* out, std::int64_t count, int type) {
+    const auto shown = [](const void* p) {
+      return p != nullptr ? QString("0x%1").arg(reinterpret_cast<std::uintptr_t>(p), 0, 16) : QString("(nil)");
+    };
+    return QString("%1 comm 1 in %2 out %3 count %4 type %5 on exchange").arg(what, shown(in), shown(out)).arg(count).arg(type);
+  }
+
+ private Q_SLOTS:
+  void initTestCase() {
+    for (const char* name : {"libcuda.so.1", "libcublasLt.so.13", "libcublasLt.so.14", "libnccl.so.2"})
+      QVERIFY(QFile::link(LOCKSTEP_FAKE_GPUS_FILE, folder_.filePath(name)));
+    qputenv("LOCKSTEP_CUDA_LIBRARIES", folder_.path().toUtf8());
+    qputenv("LOCKSTEP_FAKE_GPUS_LOG", log_.toUtf8());
+    const device::Survey node = device::survey();
+    QVERIFY2(node.usable.ok(), node.usable.ok() ? "" : node.usable.error().text().c_str());
+    QCOMPARE(node.devices.size(), std::size_t{kRanks});
+    QVERIFY(node.devices[0].id != node.devices[1].id);
+    QCOMPARE(node.libraries.back().name, std::string("NCCL"));
+    QVERIFY2(node.libraries.back().found.starts_with("2."), node.libraries.back().problem.c_str());
+  }
+  void init() {
+    qputenv("LOCKSTEP_FAKE_NCCL", "");
+    asked();
+  }
+
+  // One communicator of all ranks, of which one of each axis of several is split, without a call that blocks.
+  void groupsAreFormed() {
+    {
+      auto ranks = ranksOf(cluster::Mesh({{"data", 2}, {"model", 1}}));
+      QVERIFY(ranks[0].status.ok() && ranks[0].groups.whyNot().empty());
+      QVERIFY(ranks[0].along.devicesAlong("data") != nullptr && ranks[0].along.devicesAlong("model") == nullptr);
+      const auto calls = asked();
+      for (int rank = 0; rank < kRanks; ++rank)
+        QCOMPARE(calls.at(rank), (QStringList{"exchange stream, priority -5", QString("init comm 0 rank %1 of 2 id 7").arg(rank),
+                                              QString("split comm 0 color 0 key %1").arg(rank)}));
+    }
+    // What has not failed ends in order.
+    for (const auto& [rank, calls] : asked())
+      QCOMPARE(calls, (QStringList{"finalize comm 1", "destroy comm 1", "finalize comm 0", "destroy comm 0"}));
+  }
+
+  void collectivesLieWherePlansSay() {
+    auto ranks = ranksOf(cluster::Mesh({{"data", 2}}));
+    QVERIFY(ranks[0].status.ok() && ranks[1].status.ok());
+    asked();
+    for (std::size_t r = 0; r < kRanks; ++r) {
+      device::Group& group = *ranks[r].along.devicesAlong("data");
+      QCOMPARE(group.rank(), static_cast<int>(r));
+      QCOMPARE(group.size(), kRanks);
+      std::array<float, 16> in{}, out{};
+      const auto* first = in.data();
+      const std::array<std::int64_t, 3> even{0, 4, 8}, uneven{0, 3, 4}, empty{0, 4, 4};
+      group.allReduce(out.data(), 16, DType::kF32, device::Reduce::kMax);
+      group.reduceScatter(first, out.data(), even, DType::kF32, device::Reduce::kSum);
+      group.reduceScatter(first, out.data(), uneven, DType::kF32, device::Reduce::kSum);
+      group.allGather(first, out.data(), even, DType::kF32);
+      group.allGather(first, out.data(), uneven, DType::kF32);
+      group.allGather(first, out.data(), empty, DType::kF32);
+      group.broadcast(out.data(), 12, 1);
+      group.allToAll(first, out.data(), 8);
+      const float* const theirs = out.data() + 3;
+      const auto* bytes = reinterpret_cast<const std::byte*>(first);
+      const auto* to = reinterpret_cast<const std::byte*>(out.data());
+      QCOMPARE(asked()[static_cast<int>(r)],
+               (QStringList{at("all-reduce max", out.data(), out.data(), 16, kF32),
+                            at("reduce-scatter", first, out.data(), 4, kF32),
+                            "group start", at("reduce to 0", first, out.data(), 3, kF32),
+                            at("reduce to 1", first + 3, out.data(), 1, kF32), "group end",
+                            at("all-gather", first, out.data(), 4, kF32),
+                            "group start", at("broadcast from 0", r == 0 ? first : out.data(), out.data(), 3, kF32),
+                            at("broadcast from 1", r == 1 ? first : theirs, theirs, 1, kF32), "group end",
+                            "group start", at("broadcast from 0", r == 0 ? first : out.data(), out.data(), 4, kF32), "group end",
+                            at("broadcast from 1", out.data(), out.data(), 12, kU8),
+                            "group start", at("send to 0", bytes, nullptr, 8, kU8), at("receive from 0", nullptr, to, 8, kU8),
+                            at("send to 1", bytes + 8, nullptr, 8, kU8), at("receive from 1", nullptr, to + 8, 8, kU8),
+                            "group end"}));
+    }
+  }
+
+  // A step of kernels, a collective in flight behind one of them, and one that is waited for: one capture, in which the
+  // exchange's stream comes from the other and goes back to it, and one launch a play. The same on each rank.
+  void aStepIsOneGraph() {
+    auto ranks = ranksOf(cluster::Mesh({{"data", 2}}));
+    QVERIFY(ranks[0].status.ok() && ranks[1].status.ok());
+    asked();
+    std::vector<QStringList> captured, played;
+    for (Rank& rank : ranks) {
+      Launching kernel(*rank.device);
+      runtime::DevicePlay play(*rank.device);
+      device::Group* const group = rank.along.devicesAlong("data");
+      play.addKernel(kernel, &runtime::Breakdown::backward);
+      play.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); }, true);
+      play.addKernel(kernel, &runtime::Breakdown::backward);
+      play.await(1);
+      play.addKernel(kernel, &runtime::Breakdown::optimizer);
+      play.addExchange([&] { group->allReduce(nullptr, 32, DType::kF32, device::Reduce::kSum); }, false);
+      QVERIFY(play.capture().ok());
+      captured.push_back(asked().begin()->second);
+      runtime::Breakdown spent;
+      const auto none = [](std::size_t) -> Status { return makeError(Code::kInternal, "no collective is the host's"); };
+      QVERIFY(play.play(none, spent, nullptr).ok());
+      QVERIFY(play.play(none, spent, nullptr).ok());
+      played.push_back(asked().begin()->second);
+      QVERIFY(spent.backward > 0 && spent.optimizer > 0 && spent.communication > 0 && spent.firstCollective > 0);
+    }
+    const QString reduce = " comm 1 in (nil) out (nil) count ";
+    const QStringList expected{
+        "begin capture",
+        "time 0 on compute", "launch on compute",
+        "time 1 on compute", "record 2 on compute", "wait 2 on exchange",
+        "all-reduce" + reduce + "64 type 7 on exchange captured", "record 3 on exchange",
+        "launch on compute",
+        "time 7 on compute", "wait 3 on compute",
+        "time 8 on compute", "launch on compute",
+        "time 9 on compute", "record 10 on compute", "wait 10 on exchange",
+        "all-reduce" + reduce + "32 type 7 on exchange captured", "record 11 on exchange",
+        "wait 11 on compute",
+        "time 15 on compute",
+        "end capture"};
+    QCOMPARE(captured[0].join("\n"), expected.join("\n"));
+    QCOMPARE(captured[1].join("\n"), expected.join("\n"));
+    for (const QStringList& calls : played) QCOMPARE(calls, (QStringList{"launch graph on compute", "launch graph on compute"}));
+  }
+
+  void aGroupThatDoesNotFormIsGivenUp() {
+    qputenv("LOCKSTEP_FAKE_NCCL", "never");
+    const Nanoseconds begin = monotonicNow();
+    {
+      const auto ranks = ranksOf(cluster::Mesh({{"data", 2}}));
+      for (const Rank& rank : ranks) {
+        QVERIFY(rank.status.code() == Code::kDeadlineExceeded);
+        QCOMPARE(rank.status.error().what, std::string("the GPUs of 2 ranks do not become a group"));
+      }
+    }
+    QVERIFY(monotonicNow() - begin >= kLimit);
+    for (const auto& [rank, calls] : asked()) QCOMPARE(calls.back(), QString("abort comm 0"));
+  }
+
+  // A collective fails at rank 0: it aborts what it has, and so does rank 1, whose step would not end.
+  void whatFailsIsAbortedEverywhere() {
+    qputenv("LOCKSTEP_FAKE_NCCL", "fail 2");
+    auto ranks = ranksOf(cluster::Mesh({{"data", 2}}));
+    QVERIFY(ranks[0].status.ok() && ranks[1].status.ok());
+    std::vector<std::string> said;
+    for (Rank& rank : ranks) {
+      asked();
+      runtime::DevicePlay play(*rank.device);
+      device::Group* const group = rank.along.devicesAlong("data");
+      for (int i = 0; i < 3; ++i)
+        play.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); }, false);
+      runtime::Breakdown spent;
+      Status status = play.capture();
+      if (status.ok()) status = play.play([](std::size_t) { return Status(); }, spent, nullptr);
+      QVERIFY(!status.ok());
+      QVERIFY(!rank.device->synchronize().ok());  // and so after it
+      said.push_back(status.error().text());
+      const QStringList calls = asked().begin()->second;
+      QVERIFY(calls.contains("abort comm 0") && calls.contains("abort comm 1"));
+      QCOMPARE(calls.filter("all-reduce").size(), said.size() == 1 ? 2 : 3);  // nothing more is given
+    }
+    QVERIFY2(said[0].find("an all-reduce of GPUs failed: NCCL says: a fake fault") != std::string::npos, said[0].c_str());
+    QVERIFY2(said[1].find("what GPUs exchange failed: NCCL says: a fake peer's fault") != std::string::npos, said[1].c_str());
+  }
+
+  void whatDoesNotEndIsGivenUp() {
+    auto ranks = ranksOf(cluster::Mesh({{"data", 2}}));
+    QVERIFY(ranks[0].status.ok() && ranks[1].status.ok());
+    runtime::DevicePlay play(*ranks[0].device);
+    device::Group* const group = ranks[0].along.devicesAlong("data");
+    play.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); }, false);
+    QVERIFY(play.capture().ok());
+    qputenv("LOCKSTEP_FAKE_NCCL", "hang");
+    asked();
+    runtime::Breakdown spent;
+    const Nanoseconds begin = monotonicNow();
+    const Status status = play.play([](std::size_t) { return Status(); }, spent, nullptr);
+    const Nanoseconds took = monotonicNow() - begin;
+    QVERIFY(status.code() == Code::kDeadlineExceeded);
+    QVERIFY(took >= kLimit && took < 20 * kLimit);
+    QCOMPARE(asked().begin()->second, (QStringList{"launch graph on compute", "abort comm 0", "abort comm 1"}));
+  }
+
+  // Without groups, and why, on all ranks alike.
+  void twoRanksOnOneGpuGoThroughTheHost() {
+    tests::MemoryStore store;
+    std::vector<std::string> said(kRanks);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank)
+      threads.emplace_back([&, rank] {
+        const auto gpu = device::open(0);
+        const auto formed = runtime::DeviceGroups::form(cluster::Mesh({{"data", 2}}), **gpu, store, {rank, "one", kLimit});
+        said[static_cast<std::size_t>(rank)] = formed.ok() ? formed->whyNot() : formed.error().text();
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (const std::string& one : said) QCOMPARE(one, std::string("ranks 0 and 1 are on one device"));
+  }
+};
+
+QTEST_GUILESS_MAIN(NcclTest)
+#include "nccl_test.moc"

@@ -1,0 +1,387 @@
+// A libcuda.so.1, a libcublasLt.so.13 and a libnccl.so.2 in one, with no GPU behind them: two fake ones, whose memory is
+// the host's, whose work is done in the moment that it is given, and that write down what they are asked. What would
+// compute does nothing.
+//   LOCKSTEP_FAKE_GPUS_LOG   a file that calls are appended to, one a line:
+//     "GPU CALL …", streams as "compute" and "exchange", events and communicators by number, in the order they are made
+//   LOCKSTEP_FAKE_NCCL       "": all is well; "never": communicators stay in progress; "fail N": the N-th collective of
+//     GPU 0 fails, then graphs do not end, and communicators know of a peer's error; "hang": graphs do not end. What does
+//     not end ends when a communicator of its GPU is aborted.
+#include <cuda.h>
+#include <nccl.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#pragma GCC visibility push(default)
+
+struct CUctx_st {
+  int gpu = 0;
+  int streams = 0, events = 0;
+};
+struct CUstream_st {
+  CUctx_st* context = nullptr;
+  const char* name = "";
+  bool capturing = false, busy = false;
+};
+struct CUevent_st {
+  int number = 0;
+};
+struct ncclComm {
+  int gpu = 0, number = 0, rank = 0, size = 0;
+  ncclResult_t state = ncclSuccess;
+};
+
+namespace {
+
+std::mutex mutex;  // of all that follows
+CUctx_st contexts[2]{{0}, {1}};
+thread_local CUctx_st* current = nullptr;
+std::map<int, int> communicators;    // made, by GPU
+std::map<int, int> collectives;      // given, by GPU
+std::vector<CUstream_st*> streams;
+bool failed = false;
+
+std::string wanted() {
+  const char* text = std::getenv("LOCKSTEP_FAKE_NCCL");
+  return text != nullptr ? text : "";
+}
+
+template <typename... Parts>
+void say(int gpu, const char* format, Parts... parts) {
+  const char* path = std::getenv("LOCKSTEP_FAKE_GPUS_LOG");
+  if (path == nullptr) return;
+  std::FILE* file = std::fopen(path, "a");
+  if (file == nullptr) std::abort();
+  char line[256];
+  std::snprintf(line, sizeof line, format, parts...);
+  std::fprintf(file, "%d %s\n", gpu, line);
+  std::fclose(file);
+}
+
+const char* nameOf(CUstream stream) { return stream->name; }
+
+CUresult makeStream(CUstream* stream, const char* name) {
+  const std::lock_guard lock(mutex);
+  *stream = new CUstream_st{current, name, false, false};
+  streams.push_back(*stream);
+  ++current->streams;
+  return CUDA_SUCCESS;
+}
+
+// A collective of a rank; what it comes to.
+ncclResult_t collective(ncclComm_t comm, const std::string& what, const void* in, void* out, std::size_t count, int type,
+                        CUstream stream) {
+  const std::lock_guard lock(mutex);
+  say(comm->gpu, "%s comm %d in %p out %p count %zu type %d on %s%s", what.c_str(), comm->number, in, out, count, type,
+      nameOf(stream), stream->capturing ? " captured" : "");
+  const int number = ++collectives[comm->gpu];
+  const std::string fault = wanted();
+  if (comm->gpu == 0 && fault.rfind("fail ", 0) == 0 && number == std::atoi(fault.c_str() + 5)) {
+    failed = true;
+    return ncclSystemError;
+  }
+  return ncclSuccess;
+}
+
+ncclComm_t makeCommunicator(int gpu, int rank, int size) {
+  auto* comm = new ncclComm{gpu, communicators[gpu]++, rank, size, wanted() == "never" ? ncclInProgress : ncclSuccess};
+  return comm;
+}
+
+}  // namespace
+
+extern "C" {
+
+// ---- the driver
+
+CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
+CUresult cuDriverGetVersion(int* version) {
+  *version = CUDA_VERSION;
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorName(CUresult, const char** name) {
+  *name = "CUDA_ERROR_FAKE";
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorString(CUresult, const char** text) {
+  *text = "a fake one";
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetCount(int* count) {
+  *count = 2;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetName(char* name, int size, CUdevice device) {
+  std::snprintf(name, static_cast<std::size_t>(size), "Fake GPU %d", device);
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
+  *value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 : 1;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetUuid_v2(CUuuid* id, CUdevice device) {
+  std::memset(id->bytes, device, sizeof id->bytes);
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) {
+  *bytes = std::size_t{8} << 30;
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  *context = &contexts[device];
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return CUDA_SUCCESS; }
+CUresult cuCtxSetCurrent(CUcontext context) {
+  current = context;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return CUDA_SUCCESS;
+}
+CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  *free = *total = std::size_t{8} << 30;
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAlloc_v2(CUdeviceptr* memory, std::size_t bytes) {
+  *memory = reinterpret_cast<CUdeviceptr>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  return CUDA_SUCCESS;
+}
+CUresult cuMemFree_v2(CUdeviceptr memory) {
+  std::free(reinterpret_cast<void*>(memory));
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAllocHost_v2(void** memory, std::size_t bytes) {
+  *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemFreeHost(void* memory) {
+  std::free(memory);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemcpyAsync(CUdeviceptr, CUdeviceptr, std::size_t bytes, CUstream stream) {
+  const std::lock_guard lock(mutex);
+  say(stream->context->gpu, "copy %zu on %s", bytes, nameOf(stream));
+  return CUDA_SUCCESS;
+}
+CUresult cuMemsetD8Async(CUdeviceptr memory, unsigned char value, std::size_t bytes, CUstream) {
+  std::memset(reinterpret_cast<void*>(memory), value, bytes);
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleLoadData(CUmodule* module, const void*) {
+  *module = nullptr;
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char*) {
+  *function = nullptr;
+  return CUDA_SUCCESS;
+}
+CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream stream,
+                        void**, void**) {
+  const std::lock_guard lock(mutex);
+  say(stream->context->gpu, "launch on %s", nameOf(stream));
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamCreate(CUstream* stream, unsigned) { return makeStream(stream, "compute"); }
+CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
+  say(current->gpu, "exchange stream, priority %d%s", priority, flags == CU_STREAM_NON_BLOCKING ? "" : ", blocking");
+  return makeStream(stream, "exchange");
+}
+CUresult cuStreamDestroy_v2(CUstream stream) {
+  const std::lock_guard lock(mutex);
+  std::erase(streams, stream);
+  delete stream;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamQuery(CUstream stream) {
+  const std::lock_guard lock(mutex);
+  return stream->busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+CUresult cuStreamSynchronize(CUstream stream) {
+  const std::lock_guard lock(mutex);
+  if (stream->busy) std::abort();  // for ever
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  const std::lock_guard lock(mutex);
+  say(stream->context->gpu, "wait %d on %s", event->number, nameOf(stream));
+  for (CUstream_st* one : streams)  // so that it is in the capture
+    if (one->context == stream->context && one->capturing) stream->capturing = true;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
+  const std::lock_guard lock(mutex);
+  stream->capturing = true;
+  say(stream->context->gpu, "begin capture%s", mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL ? "" : " of all threads");
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  const std::lock_guard lock(mutex);
+  for (CUstream_st* one : streams)
+    if (one->context == stream->context) one->capturing = false;
+  say(stream->context->gpu, "end capture");
+  *graph = reinterpret_cast<CUgraph>(new int);
+  return CUDA_SUCCESS;
+}
+CUresult cuEventCreate(CUevent* event, unsigned) {
+  const std::lock_guard lock(mutex);
+  *event = new CUevent_st{current->events++};
+  return CUDA_SUCCESS;
+}
+CUresult cuEventDestroy_v2(CUevent event) {
+  delete event;
+  return CUDA_SUCCESS;
+}
+CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
+  const std::lock_guard lock(mutex);
+  say(stream->context->gpu, "%s %d on %s", flags == CU_EVENT_RECORD_EXTERNAL ? "time" : "record", event->number,
+      nameOf(stream));
+  return CUDA_SUCCESS;
+}
+CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent, CUevent) {
+  *milliseconds = 1;
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph, unsigned long long) {
+  *out = reinterpret_cast<CUgraphExec>(new int);
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphDestroy(CUgraph graph) {
+  delete reinterpret_cast<int*>(graph);
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphLaunch(CUgraphExec, CUstream stream) {
+  const std::lock_guard lock(mutex);
+  say(stream->context->gpu, "launch graph on %s", nameOf(stream));
+  stream->busy = failed || wanted() == "hang";
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphExecDestroy(CUgraphExec graph) {
+  delete reinterpret_cast<int*>(graph);
+  return CUDA_SUCCESS;
+}
+
+// ---- cuBLASLt: it is there, and multiplies nothing
+
+std::size_t cublasLtGetVersion() { return 130000; }
+const char* cublasLtGetStatusString(int) { return "a fake one"; }
+int cublasLtCreate(void** handle) {
+  *handle = nullptr;
+  return 0;
+}
+int cublasLtDestroy(void*) { return 0; }
+#define LOCKSTEP_ABSENT(name) \
+  int name() { std::abort(); }
+LOCKSTEP_ABSENT(cublasLtMatmul)
+LOCKSTEP_ABSENT(cublasLtMatmulDescCreate)
+LOCKSTEP_ABSENT(cublasLtMatmulDescDestroy)
+LOCKSTEP_ABSENT(cublasLtMatmulDescSetAttribute)
+LOCKSTEP_ABSENT(cublasLtMatrixLayoutCreate)
+LOCKSTEP_ABSENT(cublasLtMatrixLayoutDestroy)
+LOCKSTEP_ABSENT(cublasLtMatmulPreferenceCreate)
+LOCKSTEP_ABSENT(cublasLtMatmulPreferenceDestroy)
+LOCKSTEP_ABSENT(cublasLtMatmulPreferenceSetAttribute)
+LOCKSTEP_ABSENT(cublasLtMatmulAlgoGetHeuristic)
+
+// ---- NCCL
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+const char* ncclGetErrorString(ncclResult_t result) {
+  return result == ncclSystemError ? "a fake fault" : result == ncclRemoteError ? "a fake peer's fault" : "another";
+}
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  const std::lock_guard lock(mutex);
+  std::memset(id->internal, 7, sizeof id->internal);
+  failed = false;  // another run begins
+  collectives.clear();
+  communicators.clear();
+  for (CUctx_st& context : contexts) context.events = 0;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  const std::lock_guard lock(mutex);
+  *comm = makeCommunicator(current->gpu, rank, size);
+  say(current->gpu, "init comm %d rank %d of %d id %d%s", (*comm)->number, rank, size, id.internal[127],
+      config->blocking == 0 ? "" : " blocking");
+  return ncclInProgress;
+}
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part, ncclConfig_t* config) {
+  const std::lock_guard lock(mutex);
+  *part = color == NCCL_SPLIT_NOCOLOR ? nullptr : makeCommunicator(comm->gpu, key, 0);
+  say(comm->gpu, "split comm %d color %d key %d%s", comm->number, color, key, config->blocking == 0 ? "" : " blocking");
+  return ncclInProgress;
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
+  const std::lock_guard lock(mutex);
+  *state = failed && comm->state == ncclSuccess ? ncclRemoteError : comm->state;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  const std::lock_guard lock(mutex);
+  say(comm->gpu, "finalize comm %d", comm->number);
+  return ncclSuccess;
+}
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  const std::lock_guard lock(mutex);
+  say(comm->gpu, "destroy comm %d", comm->number);
+  delete comm;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  const std::lock_guard lock(mutex);
+  say(comm->gpu, "abort comm %d", comm->number);
+  for (CUstream_st* one : streams)
+    if (one->context->gpu == comm->gpu) one->busy = false;
+  delete comm;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupStart() {
+  say(current->gpu, "group start");
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  say(current->gpu, "group end");
+  return ncclInProgress;
+}
+ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                           CUstream stream) {
+  return collective(comm, op == ncclMax ? "all-reduce max" : "all-reduce", in, out, count, type, stream);
+}
+ncclResult_t ncclReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t, int root,
+                        ncclComm_t comm, CUstream stream) {
+  return collective(comm, "reduce to " + std::to_string(root), in, out, count, type, stream);
+}
+ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t, ncclComm_t comm,
+                               CUstream stream) {
+  return collective(comm, "reduce-scatter", in, out, count, type, stream);
+}
+ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t comm,
+                           CUstream stream) {
+  return collective(comm, "all-gather", in, out, count, type, stream);
+}
+ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                           CUstream stream) {
+  return collective(comm, "broadcast from " + std::to_string(root), in, out, count, type, stream);
+}
+ncclResult_t ncclSend(const void* in, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, CUstream stream) {
+  return collective(comm, "send to " + std::to_string(peer), in, nullptr, count, type, stream);
+}
+ncclResult_t ncclRecv(void* out, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, CUstream stream) {
+  return collective(comm, "receive from " + std::to_string(peer), nullptr, out, count, type, stream);
+}
+}
