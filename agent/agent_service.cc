@@ -49,7 +49,9 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   Impl(EventLoop& loop, Workdir workdir, std::string version, double prepareSeconds)
       : loop_(loop), workdir_(std::move(workdir)), version_(std::move(version)),
         prepareSeconds_(prepareSeconds), data_(workdir_),
-        staging_(workdir_, data_) {}
+        staging_(workdir_, data_) {
+    (void)gpuMonitor().look(std::chrono::milliseconds(0));  // so that the first handshake need not wait
+  }
 
   grpc::Status Handshake(grpc::ServerContext*, const node::v1::HandshakeRequest* request,
                          node::v1::HandshakeReply* reply) override {

@@ -20,7 +20,6 @@
 #include <sstream>
 #include <utility>
 
-#include "agent/gpus.h"
 #include "agent/paths.h"
 #include "engine/base/file.h"
 
@@ -151,6 +150,9 @@ std::int64_t residentBytes(std::string_view statm) {
   return fields.size() < 2 ? 0 : static_cast<std::int64_t>(number(fields[1])) * sysconf(_SC_PAGESIZE);
 }
 
+// A driver that wakes its GPUs first takes seconds; those come with the samples then.
+constexpr std::chrono::milliseconds kGpuLimit{2000};
+
 bool isWholeDisk(std::string_view name) {
   return access(fmt::format("/sys/block/{}/device", name).c_str(), F_OK) == 0;
 }
@@ -239,7 +241,11 @@ node::v1::Inventory inventory(const std::string& workdir) {
     }
     freeifaddrs(addresses);
   }
-  for (const Gpu& gpu : gpus().all) out.add_gpus(fmt::format("{}, {} MiB", gpu.name, gpu.memoryBytes >> 20));
+  const auto gpus = gpuMonitor().look(kGpuLimit);
+  for (const run::v1::GpuSample& gpu : gpus->gpus)
+    out.add_gpus(gpu.has_memory_total()
+                     ? fmt::format("{}, {:.0f} MiB", gpu.name(), std::floor(gpu.memory_total() / (1 << 20)))
+                     : gpu.name());
   out.set_pid(getpid());
   return out;
 }
@@ -284,6 +290,10 @@ double NodeSampler::Process::throttledSeconds() {
                      decimal(valueOf(text, "throttled_time", ' ')) * 1e-9});
   }
   return most;
+}
+
+NodeSampler::NodeSampler(std::string workdir, GpuMonitor& gpus) : workdir_(std::move(workdir)), gpus_(gpus) {
+  (void)gpus_.look(std::chrono::milliseconds(0));
 }
 
 run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
@@ -361,6 +371,9 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
   if (const auto fields = split(load_.read(), " "); !fields.empty()) out.set_load1(decimal(fields[0]));
   out.set_disk_free(static_cast<double>(diskFree(workdir_)));
 
+  const auto gpus = gpus_.latest();
+  for (const run::v1::GpuSample& gpu : gpus->gpus) *out.add_gpu() = gpu;
+
   std::erase_if(processes_, [&](const auto& kept) {
     return std::none_of(ranks.begin(), ranks.end(),
                         [&](const auto& rank) { return rank.second == kept.first; });
@@ -374,6 +387,7 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
     one->set_rank(rank);
     one->set_memory(static_cast<double>(residentBytes(process.memory.read())));
     one->set_stopped(stat.state == 'T' || stat.state == 't');
+    if (const auto gpu = gpus->gpuOfProcess.find(pid); gpu != gpus->gpuOfProcess.end()) one->set_gpu(gpu->second);
     const ProcessTimes times{static_cast<double>(stat.ticks) / tick,
                              waitingSeconds(process.schedule.read()), process.throttledSeconds()};
     const ProcessTimes old = std::exchange(process.times, times);

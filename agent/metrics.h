@@ -1,10 +1,11 @@
-// What a node is and how loaded it is, from /proc and /sys.
+// What a node is and how loaded it is, from /proc and /sys, its GPUs from the driver.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
+#include "agent/gpus.h"
 #include "engine/base/clock.h"
 #include "lockstep/node/v1/node.pb.h"
 #include "lockstep/run/v1/telemetry.pb.h"
@@ -35,10 +36,11 @@ class KeptFile {
   int fd_ = -1;
 };
 
-// Rates are over the time since the sample before; the first has none. Threads: one at a time.
+// Rates are over the time since the sample before; the first has none. GPUs are as they were when the
+// sample before was taken, as nothing waits for their driver. Threads: one at a time.
 class NodeSampler {
  public:
-  explicit NodeSampler(std::string workdir) : workdir_(std::move(workdir)) {}
+  explicit NodeSampler(std::string workdir, GpuMonitor& gpus = gpuMonitor());
   // `ranks`: rank → process.
   run::v1::NodeSample sample(const std::map<int, int>& ranks);
 
@@ -58,6 +60,7 @@ class NodeSampler {
   };
 
   std::string workdir_;
+  GpuMonitor& gpus_;
   KeptFile stat_{"/proc/stat"}, memory_{"/proc/meminfo"}, network_{"/proc/net/dev"},
       disks_{"/proc/diskstats"}, load_{"/proc/loadavg"};
   Nanoseconds before_ = 0;

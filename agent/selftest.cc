@@ -93,14 +93,47 @@ Json toJson(const Error& error) {
   return {{"code", codeName(error.code)}, {"what", error.what}, {"why", error.why}, {"next", error.next}};
 }
 
+// What the driver says of a GPU, what it does not left out.
+Json toJson(const run::v1::GpuSample& gpu) {
+  Json out{{"index", gpu.index()}, {"name", gpu.name()}};
+  if (!gpu.problem().empty()) out["problem"] = gpu.problem();
+  if (gpu.has_memory_total()) out["memory_bytes"] = static_cast<std::int64_t>(gpu.memory_total());
+  if (gpu.has_power_limit_w()) out["power_limit_w"] = gpu.power_limit_w();
+  if (gpu.has_temperature_c()) out["temperature_c"] = gpu.temperature_c();
+  if (gpu.has_sm_clock_max_mhz()) out["sm_clock_max_mhz"] = gpu.sm_clock_max_mhz();
+  if (gpu.has_memory_clock_max_mhz()) out["memory_clock_max_mhz"] = gpu.memory_clock_max_mhz();
+  if (gpu.throttle_known()) out["throttle"] = std::vector<std::string>(gpu.throttle().begin(), gpu.throttle().end());
+  if (gpu.has_pcie_generation()) out["pcie_generation"] = gpu.pcie_generation();
+  if (gpu.has_pcie_generation_max()) out["pcie_generation_max"] = gpu.pcie_generation_max();
+  if (gpu.has_pcie_width()) out["pcie_width"] = gpu.pcie_width();
+  if (gpu.has_pcie_width_max()) out["pcie_width_max"] = gpu.pcie_width_max();
+  if (gpu.has_nvlinks()) out["nvlinks"] = gpu.nvlinks();
+  if (gpu.has_nvlinks_active()) out["nvlinks_active"] = gpu.nvlinks_active();
+  if (gpu.has_ecc_corrected()) out["ecc_corrected"] = gpu.ecc_corrected();
+  if (gpu.has_ecc_uncorrected()) out["ecc_uncorrected"] = gpu.ecc_uncorrected();
+  return out;
+}
+
+std::string text(const run::v1::GpuSample& gpu) {
+  std::string out = fmt::format("GPU {}: {}", gpu.index(), gpu.name());
+  if (!gpu.problem().empty()) return out + ": " + gpu.problem();
+  if (gpu.has_pcie_width() && gpu.has_pcie_width_max())
+    out += fmt::format(", PCIe x{} of x{}", gpu.pcie_width(), gpu.pcie_width_max());
+  if (gpu.has_pcie_generation_max()) out += fmt::format(", generation {}", gpu.pcie_generation_max());
+  if (gpu.has_nvlinks()) out += fmt::format(", {} of {} NVLinks", gpu.nvlinks_active(), gpu.nvlinks());
+  if (gpu.has_power_limit_w()) out += fmt::format(", {:.0f} W", gpu.power_limit_w());
+  if (gpu.ecc_uncorrected() > 0) out += fmt::format(", {} uncorrected memory errors", gpu.ecc_uncorrected());
+  return out;
+}
+
 // The node's GPUs, and NVIDIA's libraries as it has them. Whether ranks can compute on a GPU here.
 bool tellCuda(bool json) {
   const device::Survey node = device::survey();
-  const Gpus& managed = gpus();
+  const auto managed = gpuMonitor().look(std::chrono::seconds(20));
   if (json) {
     Json names = Json::array();
-    for (const Gpu& gpu : managed.all) names.push_back({{"name", gpu.name}, {"memory_bytes", gpu.memoryBytes}});
-    print({{"event", "nvml"}, {"driver", managed.driver}, {"gpus", names}, {"problem", managed.problem}});
+    for (const run::v1::GpuSample& gpu : managed->gpus) names.push_back(toJson(gpu));
+    print({{"event", "nvml"}, {"driver", managed->driver}, {"gpus", names}, {"problem", managed->problem}});
     for (const device::Library& library : node.libraries)
       print({{"event", "library"}, {"name", library.name}, {"found", library.found},
              {"expected", library.expected}, {"problem", library.problem}});
@@ -119,9 +152,10 @@ bool tellCuda(bool json) {
   for (const device::Library& library : node.libraries)
     std::printf("  %s: %s; expected: %s\n", library.name.c_str(),
                 library.problem.empty() ? library.found.c_str() : library.problem.c_str(), library.expected.c_str());
-  std::printf("  NVML: %s\n", managed.problem.empty()
-                                  ? fmt::format("driver {}, {} GPUs", managed.driver, managed.all.size()).c_str()
-                                  : managed.problem.c_str());
+  std::printf("  NVML: %s\n", managed->problem.empty()
+                                  ? fmt::format("driver {}, {} GPUs", managed->driver, managed->gpus.size()).c_str()
+                                  : managed->problem.c_str());
+  for (const run::v1::GpuSample& gpu : managed->gpus) std::printf("  %s\n", text(gpu).c_str());
   return node.usable.ok();
 }
 

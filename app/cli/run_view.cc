@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <map>
 
@@ -42,10 +43,15 @@ class Curve {
   std::size_t inSum_ = 0, stride_ = 1;
 };
 
+struct GpuFigures {
+  double utilisation = NAN, memory = NAN, temperature = NAN, power = NAN, clock = NAN, throttled = 0;
+};
+
 struct NodeFigures {
   double cpu = NAN, memory = NAN, in = NAN, out = NAN, loopback = NAN;
   bool reachable = true;
   std::string detail;
+  std::map<int, GpuFigures> gpus;
 };
 
 class LiveView final : public RunReport {
@@ -149,6 +155,18 @@ class LiveView final : public RunReport {
     if (what == "net_in") node.in = value;
     if (what == "net_out") node.out = value;
     if (what == "loopback") node.loopback = value;
+    if (what.starts_with("gpu/")) {
+      const std::size_t index = what.find('/', 4);
+      if (index == std::string::npos) return;
+      GpuFigures& gpu = node.gpus[std::atoi(what.c_str() + 4)];
+      const std::string figure = what.substr(index + 1);
+      if (figure == "utilisation") gpu.utilisation = value;
+      if (figure == "memory") gpu.memory = value;
+      if (figure == "temperature") gpu.temperature = value;
+      if (figure == "power") gpu.power = value;
+      if (figure == "sm_clock") gpu.clock = value;
+      if (figure == "throttled") gpu.throttled = value;
+    }
   }
 
   std::string headline() const {
@@ -283,6 +301,28 @@ class LiveView final : public RunReport {
     return lines;
   }
 
+  // Empty where no node has a GPU.
+  std::vector<std::string> gpuTable() const {
+    Table table;
+    table.header = {"node", "gpu", "  use", "    memory", "    °C", "   power", "SM clock", ""};
+    table.right = {false, true, true, true, true, true, true, false};
+    for (const auto& [name, node] : nodes_)
+      for (const auto& [index, gpu] : node.gpus) {
+        const auto value = [](double v, std::string text) { return std::isfinite(v) ? text : "–"; };
+        table.rows.push_back({name, fmt::format("{}", index),
+                              value(gpu.utilisation, fmt::format("{:.0f} %", 100 * gpu.utilisation)),
+                              value(gpu.memory, bytesText(gpu.memory)),
+                              value(gpu.temperature, fmt::format("{:.0f}", gpu.temperature)),
+                              value(gpu.power, fmt::format("{:.0f} W", gpu.power)),
+                              value(gpu.clock, fmt::format("{:.0f} MHz", gpu.clock)),
+                              gpu.throttled > 0 ? style_.yellow("throttled") : ""});
+      }
+    if (table.rows.empty()) return {};
+    std::vector<std::string> lines = table.lines();
+    lines.front() = style_.dim(lines.front());
+    return lines;
+  }
+
   std::vector<std::string> lines(const TerminalSize& size) const {
     const int columns = size.columns - 1;
     if (context_.row.run.empty()) return {style_.dim("· ") + progress_};
@@ -295,6 +335,7 @@ class LiveView final : public RunReport {
     if (slow_) out.push_back(style_.yellow(slowText(*slow_)));
     append(rankTable(columns), std::max(0, room() - 2));
     if (!nodes_.empty()) append(nodeTable(), std::max(0, room() - 1));
+    append(gpuTable(), std::max(0, room() - 1));
     if (!progress_.empty() && room() > 0) out.push_back(style_.yellow(progress_));
     if (!ended_) {
       const int shown = std::min({room(), 4, static_cast<int>(logs_.size())});

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "app/cluster/gpu_load.h"
 #include "app/core/home.h"
 #include "app/core/inbox.h"
 #include "app/ssh/prompter.h"
@@ -53,6 +54,7 @@ struct NodeLoad {               // the latest of WatchNode; rates in bytes/s
   double memoryUsed = 0, memoryTotal = 0;
   double networkIn = 0, networkOut = 0, loopback = 0;
   double diskRead = 0, diskWrite = 0, diskFree = 0, load1 = 0;
+  std::vector<GpuLoad> gpus;
 };
 
 // What a person is asked, once; the node waits for the answer without a limit.

@@ -57,6 +57,7 @@ NodeLoad fromSample(const run::v1::NodeSample& sample) {
   load.diskWrite = sample.disk_write();
   load.diskFree = sample.disk_free();
   load.load1 = sample.load1();
+  for (const auto& gpu : sample.gpu()) load.gpus.push_back(gpuLoad(gpu));
   return load;
 }
 

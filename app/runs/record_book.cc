@@ -47,6 +47,14 @@ void RecordBook::addError(const Error& error) {
   }
 }
 
+void RecordBook::addWarning(const std::string& node, Error warning, std::int64_t wallNs) {
+  if (warning.node.empty()) warning.node = node;
+  const LogRow row{0, wallNs, node, -1, "warning: " + warning.text()};
+  batch_.logs.push_back(row);
+  update_.logs.push_back(row);
+  update_.warnings.push_back(std::move(warning));
+}
+
 void RecordBook::fail(const Error& error) {
   addError(error);
   end(RunPhase::kFailed, wallNow());
@@ -90,15 +98,9 @@ void RecordBook::add(const std::string& name, const run::v1::Record& record) {
       break;
     }
     case run::v1::Record::kEvaluation: addEpoch(record.evaluation()); break;
-    case run::v1::Record::kWarning: {
-      Error warning = specs::fromInfo(record.warning());
-      if (warning.node.empty()) warning.node = name;
-      const LogRow row{0, record.wall_ns(), name, -1, "warning: " + warning.text()};
-      batch_.logs.push_back(row);
-      update_.logs.push_back(row);
-      update_.warnings.push_back(std::move(warning));
+    case run::v1::Record::kWarning:
+      addWarning(name, specs::fromInfo(record.warning()), record.wall_ns());
       break;
-    }
     case run::v1::Record::kLog: {
       const auto& log = record.log();
       const auto line = [&](const std::string& text) {
@@ -233,6 +235,9 @@ void RecordBook::addSample(const std::string& name, Node& node, const run::v1::R
       {"loopback", sample.loopback()}, {"disk_read", sample.disk_read()},
       {"disk_write", sample.disk_write()}};
   for (const auto& [key, value] : values) points(prefix + key).push_back({x, value});
+  for (const auto& gpu : sample.gpu())
+    gpus_.take(name, gpuLoad(gpu), [&](const std::string& series, double value) { points(series).push_back({x, value}); });
+  for (Error& warning : gpus_.warnings()) addWarning(name, std::move(warning), record.wall_ns());
   for (const auto& rank : sample.rank()) {
     points(fmt::format("rank/{}/cpu", rank.rank())).push_back({x, rank.cpu()});
     points(fmt::format("rank/{}/memory", rank.rank())).push_back({x, rank.memory()});
@@ -244,6 +249,8 @@ void RecordBook::addSample(const std::string& name, Node& node, const run::v1::R
     load.waiting = load.waiting * kFade + rank.waiting();
     load.throttled = load.throttled * kFade + rank.throttled();
     load.stoppedInRow = rank.stopped() ? load.stoppedInRow + 1 : 0;
+    load.node = name;
+    load.gpu = rank.has_gpu() ? rank.gpu() : -1;
   }
 }
 
@@ -279,8 +286,24 @@ SlowEvidence RecordBook::evidence(const analysis::Straggler& straggler) const {
     waiting = load.waiting / load.seen;
     result.cores = load.cpu / load.seen;
   }
-  std::vector<double> waitings;
-  for (const auto& [rank, load] : loads_) waitings.push_back(load.waiting / load.seen);
+  std::vector<double> waitings, powers;  // powers: of the others
+  std::optional<GpuWatch::Figures> gpu;
+  int gpuIndex = -1;
+  bool narrow = false, allNarrow = true;  // its GPU's link; those of all ranks that have one
+  for (const auto& [rank, load] : loads_) {
+    waitings.push_back(load.waiting / load.seen);
+    const auto figures = load.gpu < 0 ? std::nullopt : gpus_.figures(load.node, load.gpu);
+    if (!figures) continue;
+    const bool few = figures->lanes < figures->lanesMax;
+    allNarrow = allNarrow && few;
+    if (rank != straggler.rank) {
+      powers.push_back(figures->power);
+      continue;
+    }
+    gpu = figures;
+    gpuIndex = load.gpu;
+    narrow = few;
+  }
   if (stopped > kStoppedShare) {
     result.cause = SlowCause::kStopped;
     // Where the process tells of freezes it is more exact than a look now and then.
@@ -291,10 +314,21 @@ SlowEvidence RecordBook::evidence(const analysis::Straggler& straggler) const {
   } else if (straggler.frozenShare > kStoppedShare) {
     result.cause = SlowCause::kFrozen;
     result.share = straggler.frozenShare;
+  } else if (gpu && gpu->heat > kThrottledShare) {
+    result.cause = SlowCause::kGpuHeat;
+    result.share = gpu->heat;
   } else if (waiting > kCrowdedShare && waiting > kAboveOthers * median(std::move(waitings))) {
     result.cause = SlowCause::kCrowded;
     result.share = waiting;
+  } else if (gpu && gpu->power > kThrottledShare && gpu->power > kAboveOthers * median(std::move(powers))) {
+    result.cause = SlowCause::kGpuPower;
+    result.share = gpu->power;
+  } else if (narrow && !allNarrow) {
+    result.cause = SlowCause::kGpuLink;
+    result.lanes = gpu->lanes;
+    result.lanesMax = gpu->lanesMax;
   }
+  if (result.cause >= SlowCause::kGpuHeat) result.gpu = gpuIndex;
   result.share = std::min(result.share, 1.0);
   return result;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/history/history.h"
+#include "app/runs/gpu_watch.h"
 #include "app/runs/run_update.h"
 #include "engine/analysis/analysis.h"
 #include "lockstep/run/v1/telemetry.pb.h"
@@ -54,6 +55,8 @@ class RecordBook {
   struct RankLoad {
     double seen = 0, stopped = 0, cpu = 0, waiting = 0, throttled = 0;  // fading sums over samples
     int stoppedInRow = 0;         // samples since the last that was not, or the last step
+    std::string node;
+    int gpu = -1;                 // that it computes on
   };
 
   void addEpoch(const run::v1::EpochInfo& epoch);
@@ -62,6 +65,7 @@ class RecordBook {
   void end(RunPhase phase, std::int64_t wallNs);
   void addFinished(const std::string& name, const run::v1::Finished& finished, std::int64_t wallNs);
   void addError(const Error& error);
+  void addWarning(const std::string& node, Error warning, std::int64_t wallNs);
   void analyse();
   std::optional<SlowRank> slowest() const;
   SlowEvidence evidence(const analysis::Straggler& straggler) const;
@@ -74,6 +78,7 @@ class RecordBook {
   std::map<std::string, Node> nodes_;
   std::map<int, std::string> nodeOfRank_;
   std::map<int, RankLoad> loads_;
+  GpuWatch gpus_;
   analysis::StepAnalyzer analyzer_;
   std::vector<double> durations_;   // of rank 0's steps, thinned when many
   std::size_t durationStride_ = 1, durationSkip_ = 0;

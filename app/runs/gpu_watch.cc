@@ -1,0 +1,103 @@
+#include "app/runs/gpu_watch.h"
+
+#include <algorithm>
+
+namespace lockstep::app {
+namespace {
+
+constexpr double kFade = 0.85;
+constexpr int kSlowSamples = 6;  // in a row; less passes by itself
+
+}  // namespace
+
+void GpuWatch::take(const std::string& node, const GpuLoad& load,
+                    const std::function<void(const std::string&, double)>& point) {
+  Gpu& gpu = gpus_[{node, load.index}];
+  const std::string prefix = fmt::format("node/{}/gpu/{}/", node, load.index);
+  const auto tell = [&](const char* name, const auto& value) {
+    if (value) point(prefix + name, static_cast<double>(*value));
+  };
+  tell("utilisation", load.utilisation);
+  tell("memory_utilisation", load.memoryUtilisation);
+  tell("memory", load.memoryUsed);
+  tell("temperature", load.temperature);
+  tell("power", load.power);
+  tell("sm_clock", load.smClock);
+  tell("memory_clock", load.memoryClock);
+  tell("pcie_in", load.pcieIn);
+  tell("pcie_out", load.pcieOut);
+  tell("nvlink_in", load.nvlinkIn);
+  tell("nvlink_out", load.nvlinkOut);
+  const bool hot = load.throttledFor("heat");
+  const bool slow = hot || load.throttledFor("power-brake") || load.throttledFor("slowdown");
+  const bool atLimit = load.throttledFor("power");
+  if (load.throttle) point(prefix + "throttled", slow || atLimit ? 1 : 0);
+
+  gpu.seen = gpu.seen * kFade + 1;
+  gpu.heat = gpu.heat * kFade + (hot ? 1 : 0);
+  gpu.power = gpu.power * kFade + (atLimit || load.throttledFor("power-brake") ? 1 : 0);
+  gpu.slowInRow = slow ? gpu.slowInRow + 1 : 0;
+  gpu.lanes = load.pcieWidth.value_or(0);
+  gpu.lanesMax = load.pcieWidthMax.value_or(0);
+  judge(node, load, gpu);
+
+  const auto count = [&](const char* name, const std::optional<std::uint64_t>& value) {
+    if (!value) return;
+    const auto [known, isNew] = gpu.counters.try_emplace(name, *value);
+    if (!isNew && known->second == *value) return;
+    known->second = *value;
+    point(prefix + name, static_cast<double>(*value));
+  };
+  count("ecc_corrected", load.eccCorrected);
+  count("ecc_uncorrected", load.eccUncorrected);
+  count("xids", load.xids);
+}
+
+void GpuWatch::judge(const std::string& node, const GpuLoad& load, Gpu& gpu) {
+  const auto warn = [&](std::string what, std::string why, std::string next) {
+    Error error = makeError(Code::kUnavailable, "{}", what);
+    error.why = std::move(why);
+    error.next = std::move(next);
+    error.node = node;
+    warnings_.push_back(std::move(error));
+  };
+  // More than was known; what was there when the run began is not the run's, unless it began with it.
+  const auto grew = [&](const char* name, const std::optional<std::uint64_t>& value) {
+    const auto known = gpu.counters.find(name);
+    return value && known != gpu.counters.end() && *value > known->second;
+  };
+  if (const bool silent = !load.problem.empty(); silent != gpu.toldSilent) {
+    gpu.toldSilent = silent;
+    if (silent) warn(fmt::format("GPU {} does not answer", load.index), load.problem, "see the node's kernel messages; it may have to be restarted");
+  }
+  if (grew("xids", load.xids))
+    warn(fmt::format("the driver tells of an error of GPU {}: Xid {}", load.index, load.lastXid), {},
+         "see the node's kernel messages, and NVIDIA's list of Xid errors");
+  if (grew("ecc_uncorrected", load.eccUncorrected))
+    warn(fmt::format("GPU {} has uncorrected memory errors: {}", load.index, *load.eccUncorrected), {},
+         "take the node out of the cluster and restart it; where it stays so, the GPU is broken");
+  if (gpu.slowInRow >= kSlowSamples && !gpu.toldSlow) {
+    gpu.toldSlow = true;
+    const char* const reason = load.throttledFor("heat")          ? "for heat"
+                               : load.throttledFor("power-brake") ? "by the power supply"
+                                                                  : "by its hardware";
+    warn(fmt::format("GPU {} is slowed down {}", load.index, reason),
+         load.temperature ? fmt::format("it has {:.0f} °C", *load.temperature) : "", "see to its cooling and power");
+  } else if (gpu.slowInRow == 0 && gpu.heat / gpu.seen < 0.05) {
+    gpu.toldSlow = false;
+  }
+  if (gpu.lanes > 0 && gpu.lanes < gpu.lanesMax && !gpu.toldLink) {
+    gpu.toldLink = true;
+    warn(fmt::format("the PCIe link of GPU {} has {} of {} lanes", load.index, gpu.lanes, gpu.lanesMax), {},
+         "reseat the GPU, or look at its slot and riser");
+  }
+}
+
+std::optional<GpuWatch::Figures> GpuWatch::figures(const std::string& node, int gpu) const {
+  const auto found = gpus_.find({node, gpu});
+  if (found == gpus_.end() || found->second.seen <= 0) return std::nullopt;
+  const Gpu& known = found->second;
+  return Figures{known.heat / known.seen, known.power / known.seen, known.lanes, known.lanesMax};
+}
+
+}  // namespace lockstep::app
