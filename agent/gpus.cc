@@ -22,7 +22,7 @@ constexpr Nanoseconds kHangs = 3 * kSecond;  // a reading that takes longer
 constexpr seconds kIdle{30};                 // without a wish the library is given back
 constexpr seconds kAgain{2};                 // until a driver that failed is tried again, twice as long each time
 constexpr seconds kAgainMost{60};
-constexpr Nanoseconds kReopen = 30 * kSecond;  // where a GPU does not answer
+constexpr Nanoseconds kReopen = 60 * kSecond;  // where a GPU does not answer
 constexpr milliseconds kLeave{1000};
 
 // Of GPUs that were there, of which nothing is known now.

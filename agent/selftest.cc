@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "agent/commands.h"
 #include "agent/gpus.h"
@@ -93,6 +94,23 @@ Json toJson(const Error& error) {
   return {{"code", codeName(error.code)}, {"what", error.what}, {"why", error.why}, {"next", error.next}};
 }
 
+// What somebody has to see to.
+std::vector<std::string> attention(const run::v1::GpuSample& gpu) {
+  std::vector<std::string> out;
+  if (!gpu.problem().empty()) out.push_back("does not answer: " + gpu.problem());
+  if (gpu.ecc_uncorrected() > 0) out.push_back(fmt::format("{} uncorrected memory errors", gpu.ecc_uncorrected()));
+  for (const std::string& word : gpu.throttle()) {
+    if (word == "heat") out.push_back("slowed down for heat");
+    if (word == "power-brake") out.push_back("slowed down by the power supply");
+    if (word == "slowdown") out.push_back("slowed down by its hardware");
+  }
+  if (gpu.has_pcie_width() && gpu.has_pcie_width_max() && gpu.pcie_width() < gpu.pcie_width_max())
+    out.push_back(fmt::format("{} of {} PCIe lanes", gpu.pcie_width(), gpu.pcie_width_max()));
+  if (gpu.nvlinks_active() > 0 && gpu.nvlinks_active() < gpu.nvlinks())
+    out.push_back(fmt::format("{} of {} NVLinks", gpu.nvlinks_active(), gpu.nvlinks()));
+  return out;
+}
+
 // What the driver says of a GPU, what it does not left out.
 Json toJson(const run::v1::GpuSample& gpu) {
   Json out{{"index", gpu.index()}, {"name", gpu.name()}};
@@ -111,18 +129,20 @@ Json toJson(const run::v1::GpuSample& gpu) {
   if (gpu.has_nvlinks_active()) out["nvlinks_active"] = gpu.nvlinks_active();
   if (gpu.has_ecc_corrected()) out["ecc_corrected"] = gpu.ecc_corrected();
   if (gpu.has_ecc_uncorrected()) out["ecc_uncorrected"] = gpu.ecc_uncorrected();
+  if (const auto all = attention(gpu); !all.empty()) out["attention"] = all;
   return out;
 }
 
 std::string text(const run::v1::GpuSample& gpu) {
   std::string out = fmt::format("GPU {}: {}", gpu.index(), gpu.name());
-  if (!gpu.problem().empty()) return out + ": " + gpu.problem();
-  if (gpu.has_pcie_width() && gpu.has_pcie_width_max())
-    out += fmt::format(", PCIe x{} of x{}", gpu.pcie_width(), gpu.pcie_width_max());
-  if (gpu.has_pcie_generation_max()) out += fmt::format(", generation {}", gpu.pcie_generation_max());
-  if (gpu.has_nvlinks()) out += fmt::format(", {} of {} NVLinks", gpu.nvlinks_active(), gpu.nvlinks());
-  if (gpu.has_power_limit_w()) out += fmt::format(", {:.0f} W", gpu.power_limit_w());
-  if (gpu.ecc_uncorrected() > 0) out += fmt::format(", {} uncorrected memory errors", gpu.ecc_uncorrected());
+  if (gpu.has_memory_total()) out += fmt::format(", {:.0f} MiB", std::floor(gpu.memory_total() / (1 << 20)));
+  if (gpu.has_power_limit_w()) out += fmt::format(", at most {:.0f} W", gpu.power_limit_w());
+  if (gpu.has_temperature_c()) out += fmt::format(", {:.0f} °C", gpu.temperature_c());
+  if (gpu.has_pcie_width() && gpu.has_pcie_generation_max())
+    out += fmt::format(", PCIe {} x{}", gpu.pcie_generation_max(), gpu.pcie_width());
+  if (gpu.has_nvlinks()) out += fmt::format(", {} NVLinks", gpu.nvlinks_active());
+  const char* before = "; attention: ";
+  for (const std::string& one : attention(gpu)) out += std::exchange(before, ", ") + one;
   return out;
 }
 

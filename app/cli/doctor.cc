@@ -8,7 +8,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <stop_token>
+#include <vector>
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
@@ -116,14 +118,23 @@ Finding checkCpu() {
   return out;
 }
 
-// As workers would find it: this process opens no driver.
-Finding checkGpu() {
+// As workers would find it: this process opens no driver. Then what each GPU needs, if anything.
+std::vector<Finding> checkGpus() {
   Finding out{"GPU", true, false, {}, "needed for devices of kind cuda only"};
   const auto ran = runProcess({besideUs("lockstep-agent"), "selftest", "--device", "cuda"}, std::chrono::seconds(60));
   out.well = ran.ok() && ran->exitStatus == 0;
   out.found = ran.ok() ? ran->output.substr(0, ran->output.find('\n')) : ran.error().text();
   if (out.found.starts_with("cuda: ")) out.found.erase(0, 6);
-  return out;
+  std::vector<Finding> all{out};
+  std::istringstream lines(ran.ok() ? ran->output : std::string());
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.find(": ");
+    if (!line.starts_with("  GPU ") || colon == std::string::npos) continue;
+    Finding gpu{line.substr(2, colon - 2), true, false, line.substr(colon + 2), "see the node's kernel messages, its cooling and the GPU's slot"};
+    gpu.well = gpu.found.find("; attention: ") == std::string::npos;
+    all.push_back(std::move(gpu));
+  }
+  return all;
 }
 
 Finding checkMemfd() {
@@ -201,7 +212,7 @@ int doctorCommand(const Globals& globals, const Arguments& arguments) {
   tell(checkHome(globals.home));
   tell(checkDisk(globals.home));
   tell(checkCpu());
-  tell(checkGpu());
+  for (const Finding& finding : checkGpus()) tell(finding);
   tell(checkMemfd());
   tell(checkData());
   tell(checkSsh());

@@ -342,6 +342,42 @@ It uses:
             <source>Cluster %1</source>
             <translation>集群 %1</translation>
         </message>
+        <message>
+            <source>GPU %1 %2</source>
+            <translation>GPU %1 %2</translation>
+        </message>
+        <message>
+            <source>GPU %1</source>
+            <translation>GPU %1</translation>
+        </message>
+        <message>
+            <source>Name</source>
+            <translation>名称</translation>
+        </message>
+        <message>
+            <source>Attention</source>
+            <translation>注意</translation>
+        </message>
+        <message>
+            <source>GPU use</source>
+            <translation>GPU 利用率</translation>
+        </message>
+        <message>
+            <source>Temperature</source>
+            <translation>温度</translation>
+        </message>
+        <message>
+            <source>Power</source>
+            <translation>功率</translation>
+        </message>
+        <message>
+            <source>GPUs</source>
+            <translation>GPU</translation>
+        </message>
+        <message>
+            <source>Show the load of the GPUs instead</source>
+            <translation>改为显示 GPU 的负载</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::CommandPalette</name>
@@ -3296,6 +3332,74 @@ It uses:
             <source>of the %1 that rank 0&apos;s collectives take in a step, %2 are hidden behind what it computes</source>
             <translation>rank 0 每步的集合通信需要 %1，其中 %2 隐藏在计算之后</translation>
         </message>
+        <message>
+            <source>GPU %1 does not answer</source>
+            <translation>GPU %1 没有响应</translation>
+        </message>
+        <message>
+            <source>the driver tells of an error of GPU %1: Xid %2</source>
+            <translation>驱动程序报告 GPU %1 出错：Xid %2</translation>
+        </message>
+        <message>
+            <source>GPU %1 has uncorrected memory errors: %2</source>
+            <translation>GPU %1 有未纠正的显存错误：%2</translation>
+        </message>
+        <message>
+            <source>GPU %1 is slowed down %2</source>
+            <translation>GPU %1 %2</translation>
+        </message>
+        <message>
+            <source>the PCIe link of GPU %1 has %2 of %3 lanes</source>
+            <translation>GPU %1 的 PCIe 链路只有 %2 条通道，共 %3 条</translation>
+        </message>
+        <message>
+            <source>for heat</source>
+            <translation>因过热而降速</translation>
+        </message>
+        <message>
+            <source>by the power supply</source>
+            <translation>因供电而降速</translation>
+        </message>
+        <message>
+            <source>by its hardware</source>
+            <translation>被硬件降速</translation>
+        </message>
+        <message>
+            <source>it has %1 °C</source>
+            <translation>温度为 %1 °C</translation>
+        </message>
+        <message>
+            <source>the NVIDIA driver does not answer: %1</source>
+            <translation>NVIDIA 驱动程序没有响应：%1</translation>
+        </message>
+        <message>
+            <source>the NVIDIA driver has not answered for %1 s</source>
+            <translation>NVIDIA 驱动程序已有 %1 秒没有响应</translation>
+        </message>
+        <message>
+            <source>the driver sees %1 GPUs; there were %2</source>
+            <translation>驱动程序看到 %1 个 GPU，此前有 %2 个</translation>
+        </message>
+        <message>
+            <source>see the node&apos;s kernel messages; it may have to be restarted</source>
+            <translation>查看该节点的内核消息；可能需要重新启动它</translation>
+        </message>
+        <message>
+            <source>see the node&apos;s kernel messages, and NVIDIA&apos;s list of Xid errors</source>
+            <translation>查看该节点的内核消息，以及 NVIDIA 的 Xid 错误列表</translation>
+        </message>
+        <message>
+            <source>take the node out of the cluster and restart it; where it stays so, the GPU is broken</source>
+            <translation>把该节点移出集群并重新启动；若仍然如此，则 GPU 已损坏</translation>
+        </message>
+        <message>
+            <source>see to its cooling and power</source>
+            <translation>检查它的散热和供电</translation>
+        </message>
+        <message>
+            <source>reseat the GPU, or look at its slot and riser</source>
+            <translation>重新插好 GPU，或检查插槽和转接卡</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -3544,10 +3648,6 @@ It uses:
             <translation>等待您的答复</translation>
         </message>
         <message>
-            <source>%1 of %2</source>
-            <translation>%1 / %2</translation>
-        </message>
-        <message>
             <source>%1 free</source>
             <translation>可用 %1</translation>
         </message>
@@ -3600,6 +3700,34 @@ It uses:
         <message>
             <source>loopback %1</source>
             <translation>本机回环 %1</translation>
+        </message>
+        <message>
+            <source>GPU %1 %2</source>
+            <translation>GPU %1 %2</translation>
+        </message>
+        <message>
+            <source>GPU %1: %2</source>
+            <translation>GPU %1：%2</translation>
+        </message>
+        <message>
+            <source>GPUs</source>
+            <translation>GPU</translation>
+        </message>
+        <message>
+            <source>GPU use</source>
+            <translation>GPU 利用率</translation>
+        </message>
+        <message>
+            <source>GPU memory</source>
+            <translation>显存</translation>
+        </message>
+        <message>
+            <source>Hottest</source>
+            <translation>最高温度</translation>
+        </message>
+        <message>
+            <source>GPU power</source>
+            <translation>GPU 功率</translation>
         </message>
     </context>
     <context>
@@ -4077,6 +4205,50 @@ It uses:
             <source>finishing</source>
             <translation>正在收尾</translation>
         </message>
+        <message>
+            <source>Its GPU %1 was slowed down for heat %2 of the time.</source>
+            <translation>它的 GPU %1 有 %2 的时间因过热而降速。</translation>
+        </message>
+        <message>
+            <source>Its GPU %1 was held at its power limit %2 of the time.</source>
+            <translation>它的 GPU %1 有 %2 的时间受功率上限限制。</translation>
+        </message>
+        <message>
+            <source>The PCIe link of its GPU %1 has %2 of %3 lanes.</source>
+            <translation>它的 GPU %1 的 PCIe 链路只有 %2 条通道，共 %3 条。</translation>
+        </message>
+        <message>
+            <source>GPU use</source>
+            <translation>GPU 利用率</translation>
+        </message>
+        <message>
+            <source>GPU memory</source>
+            <translation>显存</translation>
+        </message>
+        <message>
+            <source>GPU temperature</source>
+            <translation>GPU 温度</translation>
+        </message>
+        <message>
+            <source>GPU power</source>
+            <translation>GPU 功率</translation>
+        </message>
+        <message>
+            <source>SM clock</source>
+            <translation>SM 时钟</translation>
+        </message>
+        <message>
+            <source>PCIe</source>
+            <translation>PCIe</translation>
+        </message>
+        <message>
+            <source>NVLink</source>
+            <translation>NVLink</translation>
+        </message>
+        <message>
+            <source>GPU throttled</source>
+            <translation>GPU 受限</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::RunPhase</name>
@@ -4393,6 +4565,137 @@ It uses:
         <message>
             <source>Kernel</source>
             <translation>内核</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::Gpu</name>
+        <message>
+            <source>%1 MHz</source>
+            <translation>%1 MHz</translation>
+        </message>
+        <message>
+            <source>%1 of %2 MHz</source>
+            <translation>%1 / %2 MHz</translation>
+        </message>
+        <message>
+            <source>%1 of %2</source>
+            <translation>%1 / %2</translation>
+        </message>
+        <message>
+            <source>does not answer: %1</source>
+            <translation>没有响应：%1</translation>
+        </message>
+        <message>
+            <source>error Xid %1</source>
+            <translation>错误 Xid %1</translation>
+        </message>
+        <message>
+            <source>uncorrected memory errors: %1</source>
+            <translation>未纠正的显存错误：%1</translation>
+        </message>
+        <message>
+            <source>slowed down for heat</source>
+            <translation>因过热而降速</translation>
+        </message>
+        <message>
+            <source>slowed down by the power supply</source>
+            <translation>因供电而降速</translation>
+        </message>
+        <message>
+            <source>slowed down by its hardware</source>
+            <translation>被硬件降速</translation>
+        </message>
+        <message>
+            <source>held at its power limit</source>
+            <translation>受功率上限限制</translation>
+        </message>
+        <message>
+            <source>%1 of %2 PCIe lanes</source>
+            <translation>PCIe 通道 %1 / %2</translation>
+        </message>
+        <message>
+            <source>%1 of %2 NVLinks</source>
+            <translation>NVLink %1 / %2</translation>
+        </message>
+        <message>
+            <source>Memory busy</source>
+            <translation>显存忙碌</translation>
+        </message>
+        <message>
+            <source>SM clock</source>
+            <translation>SM 时钟</translation>
+        </message>
+        <message>
+            <source>Memory clock</source>
+            <translation>显存时钟</translation>
+        </message>
+        <message>
+            <source>Performance state</source>
+            <translation>性能状态</translation>
+        </message>
+        <message>
+            <source>PCIe link</source>
+            <translation>PCIe 链路</translation>
+        </message>
+        <message>
+            <source>%1 of %2 lanes, generation %3 of %4</source>
+            <translation>通道 %1 / %2，代 %3 / %4</translation>
+        </message>
+        <message>
+            <source>%1 of %2 lanes</source>
+            <translation>通道 %1 / %2</translation>
+        </message>
+        <message>
+            <source>NVLinks</source>
+            <translation>NVLink 链路</translation>
+        </message>
+        <message>
+            <source>Memory errors</source>
+            <translation>显存错误</translation>
+        </message>
+        <message>
+            <source>%1 corrected, %2 not</source>
+            <translation>已纠正 %1，未纠正 %2</translation>
+        </message>
+        <message>
+            <source>Driver errors</source>
+            <translation>驱动程序错误</translation>
+        </message>
+        <message>
+            <source>%1, the last Xid %2</source>
+            <translation>%1 次，最近为 Xid %2</translation>
+        </message>
+        <message>
+            <source>Busy</source>
+            <translation>忙碌</translation>
+        </message>
+        <message>
+            <source>Memory</source>
+            <translation>显存</translation>
+        </message>
+        <message>
+            <source>Temperature</source>
+            <translation>温度</translation>
+        </message>
+        <message>
+            <source>Power</source>
+            <translation>功率</translation>
+        </message>
+        <message>
+            <source>PCIe in</source>
+            <translation>PCIe 接收</translation>
+        </message>
+        <message>
+            <source>PCIe out</source>
+            <translation>PCIe 发送</translation>
+        </message>
+        <message>
+            <source>NVLink in</source>
+            <translation>NVLink 接收</translation>
+        </message>
+        <message>
+            <source>NVLink out</source>
+            <translation>NVLink 发送</translation>
         </message>
     </context>
 </TS>

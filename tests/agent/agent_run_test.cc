@@ -99,6 +99,9 @@ class AgentRunTest : public QObject {
   }
   void threeRanksTrain() {
     QFETCH(QString, comm);
+    // The node has GPUs, as far as its driver says.
+    qputenv("LOCKSTEP_NVML", LOCKSTEP_FAKE_NVML_FILE);
+    const auto restored = qScopeGuard([] { qunsetenv("LOCKSTEP_NVML"); });
     Node node("n1");
     node.start();
     Run run(node, {.run = newRunId(), .comm = comm.toStdString()});
@@ -124,6 +127,10 @@ class AgentRunTest : public QObject {
     }
     QVERIFY(std::any_of(records.begin(), records.end(), [](const auto& r) {
       return r.has_node_sample() && r.node_sample().rank_size() == 3;
+    }));
+    QVERIFY(std::any_of(records.begin(), records.end(), [](const auto& r) {
+      return r.has_node_sample() && r.node_sample().gpu_size() == 2 && r.node_sample().gpu(1).name() == "Fake GPU 1" &&
+             r.node_sample().gpu(1).memory_used() == 754820096 && !r.node_sample().gpu(1).has_power_w();
     }));
 
     node::v1::FetchRequest fetch;

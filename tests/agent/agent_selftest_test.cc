@@ -114,6 +114,17 @@ class AgentSelftestTest : public QObject {
     QCOMPARE(found["gpus"].toArray().size(), 2);
     QCOMPARE(found["gpus"].toArray()[1].toObject()["name"].toString(), "Fake GPU 1");
     QCOMPARE(found["gpus"].toArray()[1].toObject()["memory_bytes"].toInteger(), 150'754'820'096);
+    QVERIFY(!found["gpus"].toArray()[1].toObject().contains("attention"));
+    const QTemporaryDir folder;
+    QFile script(folder.filePath("script"));
+    QVERIFY(script.open(QIODevice::WriteOnly));
+    script.write("1.width 8\n1.max-width 16\n1.uncorrected 2\n0.memory !15\n");
+    script.close();
+    qputenv("LOCKSTEP_NVML_SCRIPT", script.fileName().toLocal8Bit());
+    const Said text = selftest({"--device", "cuda"}, {}, {}, LOCKSTEP_FAKE_NVML_FILE);
+    qunsetenv("LOCKSTEP_NVML_SCRIPT");
+    QVERIFY2(text.text.contains("  GPU 0: Fake GPU 0; attention: does not answer: GPU is lost\n"), qPrintable(text.text));
+    QVERIFY2(text.text.contains("  GPU 1: Fake GPU 1, 143771 MiB; attention: 2 uncorrected memory errors, 8 of 16 PCIe lanes\n"), qPrintable(text.text));
     const QJsonObject none = selftest({"--device", "cuda", "--json"}, {}, {}, "/no/such/library.so").find("nvml");
     QVERIFY(none["gpus"].toArray().isEmpty() && none["problem"].toString().startsWith("there is no NVIDIA driver"));
   }

@@ -86,12 +86,78 @@ void fillLoad(ClusterPage* page) {
   }
 }
 
+app::GpuLoad gpu(int index) {
+  app::GpuLoad out;
+  out.index = index;
+  out.name = "NVIDIA H200";
+  out.utilisation = 0.97 - 0.03 * index;
+  out.memoryUtilisation = 0.41;
+  out.memoryTotal = 1.508e11;
+  out.memoryUsed = 9.4e10 + 2e9 * index;
+  out.power = 640 - 12 * index;
+  out.powerLimit = 700;
+  out.temperature = 58 + 2 * index;
+  out.smClock = 1830;
+  out.smClockMax = 1980;
+  out.memoryClock = out.memoryClockMax = 3201;
+  out.performanceState = 0;
+  out.throttle.emplace();
+  out.pcieIn = 9.1e9;
+  out.pcieOut = 6.8e9;
+  out.pcieGeneration = out.pcieGenerationMax = 5;
+  out.pcieWidth = out.pcieWidthMax = 16;
+  out.nvlinks = out.nvlinksActive = 18;
+  out.nvlinkIn = 4.1e10;
+  out.nvlinkOut = 4.2e10;
+  out.eccCorrected = 3;
+  out.eccUncorrected = 0;
+  out.xids = 0;
+  return out;
+}
+
+void fillGpus(ClusterPage* page) {
+  for (const char* plot : {"clusterCpuPlot", "clusterMemoryPlot", "clusterNetworkPlot"}) page->findChild<PlotView*>(plot)->clearSeries();
+  for (int at = 0; at < 240; ++at) {
+    for (int node = 0; node < 2; ++node) {
+      const NodeRow& row = page->nodes()->rows()[node];
+      app::NodeLoad load;
+      load.receivedNs = monotonicNow() + at * 500'000'000LL;
+      load.cpu = row.cpu;
+      load.memoryUsed = row.memoryUsed;
+      load.memoryTotal = row.memoryTotal;
+      load.networkIn = row.networkIn;
+      load.networkOut = row.networkOut;
+      load.diskFree = row.diskFree;
+      for (int i = 0; i < (node == 0 ? 8 : 1); ++i) {
+        load.gpus.push_back(gpu(i));
+        load.gpus[i].utilisation = *load.gpus[i].utilisation + 0.02 * std::sin(at * 0.4 + i);
+        load.gpus[i].power = *load.gpus[i].power + 15 * std::sin(at * 0.3 + 2 * i);
+        load.gpus[i].temperature = *load.gpus[i].temperature + std::sin(at * 0.1 + i);
+      }
+      if (node == 1) load.gpus[0].pcieWidth = 8;
+      if (node == 0 && at > 120) {
+        load.gpus[4].temperature = 88;
+        load.gpus[4].throttle = {"heat"};
+        app::GpuLoad lost;
+        lost.index = 6;
+        lost.name = "NVIDIA H200";
+        lost.problem = "GPU is lost";
+        lost.xids = 1;
+        lost.lastXid = 79;
+        load.gpus[6] = lost;
+      }
+      page->showLoad(row.name, load);
+    }
+  }
+}
+
 void shootAll(const QString& prefix, bool dark, const QString& language) {
   StudioHome home;
   qputenv("HOME", home.path("anna").toLocal8Bit());   // whose files are shown as ~/…
   QDir().mkpath(QDir::homePath());
   const std::string done = home.addRun(0, app::RunPhase::kSucceeded, 3000);
   home.addRun(1, app::RunPhase::kSucceeded, 2500);
+  const std::string withGpus = home.addRun(4, app::RunPhase::kSucceeded, 2600, 2);
   const std::string failed = home.addRun(2, app::RunPhase::kFailed, 900);
   home.addRun(3, app::RunPhase::kStopped, 1800);
   MainWindow window(home.options());
@@ -116,6 +182,15 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   fillLoad(cluster);
   cluster->findChild<QTableView*>("nodeTable")->selectRow(1);
   shoot(&window, prefix + "-cluster");
+  // With GPUs: eight on one node, one of which is hot and one lost; one on the other, whose link is narrow.
+  fillGpus(cluster);
+  cluster->findChild<QTableView*>("nodeTable")->selectRow(0);
+  shoot(&window, prefix + "-cluster-gpus");
+  cluster->findChild<QToolButton*>("clusterGpuButton")->setChecked(true);
+  auto* nodeTable = cluster->findChild<QTableView*>("nodeTable");
+  nodeTable->horizontalScrollBar()->setValue(220);
+  nodeTable->selectRow(1);
+  shoot(&window, prefix + "-cluster-gpu-load");
   ClusterPage* fresh = window.newCluster();
   shoot(&window, prefix + "-cluster-empty");
   AddHostDialog add({"n1", "n2", "n3"}, {}, &window);
@@ -187,10 +262,20 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(0);
   run->findChild<QToolButton*>("breakdownAsTable")->setChecked(true);
   shoot(&window, prefix + "-run-table");
+  RunPage* gpuRun = window.openRun(QString::fromStdString(withGpus));
+  (void)QTest::qWaitFor([&] { return gpuRun->document()->loaded(); }, 5000);
+  update.slow = app::SlowRank{2, "local3", 1.36, 0.00387, 0.00293, 1240, "backward", {app::SlowCause::kGpuHeat, 0.62, 0.6, 1}};
+  gpuRun->document()->take(update);
+  shoot(&window, prefix + "-run-gpu-straggler");
+  gpuRun->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
+  shoot(&window, prefix + "-run-gpus");
+  auto* nodesScroll = gpuRun->findChild<QScrollArea*>("runNodesScroll");
+  nodesScroll->verticalScrollBar()->setValue(nodesScroll->verticalScrollBar()->maximum());
+  shoot(&window, prefix + "-run-gpus-below");
   window.openRun(QString::fromStdString(failed));
   shoot(&window, prefix + "-run-failed");
   HistoryPage* history = window.openHistory();
-  (void)QTest::qWaitFor([&] { return history->runs()->rowCount() == 4; }, 5000);
+  (void)QTest::qWaitFor([&] { return history->runs()->rowCount() == 5; }, 5000);
   for (int row : {0, 1, 3}) {
     history->runs()->setData(history->runs()->index(row, 0), Qt::Checked, Qt::CheckStateRole);
   }

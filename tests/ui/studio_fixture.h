@@ -43,8 +43,8 @@ class StudioHome {
     return std::move(*preview);
   }
 
-  // A run with curves that look like training; `index` varies them.
-  std::string addRun(int index, app::RunPhase phase, int steps) {
+  // A run with curves that look like training; `index` varies them. Its nodes have so many GPUs.
+  std::string addRun(int index, app::RunPhase phase, int steps, int gpus = 0) {
     const char* example = index % 2 == 0 ? "fashion-cnn.yaml" : "fashion-mlp.yaml";
     constexpr int kRanks = 3;
     const app::Preview predicted = preview(example, kRanks);
@@ -130,6 +130,18 @@ class StudioHome {
         add(prefix + "net_out").push_back({x, 1.7e7 + 1.5e6 * noise(random)});
         add(prefix + "disk_read").push_back({x, std::max(0.0, 2e6 * noise(random))});
         add(prefix + "disk_write").push_back({x, i % 40 == 0 ? 2.4e7 : 1e5});
+        for (int gpu = 0; gpu < gpus; ++gpu) {
+          const std::string of = prefix + "gpu/" + std::to_string(gpu) + "/";
+          const double hot = node == 3 && gpu == 1 ? 1 - std::exp(-i / 60.0) : 0;   // the last one grows hot
+          add(of + "utilisation").push_back({x, std::min(1.0, 0.93 - 0.02 * gpu + 0.03 * noise(random))});
+          add(of + "memory").push_back({x, 9.1e10 + 3e9 * gpu + 1e9 * node});
+          add(of + "temperature").push_back({x, 58 + 3 * gpu + 2 * node + 24 * hot + 0.5 * noise(random)});
+          add(of + "power").push_back({x, 610 - 15 * gpu - 160 * hot + 12 * noise(random)});
+          add(of + "sm_clock").push_back({x, 1830 - 500 * (hot > 0.7 ? hot : 0)});
+          add(of + "pcie_in").push_back({x, 9e9 + 4e8 * noise(random)});
+          add(of + "pcie_out").push_back({x, 7e9 + 4e8 * noise(random)});
+          add(of + "throttled").push_back({x, hot > 0.7 ? 1.0 : 0.0});
+        }
       }
       for (int i = 0; i < 30; ++i) {
         app::LogRow line;

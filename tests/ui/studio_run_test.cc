@@ -33,6 +33,9 @@ class StudioRunTest : public QObject {
   }
 
   void trainsOnThisMachine() {
+    // Its nodes have GPUs, as far as their driver says, which tells of their memory alone.
+    qputenv("LOCKSTEP_NVML", LOCKSTEP_FAKE_NVML_FILE);
+    const auto restored = qScopeGuard([] { qunsetenv("LOCKSTEP_NVML"); });
     road_->open();
     trainAndExport(nullptr);
   }
@@ -127,6 +130,10 @@ class StudioRunTest : public QObject {
     if (!QTest::currentTestFailed()) road_->finish(300, 3);
     if (QTest::currentTestFailed()) return;
     QVERIFY(road_->page()->straggler().isEmpty());
+    const bool gpus = cluster == nullptr;
+    QCOMPARE(road_->page()->document()->allSeries().contains("node/local1/gpu/1/memory"), gpus);
+    QCOMPARE(!road_->page()->findChild<QWidget*>("gpuMemoryPlotCard")->isHidden(), gpus);
+    QVERIFY(road_->page()->findChild<QWidget*>("gpuPlotCard")->isHidden());
     road_->findInHistoryAndExport(300);
   }
 

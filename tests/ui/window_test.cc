@@ -182,6 +182,97 @@ class WindowTest : public QObject {
     QCOMPARE(page->nodes()->rowCount(), 0);
   }
 
+  // Columns, plots and alerts of GPUs are there where a node has one, and only there.
+  void gpusShowWhereThereAreAny() {
+    auto* page = qobject_cast<ClusterPage*>(window_->openFile(QString::fromStdString(examplePath("local-3.yaml"))));
+    auto* table = page->findChild<QTableView*>("nodeTable");
+    auto* button = page->findChild<QToolButton*>("clusterGpuButton");
+    auto* use = page->findChild<PlotView*>("clusterGpuPlot");
+    auto* cpu = page->findChild<PlotView*>("clusterCpuPlot");
+    QSignalSpy alerts(page, &Page::alert);
+    const auto shown = [&] {
+      bool any = button->isVisibleTo(page);
+      for (int column = 0; column < NodeTableModel::kColumns; ++column)
+        any = any || (NodeTableModel::isGpuColumn(column) && !table->isColumnHidden(column));
+      return any;
+    };
+    app::NodeLoad load;
+    load.receivedNs = monotonicNow();
+    load.cpu = 0.5;
+    page->showLoad("local1", load);
+    QVERIFY(!shown());
+    QVERIFY(cpu->isVisibleTo(page));
+    load.gpus.resize(2);
+    load.gpus[1].index = 1;
+    load.gpus[0].utilisation = 0.9;
+    load.gpus[0].throttle = {"power"};
+    load.gpus[1].throttle = {"heat"};
+    load.receivedNs += 1'000'000'000;
+    page->showLoad("local1", load);
+    page->showLoad("local1", load);
+    QVERIFY(shown());
+    QVERIFY(!table->isColumnHidden(NodeTableModel::kGpuPower));
+    QCOMPARE(use->series().size(), std::size_t{1});   // the other does not tell
+    QCOMPARE(use->series()[0]->name, QString("local1:0"));
+    QCOMPARE(use->series()[0]->raw().size(), std::size_t{2});
+    QVERIFY(!use->isVisibleTo(page));
+    button->click();
+    QVERIFY(use->isVisibleTo(page));
+    QVERIFY(!cpu->isVisibleTo(page));
+    // Heat is told of, once; the power limit is where a busy GPU stands.
+    QCOMPARE(alerts.size(), 1);
+    QCOMPARE(alerts[0][0].toInt(), int(Tone::kWarning));
+    QCOMPARE(alerts[0][1].toString(), QString("local1"));
+    QCOMPARE(alerts[0][2].toString(), QString("GPU 1 slowed down for heat"));
+    load.gpus[0].problem = "GPU is lost";
+    page->showLoad("local1", load);
+    QCOMPARE(alerts.size(), 2);
+    QCOMPARE(alerts[1][0].toInt(), int(Tone::kBad));
+    table->selectRow(0);
+    QStringList rows;
+    for (const InspectorRow& row : page->inspectorRows()) rows << row.name + "=" + row.value;
+    QVERIFY2(rows.contains("Attention=does not answer: GPU is lost, held at its power limit"), qPrintable(rows.join('\n')));
+    // Where the last one goes, so does what showed it.
+    load.gpus.clear();
+    page->showLoad("local1", load);
+    QVERIFY(!shown());
+    QVERIFY(cpu->isVisibleTo(page));
+  }
+
+  void runPageShowsGpusOfTheHistory() {
+    const std::string without = home_->addRun(0, app::RunPhase::kSucceeded, 300);
+    RunPage* page = window_->openRun(QString::fromStdString(without));
+    QVERIFY(wait([&] { return page->document()->loaded(); }));
+    page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
+    for (const char* name : {"gpuPlotCard", "gpuMemoryPlotCard", "temperaturePlotCard", "powerPlotCard", "clockPlotCard",
+                             "pciePlotCard", "nvlinkPlotCard", "throttledPlotCard"})
+      QVERIFY2(!page->findChild<QWidget*>(name)->isVisibleTo(page), name);
+    const std::string run = home_->addRun(1, app::RunPhase::kSucceeded, 300, 2);
+    page = window_->openRun(QString::fromStdString(run));
+    QVERIFY(wait([&] { return page->document()->loaded(); }));
+    page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
+    for (const char* name : {"gpuPlotCard", "gpuMemoryPlotCard", "temperaturePlotCard", "powerPlotCard", "clockPlotCard",
+                             "pciePlotCard", "throttledPlotCard"})
+      QVERIFY2(page->findChild<QWidget*>(name)->isVisibleTo(page), name);
+    QVERIFY(!page->findChild<QWidget*>("nvlinkPlotCard")->isVisibleTo(page));  // these tell of no NVLink
+    QCOMPARE(page->findChild<PlotView*>("gpuPlot")->series().size(), std::size_t{6});
+    QCOMPARE(page->findChild<PlotView*>("memoryPlot")->series().size(), std::size_t{3});  // the nodes' own
+    QCOMPARE(page->findChild<PlotView*>("pciePlot")->series().size(), std::size_t{12});
+    app::RunUpdate update;
+    update.slowChanged = true;
+    update.slow = app::SlowRank{2, "local3", 1.8, 0.004, 0.002, 120, "backward", {app::SlowCause::kGpuHeat, 0.4, 0.6, 3}};
+    page->document()->take(update);
+    auto* evidence = page->findChild<QLabel*>("stragglerEvidence");
+    QVERIFY2(evidence->text().contains("Its GPU 3 was slowed down for heat 40 % of the time."), qPrintable(evidence->text()));
+    update.slow->evidence = {app::SlowCause::kGpuLink, 0, 0.6, 3, 8, 16};
+    page->document()->take(update);
+    QVERIFY2(evidence->text().contains("The PCIe link of its GPU 3 has 8 of 16 lanes."), qPrintable(evidence->text()));
+    Language::instance().set("zh_CN");
+    QVERIFY(wait([&] { return evidence->text().contains(QString::fromUtf8("8 条通道")); }));
+    Language::instance().set("en");
+    QVERIFY(wait([&] { return evidence->text().contains("8 of 16"); }));
+  }
+
   void launchDialogPredictsAndShowsTheCommand() {
     auto* model = qobject_cast<ModelPage*>(window_->openFile(QString::fromStdString(examplePath("fashion-mlp.yaml"))));
     LaunchDialog* dialog = window_->openLaunch(model, nullptr);

@@ -1,7 +1,10 @@
 #include "ui/models/node_table_model.h"
 
 #include <QCoreApplication>
+#include <algorithm>
+#include <optional>
 
+#include "ui/models/gpu_text.h"
 #include "ui/theme/format.h"
 
 namespace lockstep::ui {
@@ -33,12 +36,88 @@ Tone nodePhaseTone(app::NodePhase phase) {
 
 namespace {
 
-// "5.20 of 16.0 GB"
-QString share(double used, double total) {
-  const QString all = formatBytes(total);
-  QString part = formatBytes(used);
-  if (part.section(' ', 1) == all.section(' ', 1)) part = part.section(' ', 0, 0);
-  return NodeTableModel::tr("%1 of %2").arg(part, all);
+using Figure = std::optional<double> app::GpuLoad::*;
+
+// Over the GPUs that tell it; nothing where none does.
+template <typename Fold>
+std::optional<double> fold(const std::vector<app::GpuLoad>& gpus, Figure figure, Fold f) {
+  std::optional<double> out;
+  for (const app::GpuLoad& gpu : gpus) {
+    if (gpu.*figure) out = out ? f(*out, *(gpu.*figure)) : *(gpu.*figure);
+  }
+  return out;
+}
+std::optional<double> sum(const std::vector<app::GpuLoad>& gpus, Figure figure) {
+  return fold(gpus, figure, [](double a, double b) { return a + b; });
+}
+
+QString gpuText(const std::vector<app::GpuLoad>& gpus, int column) {
+  using app::GpuLoad;
+  switch (column) {
+    case NodeTableModel::kGpu: {
+      // What is wrong with the worst one, and how many others have something.
+      const GpuLoad* worst = nullptr;
+      int wrong = 0;
+      for (const GpuLoad& gpu : gpus) {
+        if (gpuTone(gpu) == Tone::kGood) continue;
+        ++wrong;
+        if (!worst || (gpuTone(gpu) == Tone::kBad && gpuTone(*worst) != Tone::kBad)) worst = &gpu;
+      }
+      if (worst) {
+        const QString first = gpuTroubleText(*worst, app::troublesOf(*worst).front());
+        const QString text = gpus.size() == 1 ? first : NodeTableModel::tr("GPU %1 %2").arg(worst->index).arg(first);
+        return wrong > 1 ? QString("%1 +%2").arg(text).arg(wrong - 1) : text;
+      }
+      return QString::fromStdString(gpus.front().name);
+    }
+    case NodeTableModel::kGpuUse: {
+      int count = 0;
+      for (const GpuLoad& gpu : gpus) count += gpu.utilisation.has_value();
+      const auto all = sum(gpus, &GpuLoad::utilisation);
+      return all ? formatPercent(*all / count, 0) : QString();
+    }
+    case NodeTableModel::kGpuMemory: {
+      const auto used = sum(gpus, &GpuLoad::memoryUsed), total = sum(gpus, &GpuLoad::memoryTotal);
+      return used && total ? formatShare(*used, *total) : QString();
+    }
+    case NodeTableModel::kGpuTemperature: {
+      const auto hottest = fold(gpus, &GpuLoad::temperature, [](double a, double b) { return std::max(a, b); });
+      return hottest ? formatCelsius(*hottest) : QString();
+    }
+    case NodeTableModel::kGpuPower: {
+      const auto power = sum(gpus, &GpuLoad::power);
+      return power ? formatWatts(*power) : QString();
+    }
+    default: return {};
+  }
+}
+
+// Of each GPU, for a bar; none where no GPU tells it.
+QVariantList gpuFractions(const std::vector<app::GpuLoad>& gpus, int column) {
+  QVariantList out;
+  bool any = false;
+  for (const app::GpuLoad& gpu : gpus) {
+    QVariant fraction;
+    if (column == NodeTableModel::kGpuUse && gpu.utilisation) fraction = *gpu.utilisation;
+    if (column == NodeTableModel::kGpuMemory && gpu.memoryUsed && gpu.memoryTotal.value_or(0) > 0)
+      fraction = *gpu.memoryUsed / *gpu.memoryTotal;
+    if (column == NodeTableModel::kGpuPower && gpu.power && gpu.powerLimit.value_or(0) > 0)
+      fraction = *gpu.power / *gpu.powerLimit;
+    any = any || fraction.isValid();
+    out << fraction;
+  }
+  return any ? out : QVariantList();
+}
+
+QString gpuToolTip(const std::vector<app::GpuLoad>& gpus) {
+  QStringList lines;
+  for (const app::GpuLoad& gpu : gpus) {
+    QStringList parts{QString::fromStdString(gpu.name)};
+    parts << gpuFigures(gpu);
+    if (const QString notes = gpuNotes(gpu); !notes.isEmpty()) parts << notes;
+    lines << NodeTableModel::tr("GPU %1: %2").arg(gpu.index).arg(parts.join(QString::fromUtf8(" · ")));
+  }
+  return lines.join('\n');
 }
 
 }  // namespace
@@ -60,6 +139,10 @@ int NodeTableModel::find(const QString& name) const {
 NodeRow* NodeTableModel::row(const QString& name) {
   const int at = find(name);
   return at < 0 ? nullptr : &rows_[at];
+}
+
+bool NodeTableModel::anyGpu() const {
+  return std::any_of(rows_.cbegin(), rows_.cend(), [](const NodeRow& row) { return !row.gpus.empty(); });
 }
 
 bool NodeTableModel::update(const NodeRow& row) {
@@ -110,7 +193,15 @@ QVariant NodeTableModel::data(const QModelIndex& index, int role) const {
         return nodePhaseText(row.phase);
       case kCpu: return row.sampled ? formatPercent(row.cpu, 0) : dash;
       case kMemory:
-        return row.sampled ? share(row.memoryUsed, row.memoryTotal) : dash;
+        return row.sampled ? formatShare(row.memoryUsed, row.memoryTotal) : dash;
+      case kGpu:
+      case kGpuUse:
+      case kGpuMemory:
+      case kGpuTemperature:
+      case kGpuPower: {
+        const QString text = row.sampled && !row.gpus.empty() ? gpuText(row.gpus, index.column()) : QString();
+        return text.isEmpty() ? dash : text;
+      }
       case kNetwork:
         // Ranks on one host talk past the network.
         if (row.sampled && row.loopback > row.networkIn + row.networkOut) return tr("loopback %1").arg(formatRate(row.loopback));
@@ -127,6 +218,18 @@ QVariant NodeTableModel::data(const QModelIndex& index, int role) const {
   if (role == Qt::ForegroundRole && !row.sampled &&
       (index.column() >= kCpu && index.column() <= kDisk)) {
     return Theme::instance().color("disabled");
+  }
+  if (isGpuColumn(index.column())) {
+    const bool told = row.sampled && !row.gpus.empty();
+    if (role == Qt::ForegroundRole && !told) return Theme::instance().color("disabled");
+    if (!told) return {};
+    if (role == Qt::ToolTipRole) return gpuToolTip(row.gpus);
+    if (role == kFractionsRole) return gpuFractions(row.gpus, index.column());
+    if (role == kTonesRole && index.column() == kGpu) {
+      QVariantList tones;
+      for (const app::GpuLoad& gpu : row.gpus) tones << int(gpuTone(gpu));
+      return tones;
+    }
   }
   if (role == Qt::ToolTipRole) {
     if (index.column() == kState && !row.detail.isEmpty()) return row.detail;
@@ -156,6 +259,11 @@ QVariant NodeTableModel::headerData(int section, Qt::Orientation orientation, in
     case kState: return tr("State");
     case kCpu: return tr("CPU");
     case kMemory: return tr("Memory");
+    case kGpu: return tr("GPUs");
+    case kGpuUse: return tr("GPU use");
+    case kGpuMemory: return tr("GPU memory");
+    case kGpuTemperature: return tr("Hottest");
+    case kGpuPower: return tr("GPU power");
     case kNetwork: return tr("Network");
     case kDisk: return tr("Disk");
     case kRanks: return tr("Ranks");

@@ -23,6 +23,7 @@ struct NodeRow {
   bool sampled = false;
   double cpu = 0;        // busy fraction
   double memoryUsed = 0, memoryTotal = 0;
+  std::vector<app::GpuLoad> gpus;
   double networkIn = 0, networkOut = 0, loopback = 0, diskRead = 0, diskWrite = 0, diskFree = 0;
 };
 
@@ -33,10 +34,14 @@ class NodeTableModel : public QAbstractTableModel {
   Q_OBJECT
 
  public:
-  enum Column { kName, kState, kCpu, kMemory, kNetwork, kDisk, kRanks, kTarget, kAgent, kColumns };
+  enum Column { kName, kState, kCpu, kMemory, kGpu, kGpuUse, kGpuMemory, kGpuTemperature, kGpuPower, kNetwork, kDisk, kRanks, kTarget, kAgent, kColumns };
   // For BarDelegate: a fraction 0…1, or invalid.
   static constexpr int kFractionRole = Qt::UserRole + 1;
   static constexpr int kToneRole = Qt::UserRole + 2;
+  // For GpuDelegate, of each GPU: a fraction 0…1 or an invalid value; a Tone.
+  static constexpr int kFractionsRole = Qt::UserRole + 3;
+  static constexpr int kTonesRole = Qt::UserRole + 4;
+  static bool isGpuColumn(int column) { return column >= kGpu && column <= kGpuPower; }
 
   using QAbstractTableModel::QAbstractTableModel;
 
@@ -46,6 +51,7 @@ class NodeTableModel : public QAbstractTableModel {
   const QVector<NodeRow>& rows() const { return rows_; }
   int find(const QString& name) const;
   NodeRow* row(const QString& name);
+  bool anyGpu() const;   // of any row
   void touched(const QString& name);   // told with the next flush()
   void flush();
   void retranslate();

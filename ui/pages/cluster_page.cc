@@ -5,10 +5,13 @@
 #include <QLabel>
 #include <QSplitter>
 #include <QStackedLayout>
+#include <QStackedWidget>
 #include <QTableView>
+#include <QToolButton>
 
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/host_list.h"
+#include "ui/models/gpu_text.h"
 #include "ui/models/node_table_model.h"
 #include "ui/plots/frame_clock.h"
 #include "ui/plots/plot_group.h"
@@ -22,6 +25,11 @@
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
+namespace {
+
+constexpr Nanoseconds kTellAgain = 60'000'000'000;  // what passes and comes again is told again after this
+
+}  // namespace
 
 ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& workspace, QWidget* parent)
     : SpecPage("clusterPage", "cluster:", std::move(document), parent), workspace_(workspace) {
@@ -53,7 +61,11 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   for (int column : {NodeTableModel::kCpu, NodeTableModel::kMemory}) {
     table_->setItemDelegateForColumn(column, new BarDelegate(NodeTableModel::kFractionRole, table_));
   }
-  setColumns(table_, {68, 158, 64, 132, 174, 90, 60, 150, 110});
+  for (int column = NodeTableModel::kGpu; column <= NodeTableModel::kGpuPower; ++column) {
+    table_->setItemDelegateForColumn(
+        column, new GpuDelegate(NodeTableModel::kFractionsRole, NodeTableModel::kTonesRole, table_));
+  }
+  setColumns(table_, {68, 158, 64, 132, 236, 96, 132, 84, 92, 174, 90, 60, 150, 110});
   empty_ = new EmptyState("clusterEmpty", "node", this);
   stack_->addWidget(table_);
   stack_->addWidget(empty_);
@@ -76,7 +88,30 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
     group_->add(plot);
     plots->addWidget(plot, 1);
   }
-  loadCard_->body()->addLayout(plots, 1);
+  auto* gpuPlots = new QHBoxLayout;
+  gpuPlots->setSpacing(kSpaceL);
+  gpuPlot_ = new PlotView("clusterGpuPlot", this);
+  gpuPlot_->setPercent(true);
+  temperaturePlot_ = new PlotView("clusterTemperaturePlot", this);
+  powerPlot_ = new PlotView("clusterPowerPlot", this);
+  powerPlot_->setFromZero(true);
+  for (PlotView* plot : {gpuPlot_, temperaturePlot_, powerPlot_}) {
+    plot->setXAxis(PlotView::XAxis::kTime);
+    group_->add(plot);
+    gpuPlots->addWidget(plot, 1);
+  }
+  loadStack_ = new QStackedWidget(this);
+  for (QHBoxLayout* row : {plots, gpuPlots}) {
+    auto* page = new QWidget(loadStack_);
+    row->setContentsMargins(0, 0, 0, 0);
+    page->setLayout(row);
+    loadStack_->addWidget(page);
+  }
+  loadCard_->body()->addWidget(loadStack_, 1);
+  gpuButton_ = makeToolButton("clusterGpuButton", "chart", this);
+  gpuButton_->setCheckable(true);
+  gpuButton_->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+  loadCard_->head()->addWidget(gpuButton_);
 
   auto* left = new QSplitter(Qt::Vertical, this);
   left->setObjectName("clusterLeftSplitter");
@@ -98,6 +133,8 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   connect(disconnect_, &QPushButton::clicked, this, &ClusterPage::disconnectAll);
   connect(add_, &QPushButton::clicked, this, &ClusterPage::addHost);
   connect(empty_->button(), &QPushButton::clicked, this, &ClusterPage::addHost);
+  connect(gpuButton_, &QToolButton::toggled, this, [this](bool on) { loadStack_->setCurrentIndex(on ? 1 : 0); });
+  connect(nodes_, &QAbstractItemModel::modelReset, this, &ClusterPage::showGpus);
   connect(remove_, &QPushButton::clicked, this, &ClusterPage::removeSelected);
   connect(launch_, &QPushButton::clicked, this, &ClusterPage::launchWanted);
   connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] {
@@ -268,10 +305,12 @@ void ClusterPage::takeStatus(int node) {
 
 void ClusterPage::takeLoad(int node) {
   const app::NodeStatus& status = live_->session().status(node);
-  const QString name = QString::fromStdString(status.name);
+  showLoad(QString::fromStdString(status.name), status.load);
+}
+
+void ClusterPage::showLoad(const QString& name, const app::NodeLoad& load) {
   NodeRow* row = nodes_->row(name);
   if (!row) return;
-  const app::NodeLoad& load = status.load;
   row->sampled = true;
   row->cpu = load.cpu;
   row->memoryUsed = load.memoryUsed;
@@ -282,6 +321,9 @@ void ClusterPage::takeLoad(int node) {
   row->diskRead = load.diskRead;
   row->diskWrite = load.diskWrite;
   row->diskFree = load.diskFree;
+  const bool some = !load.gpus.empty(), had = !row->gpus.empty();
+  row->gpus = load.gpus;
+  if (some != had) showGpus();
   nodes_->touched(name);
   if (!series_.contains(name)) addSeries();
   NodeSeries& series = series_[name];
@@ -289,7 +331,40 @@ void ClusterPage::takeLoad(int node) {
   series.cpu->append(now, load.cpu);
   series.memory->append(now, load.memoryUsed);
   series.network->append(now, load.networkIn + load.networkOut + load.loopback);
+  if (some) takeGpus(name, load.gpus, now);
   group_->dataChanged();
+}
+
+void ClusterPage::takeGpus(const QString& name, const std::vector<app::GpuLoad>& gpus, double now) {
+  const struct { PlotView* plot; std::optional<double> app::GpuLoad::*figure; } lines[] = {
+      {gpuPlot_, &app::GpuLoad::utilisation}, {temperaturePlot_, &app::GpuLoad::temperature}, {powerPlot_, &app::GpuLoad::power}};
+  const Nanoseconds time = monotonicNow();
+  for (const app::GpuLoad& gpu : gpus) {
+    for (const auto& line : lines) {
+      if (!(gpu.*line.figure)) continue;
+      auto& series = gpuSeries_[QString("%1/%2/%3").arg(line.plot->objectName(), name).arg(gpu.index)];
+      if (!series) {
+        series = std::make_shared<Series>(gpus.size() == 1 ? name : QString("%1:%2").arg(name).arg(gpu.index),
+                                          static_cast<int>(line.plot->series().size()));
+        line.plot->addSeries(series);
+      }
+      series->append(now, *(gpu.*line.figure));
+    }
+    for (const app::GpuTrouble trouble : app::troublesOf(gpu)) {
+      if (trouble == app::GpuTrouble::kPower) continue;   // so it is under heavy load
+      const QString text = tr("GPU %1 %2").arg(gpu.index).arg(gpuTroubleText(gpu, trouble));
+      const bool news = time - told_.value(name + text, -kTellAgain) >= kTellAgain;
+      told_[name + text] = time;
+      if (news) Q_EMIT alert(int(app::isBad(trouble) ? Tone::kBad : Tone::kWarning), name, text);
+    }
+  }
+}
+
+void ClusterPage::showGpus() {
+  const bool some = nodes_->anyGpu();
+  for (int column = NodeTableModel::kGpu; column <= NodeTableModel::kGpuPower; ++column) table_->setColumnHidden(column, !some);
+  gpuButton_->setVisible(some);
+  if (!some) gpuButton_->setChecked(false);
 }
 
 // Of every node, in the order of the cluster, whichever is heard first.
@@ -360,6 +435,13 @@ QVector<InspectorRow> ClusterPage::inspectorRows() const {
     add(tr("Work folder"), row.workdir);
     add(tr("Agent"), row.version);
   }
+  for (const app::GpuLoad& gpu : row.gpus) {
+    if (!row.sampled) break;
+    out << InspectorRow{tr("GPU %1").arg(gpu.index), {}, true};
+    add(tr("Name"), QString::fromStdString(gpu.name));
+    add(tr("Attention"), gpuNotes(gpu));
+    for (const GpuDetail& detail : gpuDetails(gpu)) add(detail.name, detail.value);
+  }
   return out;
 }
 
@@ -382,6 +464,12 @@ void ClusterPage::retranslate() {
   cpuPlot_->setTexts(tr("CPU"), {}, {}, empty);
   memoryPlot_->setTexts(tr("Memory"), {}, {}, empty);
   networkPlot_->setTexts(tr("Network"), {}, {}, empty);
+  gpuPlot_->setTexts(tr("GPU use"), {}, {}, empty);
+  temperaturePlot_->setTexts(tr("Temperature"), {}, QString::fromUtf8("°C"), empty);
+  powerPlot_->setTexts(tr("Power"), {}, "W", empty);
+  gpuButton_->setText(tr("GPUs"));
+  gpuButton_->setToolTip(tr("Show the load of the GPUs instead"));
+  gpuButton_->setAccessibleName(tr("Show the load of the GPUs instead"));
   setAccessibleName(tr("Cluster %1").arg(heading_->text()));
   rebuildRows();
 }

@@ -11,7 +11,9 @@
 class QLabel;
 class QPushButton;
 class QStackedLayout;
+class QStackedWidget;
 class QTableView;
+class QToolButton;
 
 namespace lockstep::ui {
 
@@ -45,6 +47,8 @@ class ClusterPage : public SpecPage {
   void addHost();                                   // asks
   Status addNode(const QString& yaml);
   void removeSelected();
+  // What a node does now, as its session tells.
+  void showLoad(const QString& node, const app::NodeLoad& load);
 
  Q_SIGNALS:
   void launchWanted();
@@ -59,6 +63,8 @@ class ClusterPage : public SpecPage {
   void takeStatus(int node);
   void takeLoad(int node);
   void addSeries();
+  void takeGpus(const QString& name, const std::vector<app::GpuLoad>& gpus, double now);
+  void showGpus();                                  // or hides what is of them
   void refreshState();
   std::string comparable() const;                   // of the text: what a session depends on
 
@@ -82,8 +88,16 @@ class ClusterPage : public SpecPage {
   PlotView* cpuPlot_ = nullptr;
   PlotView* memoryPlot_ = nullptr;
   PlotView* networkPlot_ = nullptr;
+  // Of GPUs: there where a node has any.
+  QStackedWidget* loadStack_ = nullptr;
+  QToolButton* gpuButton_ = nullptr;
+  PlotView* gpuPlot_ = nullptr;
+  PlotView* temperaturePlot_ = nullptr;
+  PlotView* powerPlot_ = nullptr;
   struct NodeSeries { std::shared_ptr<Series> cpu, memory, network; };
   QHash<QString, NodeSeries> series_;
+  QHash<QString, std::shared_ptr<Series>> gpuSeries_;   // by plot, node and GPU
+  QHash<QString, Nanoseconds> told_;                    // what is wrong with a GPU, and when it was last
   const Nanoseconds openedNs_ = monotonicNow();   // where the plots' time begins
 };
 

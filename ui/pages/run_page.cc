@@ -17,6 +17,7 @@
 #include <QToolButton>
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "ui/models/breakdown_model.h"
 #include "ui/plots/plot_group.h"
@@ -29,6 +30,8 @@
 
 namespace lockstep::ui {
 namespace {
+
+constexpr int kPlotCardHeight = 208;
 
 // Scrolls only where its least height is not there: wrapped labels would have it scroll already at
 // the height it likes.
@@ -254,6 +257,25 @@ QWidget* RunPage::buildNodes() {
   network_->setRate(true);
   disk_->setRate(true);
   for (PlotView* plot : {memory_, network_, disk_}) plot->setFromZero(true);
+  for (const auto& [figure, name] : {std::pair{"utilisation", "gpuPlot"}, {"memory", "gpuMemoryPlot"},
+                                     {"temperature", "temperaturePlot"}, {"power", "powerPlot"},
+                                     {"sm_clock", "clockPlot"}, {"pcie", "pciePlot"}, {"nvlink", "nvlinkPlot"},
+                                     {"throttled", "throttledPlot"}}) {
+    auto* card = new Card(QString(name) + "Card", page);
+    auto* plot = new PlotView(name, card);
+    plot->setXAxis(PlotView::XAxis::kTime);
+    card->body()->addWidget(plot, 1);
+    timeGroup_->add(plot);
+    card->hide();
+    plot->setFromZero(strcmp(figure, "temperature") != 0);
+    gpuPlots_ << GpuPlot{figure, plot, card};
+  }
+  nodeGrid_ = grid;
+  gpuPlots_[0].plot->setPercent(true);
+  gpuPlots_[1].plot->setBytes(true);
+  gpuPlots_[5].plot->setRate(true);
+  gpuPlots_[6].plot->setRate(true);
+  gpuPlots_[7].plot->setPercent(true);
   return page;
 }
 
@@ -323,6 +345,8 @@ void RunPage::placeSeries(const QString& qname) {
     line->setSmoothing(smooth_->value() / 100.0);
   } else if (name.starts_with("epoch/eval_")) {
     // Over epochs: drawn at the step on which the epoch ended (see refreshFigures).
+  } else if (qname.startsWith("node/") && qname.section('/', 2, 2) == "gpu") {
+    placeGpuSeries(qname);
   } else if (qname.startsWith("node/") && qname.endsWith("/cpu")) {
     add(cpu_, nodeOf(), count(cpu_));
   } else if (qname.startsWith("node/") && qname.endsWith("/memory")) {
@@ -334,6 +358,36 @@ void RunPage::placeSeries(const QString& qname) {
         count(network_));
   } else if (qname.startsWith("node/") && (qname.endsWith("/disk_read") || qname.endsWith("/disk_write"))) {
     add(disk_, nodeOf() + " " + (qname.endsWith("read") ? tr("read") : tr("written")), count(disk_));
+  }
+}
+
+// "node/n1/gpu/0/power". A card takes its place in the grid with the first data for it.
+void RunPage::placeGpuSeries(const QString& name) {
+  const QString figure = name.section('/', 4, 4);
+  const QString gpu = name.section('/', 1, 1) + ':' + name.section('/', 3, 3);
+  for (const GpuPlot& one : gpuPlots_) {
+    const bool traffic = figure == QString(one.figure) + "_in" || figure == QString(one.figure) + "_out";
+    if (figure != one.figure && !traffic) continue;
+    const auto line = document_->series(name.toStdString());
+    line->name = !traffic ? gpu : gpu + ' ' + (figure.endsWith("_in") ? tr("in") : tr("out"));
+    const auto& there = one.plot->series();
+    if (std::find(there.begin(), there.end(), line) == there.end()) {
+      line->colorIndex = static_cast<int>(there.size());
+      one.plot->addSeries(line);
+    }
+    if (!one.card->isHidden()) return;
+    one.card->show();
+    // More rows than the page has room for: it scrolls, and a plot keeps a height that can be read.
+    for (auto* card : findChildren<Card*>()) {
+      if (card->parentWidget() == one.card->parentWidget()) card->setMinimumHeight(kPlotCardHeight);
+    }
+    int at = 4;
+    for (const GpuPlot& shown : gpuPlots_) {
+      if (shown.card->isHidden()) continue;
+      nodeGrid_->addWidget(shown.card, at / 2, at % 2);
+      ++at;
+    }
+    return;
   }
 }
 
@@ -471,6 +525,10 @@ QString RunPage::evidenceText(const app::SlowEvidence& evidence) const {
     case app::SlowCause::kThrottled: return tr("A CPU quota held it back %1 of the time.").arg(share);
     case app::SlowCause::kCrowded: return tr("Other work had its cores %1 of the time.").arg(share);
     case app::SlowCause::kFrozen: return tr("Its process did not run %1 of the time.").arg(share);
+    case app::SlowCause::kGpuHeat: return tr("Its GPU %1 was slowed down for heat %2 of the time.").arg(evidence.gpu).arg(share);
+    case app::SlowCause::kGpuPower: return tr("Its GPU %1 was held at its power limit %2 of the time.").arg(evidence.gpu).arg(share);
+    case app::SlowCause::kGpuLink:
+      return tr("The PCIe link of its GPU %1 has %2 of %3 lanes.").arg(evidence.gpu).arg(evidence.lanes).arg(evidence.lanesMax);
     case app::SlowCause::kUnknown: break;
   }
   return evidence.cores > 0 ? tr("It had %1 cores.").arg(formatNumber(evidence.cores, 2)) : QString();
@@ -580,6 +638,10 @@ void RunPage::retranslate() {
   memory_->setTexts(tr("Memory"), tr("time"), {}, waiting);
   network_->setTexts(tr("Network"), tr("time"), {}, waiting);
   disk_->setTexts(tr("Disk"), tr("time"), {}, waiting);
+  const QString gpuTitles[] = {tr("GPU use"), tr("GPU memory"), tr("GPU temperature"), tr("GPU power"), tr("SM clock"),
+                               tr("PCIe"), tr("NVLink"), tr("GPU throttled")};
+  const QString gpuUnits[] = {{}, {}, QString::fromUtf8("°C"), "W", "MHz", {}, {}, {}};
+  for (int i = 0; i < gpuPlots_.size(); ++i) gpuPlots_[i].plot->setTexts(gpuTitles[i], tr("time"), gpuUnits[i], waiting);
   breakdownCard_->setTitle(tr("Step time: measured above, predicted below"));
   breakdownEmpty_->setText(tr("Where the time of a step goes appears with the first steps."));
   bars_->setAccessibleName(tr("Step time of each rank"));

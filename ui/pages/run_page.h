@@ -8,6 +8,7 @@
 #include "ui/studio/run_document.h"
 
 class QComboBox;
+class QGridLayout;
 class QLabel;
 class QLineEdit;
 class QProgressBar;
@@ -51,6 +52,7 @@ class RunPage : public Page {
   QWidget* buildNodes();
   QWidget* buildLogs();
   void placeSeries(const QString& name);
+  void placeGpuSeries(const QString& name);
   void refreshRow();
   void refreshBreakdown();
   void refreshSlow();
@@ -89,6 +91,10 @@ class RunPage : public Page {
   PlotView* memory_ = nullptr;
   PlotView* network_ = nullptr;
   PlotView* disk_ = nullptr;
+  // Of GPUs: shown once there are data of one. By the end of the series' name.
+  struct GpuPlot { const char* figure; PlotView* plot; Card* card; };
+  QVector<GpuPlot> gpuPlots_;
+  QGridLayout* nodeGrid_ = nullptr;
   Card* breakdownCard_ = nullptr;
   BreakdownBars* bars_ = nullptr;
   BreakdownModel* breakdownModel_ = nullptr;

@@ -50,6 +50,48 @@ void BarDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,
   painter->restore();
 }
 
+void GpuDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,
+                        const QModelIndex& index) const {
+  QStyleOptionViewItem option = given;
+  initStyleOption(&option, index);
+  drawBackground(painter, option);
+  const QVariantList fractions = index.data(fractions_).toList(), tones = index.data(tones_).toList();
+  const Theme& theme = Theme::instance();
+  QRect cell = option.rect.adjusted(kCellPad, 0, -kCellPad, 0);
+  painter->save();
+  painter->setRenderHint(QPainter::Antialiasing);
+  painter->setPen(Qt::NoPen);
+  if (!fractions.isEmpty()) {
+    const double gap = fractions.size() > 1 ? 2 : 0;
+    const double width = (cell.width() + gap) / static_cast<double>(fractions.size()) - gap;
+    for (int i = 0; i < fractions.size(); ++i) {
+      const QRectF track(cell.x() + i * (width + gap), cell.bottom() - 5, width, 3);
+      painter->setBrush(theme.color("divider"));
+      painter->drawRoundedRect(track, 1.5, 1.5);
+      if (!fractions[i].isValid()) continue;
+      const double value = std::clamp(fractions[i].toDouble(), 0.0, 1.0);
+      painter->setBrush(theme.color("accent"));
+      painter->drawRoundedRect(QRectF(track.x(), track.y(), std::max(std::min(3.0, width), width * value), 3), 1.5, 1.5);
+    }
+    cell.adjust(0, 0, 0, -5);
+  }
+  if (!tones.isEmpty()) {
+    const double step = tones.size() > 8 ? 7 : 11;   // no more than there is room for a word beside them
+    const double radius = tones.size() > 8 ? 2.5 : 4;
+    for (int i = 0; i < tones.size(); ++i) {
+      painter->setBrush(theme.tone(static_cast<Tone>(tones[i].toInt())));
+      painter->drawEllipse(QPointF(cell.x() + radius + i * step, cell.center().y() + 0.5), radius, radius);
+    }
+    cell.setLeft(cell.x() + static_cast<int>(static_cast<double>(tones.size()) * step) + kSpaceXs);
+  }
+  const QVariant foreground = index.data(Qt::ForegroundRole);
+  painter->setPen(foreground.isValid() && !(option.state & QStyle::State_Selected) ? foreground.value<QColor>()
+                                                                                    : textColor(option));
+  painter->drawText(cell, Qt::AlignVCenter | Qt::AlignLeft,
+                    option.fontMetrics.elidedText(option.text, Qt::ElideRight, cell.width()));
+  painter->restore();
+}
+
 void ToneDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,
                          const QModelIndex& index) const {
   QStyleOptionViewItem option = given;

@@ -1,4 +1,4 @@
-// Delegates of tables: a load bar behind a number, a dot before a state, grey details after a title.
+// Delegates of tables: a load bar or several behind a number, a dot before a state, grey details after a title.
 #pragma once
 
 #include <QStyledItemDelegate>
@@ -15,6 +15,20 @@ class BarDelegate : public QStyledItemDelegate {
 
  private:
   int role_;
+};
+
+// Paints `fractionsRole`, a list of fractions or invalid values, as bars side by side behind the text, and
+// `tonesRole`, a list of tones, as dots before it. Where a row has neither it is a cell like others.
+class GpuDelegate : public QStyledItemDelegate {
+  Q_OBJECT
+ public:
+  GpuDelegate(int fractionsRole, int tonesRole, QObject* parent)
+      : QStyledItemDelegate(parent), fractions_(fractionsRole), tones_(tonesRole) {}
+  void paint(QPainter* painter, const QStyleOptionViewItem& option,
+             const QModelIndex& index) const override;
+
+ private:
+  int fractions_, tones_;
 };
 
 // Paints a dot in the tone of `toneRole` before the text.

@@ -1,6 +1,7 @@
 // Commands that train nothing, or a little: plan, simulate, history, cluster, bench, doctor,
 // errors.
 #include <QJsonArray>
+#include <QScopeGuard>
 #include <QTest>
 
 #include <cmath>
@@ -196,6 +197,7 @@ class CliCommandsTest : public QObject {
 
   void clusterCheckNamesTheNode() {
     const Cli cli;
+    qputenv("LOCKSTEP_NVML", "/no/such/libnvidia-ml.so.1");   // whatever this machine has
     const QString good =
         cli.write("good.yaml", "version: 1\nname: c\nnodes:\n  - name: here\n    workdir: " +
                                    cli.home().toUtf8() + "/local/1\n");
@@ -203,6 +205,8 @@ class CliCommandsTest : public QObject {
     QVERIFY2(well.exit == 0, well.text());
     QCOMPARE(well.first("node")["node"].toString(), QString("here"));
     QVERIFY(well.first("node")["cores"].toInt() > 0);
+    QVERIFY(well.all("gpu").isEmpty());
+    qunsetenv("LOCKSTEP_NVML");
     const QString bad = cli.write(
         "bad.yaml",
         "version: 1\nname: c\nnodes:\n  - name: far\n    ssh: {host: 127.0.0.1, port: 1}\n");
@@ -211,6 +215,41 @@ class CliCommandsTest : public QObject {
     QCOMPARE(ill.first("error")["node"].toString(), QString("far"));
     QVERIFY(cli.leave());
     QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
+  }
+
+  // What the driver tells of a node's GPUs; what it does not is left out.
+  void aClusterCheckTellsOfGpus() {
+    const Cli cli;
+    qputenv("LOCKSTEP_NVML", LOCKSTEP_FAKE_NVML_FILE);
+    qputenv("LOCKSTEP_NVML_SCRIPT", cli.write("script", "utilization 93 41\npower 612500\npower-limit 700000\n"
+                                                        "1.reasons 32\n1.width 8\n1.max-width 16\n").toUtf8());
+    const auto restored = qScopeGuard([] {
+      qunsetenv("LOCKSTEP_NVML");
+      qunsetenv("LOCKSTEP_NVML_SCRIPT");
+    });
+    const QString cluster = cli.write("c.yaml", "version: 1\nname: c\nnodes:\n  - name: here\n    workdir: " +
+                                                    cli.home().toUtf8() + "/local/1\n");
+    const CliResult json = cli.run({"cluster", "check", cluster, "--json"});
+    QVERIFY2(json.exit == 0, json.text());
+    const QList<QJsonObject> gpus = json.all("gpu");
+    QVERIFY2(gpus.size() == 2, json.text());
+    QCOMPARE(gpus[1]["node"].toString(), QString("here"));
+    QCOMPARE(gpus[1]["gpu"].toInt(), 1);
+    QCOMPARE(gpus[1]["name"].toString(), QString("Fake GPU 1"));
+    QCOMPARE(gpus[1]["utilisation"].toDouble(), 0.93);
+    QCOMPARE(gpus[1]["power_w"].toDouble(), 612.5);
+    QCOMPARE(gpus[1]["throttle"].toArray(), QJsonArray{"heat"});
+    QVERIFY(!gpus[0].contains("throttle") && !gpus[0].contains("temperature_c") && !gpus[0].contains("xids"));
+    const CliResult text = cli.run({"cluster", "check", cluster});
+    QVERIFY2(text.exit == 0, text.text());
+    QVERIFY2(text.out.contains("slowed down for heat, 8 of 16 PCIe lanes"), text.text());
+    QVERIFY2(text.out.contains("612 of 700 W"), text.text());
+    QJsonObject second;
+    for (const QJsonObject& check : cli.run({"doctor", "--json"}).all("check"))
+      if (check["name"].toString() == "GPU 1") second = check;
+    QVERIFY(!second.isEmpty() && !second["ok"].toBool() && !second["needed"].toBool());
+    QVERIFY2(second["found"].toString().contains("8 of 16 PCIe lanes"), qPrintable(second["found"].toString()));
+    QVERIFY(cli.leave());
   }
 
   void benchTrains() {

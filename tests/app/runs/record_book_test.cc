@@ -183,6 +183,123 @@ class RecordBookTest : public QObject {
     QCOMPARE(find(taken.batch, "skipped")->points[0].y, 1.0);
   }
 
+  // Curves of GPUs are what their driver tells; what is wrong is told once.
+  void gpusAreSeriesAndWarnings() {
+    RecordBook book(rowOf(1), {{"n1", 0}});
+    std::uint64_t sequence = 0;
+    const auto sample = [&](const std::function<void(run::v1::GpuSample&)>& set) {
+      ++sequence;
+      run::v1::Record record = sampleRecord(sequence, static_cast<double>(sequence), {});
+      run::v1::GpuSample& one = *record.mutable_node_sample()->add_gpu();
+      one.set_index(3);
+      one.set_utilisation(0.9);
+      one.set_power_w(600);
+      one.set_throttle_known(true);
+      one.set_ecc_uncorrected(7);   // from before the run
+      one.set_xids(0);
+      set(one);
+      book.add("n1", record);
+    };
+    for (int i = 0; i < 3; ++i) sample([](auto&) {});
+    auto taken = book.take();
+    QVERIFY(taken.update.warnings.empty());
+    QCOMPARE(find(taken.batch, "node/n1/gpu/3/utilisation")->points.size(), std::size_t{3});
+    QCOMPARE(find(taken.batch, "node/n1/gpu/3/utilisation")->points[0].y, 0.9);
+    QCOMPARE(find(taken.batch, "node/n1/gpu/3/power")->points[0].y, 600.0);
+    QCOMPARE(find(taken.batch, "node/n1/gpu/3/throttled")->points[2].y, 0.0);
+    QCOMPARE(find(taken.batch, "node/n1/gpu/3/ecc_uncorrected")->points.size(), std::size_t{1});  // did not change
+    for (const char* absent : {"memory", "memory_utilisation", "temperature", "sm_clock", "memory_clock", "pcie_in", "pcie_out",
+                               "nvlink_in", "nvlink_out", "ecc_corrected"})
+      QVERIFY2(find(taken.batch, std::string("node/n1/gpu/3/") + absent) == nullptr, absent);
+    // Under its power limit it works as it should; for a moment of heat nobody is called.
+    for (int i = 0; i < 20; ++i) sample([](auto& gpu) { gpu.add_throttle("power"); });
+    sample([](auto& gpu) { gpu.add_throttle("heat"); });
+    taken = book.take();
+    QVERIFY(taken.update.warnings.empty());
+    QCOMPARE(find(taken.batch, "node/n1/gpu/3/throttled")->points[0].y, 1.0);
+    for (int i = 0; i < 20; ++i) sample([](auto& gpu) {
+      gpu.add_throttle("heat");
+      gpu.set_temperature_c(91);
+    });
+    sample([](auto& gpu) {
+      gpu.set_ecc_uncorrected(9);
+      gpu.set_xids(1);
+      gpu.set_last_xid(48);
+      gpu.set_pcie_width(8);
+      gpu.set_pcie_width_max(16);
+    });
+    for (int i = 0; i < 3; ++i) sample([](auto& gpu) {
+      const std::string problem = "GPU is lost";
+      gpu.Clear();
+      gpu.set_index(3);
+      gpu.set_problem(problem);
+      gpu.set_xids(1);
+    });
+    taken = book.take();
+    QStringList told;
+    for (const Error& warning : taken.update.warnings) {
+      QCOMPARE(warning.node, std::string("n1"));
+      told << QString::fromStdString(warning.what);
+    }
+    QCOMPARE(told, (QStringList{"GPU 3 is slowed down for heat", "the driver tells of an error of GPU 3: Xid 48",
+                                "GPU 3 has uncorrected memory errors: 9", "the PCIe link of GPU 3 has 8 of 16 lanes",
+                                "GPU 3 does not answer"}));
+    QCOMPARE(taken.update.warnings[0].why, std::string("it has 91 °C"));
+    QCOMPARE(taken.update.warnings[4].why, std::string("GPU is lost"));
+    QCOMPARE(taken.batch.logs.size(), std::size_t{5});
+    // Back and away again is news.
+    sample([](auto&) {});
+    sample([](auto& gpu) { gpu.set_problem("GPU is lost"); });
+    QCOMPARE(book.take().update.warnings.size(), std::size_t{1});
+  }
+
+  void theGpuOfASlowRankIsNamed_data() {
+    QTest::addColumn<QStringList>("throttle");      // of the slow rank's GPU
+    QTest::addColumn<QStringList>("others");
+    QTest::addColumn<int>("lanes");
+    QTest::addColumn<int>("othersLanes");
+    QTest::addColumn<int>("cause");
+    QTest::addColumn<QString>("words");
+    const QStringList none, heat{"heat"}, power{"power"};
+    QTest::newRow("heat") << heat << none << 16 << 16 << int(SlowCause::kGpuHeat) << "its GPU 6 was slowed down for heat 100 % of the time";
+    QTest::newRow("power") << power << none << 16 << 16 << int(SlowCause::kGpuPower) << "its GPU 6 was held at its power limit 100 % of the time";
+    QTest::newRow("power as all are") << power << power << 16 << 16 << int(SlowCause::kUnknown) << "it had 0.50 cores";
+    QTest::newRow("narrow link") << none << none << 8 << 16 << int(SlowCause::kGpuLink) << "the PCIe link of its GPU 6 has 8 of 16 lanes";
+    QTest::newRow("narrow links all") << none << none << 8 << 8 << int(SlowCause::kUnknown) << "it had 0.50 cores";
+    QTest::newRow("another's heat") << none << heat << 16 << 16 << int(SlowCause::kUnknown) << "it had 0.50 cores";
+  }
+  void theGpuOfASlowRankIsNamed() {
+    QFETCH(QStringList, throttle);
+    QFETCH(QStringList, others);
+    QFETCH(int, lanes);
+    QFETCH(int, othersLanes);
+    QFETCH(int, cause);
+    QFETCH(QString, words);
+    RecordBook book(rowOf(3), {{"n1", 0}});
+    std::vector<run::v1::RankSample> ranks;
+    for (int rank = 0; rank < 3; ++rank) {
+      ranks.push_back(rankSample(rank, false, 0, 0));
+      ranks.back().set_gpu(5 + rank);
+    }
+    run::v1::Record record = sampleRecord(1, 0, ranks);
+    for (int index = 0; index < 8; ++index) {
+      run::v1::GpuSample& gpu = *record.mutable_node_sample()->add_gpu();
+      gpu.set_index(index);
+      gpu.set_throttle_known(true);
+      for (const QString& word : index == 6 ? throttle : others) gpu.add_throttle(word.toStdString());
+      gpu.set_pcie_width(index == 6 ? lanes : othersLanes);
+      gpu.set_pcie_width_max(16);
+    }
+    book.add("n1", record);
+    for (int rank = 0; rank < 3; ++rank)
+      book.add("n1", stepsRecord(static_cast<std::uint64_t>(rank) + 2, rank, 1, 30, rank == 1 ? 0.010 : 0.002));
+    const auto taken = book.take();
+    QVERIFY(taken.update.slow.has_value());
+    QCOMPARE(int(taken.update.slow->evidence.cause), cause);
+    const QString text = QString::fromStdString(slowText(*taken.update.slow));
+    QVERIFY2(text.contains(words), qPrintable(text));
+  }
+
   void theCauseOfSlownessIsSaid_data() {
     QTest::addColumn<bool>("stopped");
     QTest::addColumn<double>("waiting");

@@ -1,0 +1,28 @@
+// What a person reads of a GPU, and in which tone.
+#pragma once
+
+#include <QString>
+#include <QStringList>
+
+#include "app/cluster/gpu_load.h"
+#include "ui/theme/theme.h"
+
+namespace lockstep::ui {
+
+QString gpuTroubleText(const app::GpuLoad& gpu, app::GpuTrouble trouble);
+Tone gpuTone(const app::GpuLoad& gpu);
+// "slowed down for heat, 8 of 16 PCIe lanes"; empty where nothing is wrong.
+QString gpuNotes(const app::GpuLoad& gpu);
+// "93 % · 71 °C · 612 of 700 W …", what is told of it.
+QStringList gpuFigures(const app::GpuLoad& gpu);
+// Name and value of everything that is told of it.
+struct GpuDetail {
+  QString name, value;
+};
+QVector<GpuDetail> gpuDetails(const app::GpuLoad& gpu);
+
+QString formatWatts(double watts);           // "612 W"
+QString formatCelsius(double degrees);       // "71 °C"
+QString formatShare(double used, double total);  // "5.20 of 16.0 GB"
+
+}  // namespace lockstep::ui
