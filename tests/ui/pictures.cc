@@ -188,8 +188,8 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   shoot(&window, prefix + "-cluster-gpus");
   cluster->findChild<QToolButton*>("clusterGpuButton")->setChecked(true);
   auto* nodeTable = cluster->findChild<QTableView*>("nodeTable");
-  nodeTable->horizontalScrollBar()->setValue(220);
   nodeTable->selectRow(1);
+  nodeTable->horizontalScrollBar()->setValue(400);
   shoot(&window, prefix + "-cluster-gpu-load");
   ClusterPage* fresh = window.newCluster();
   shoot(&window, prefix + "-cluster-empty");
