@@ -29,6 +29,13 @@ namespace {
 
 constexpr Nanoseconds kTellAgain = 60'000'000'000;  // what passes and comes again is told again after this
 
+QWidget* pageOf(QHBoxLayout* row, QWidget* parent) {
+  auto* page = new QWidget(parent);
+  row->setContentsMargins(0, 0, 0, 0);
+  page->setLayout(row);
+  return page;
+}
+
 }  // namespace
 
 ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& workspace, QWidget* parent)
@@ -88,25 +95,8 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
     group_->add(plot);
     plots->addWidget(plot, 1);
   }
-  auto* gpuPlots = new QHBoxLayout;
-  gpuPlots->setSpacing(kSpaceL);
-  gpuPlot_ = new PlotView("clusterGpuPlot", this);
-  gpuPlot_->setPercent(true);
-  temperaturePlot_ = new PlotView("clusterTemperaturePlot", this);
-  powerPlot_ = new PlotView("clusterPowerPlot", this);
-  powerPlot_->setFromZero(true);
-  for (PlotView* plot : {gpuPlot_, temperaturePlot_, powerPlot_}) {
-    plot->setXAxis(PlotView::XAxis::kTime);
-    group_->add(plot);
-    gpuPlots->addWidget(plot, 1);
-  }
   loadStack_ = new QStackedWidget(this);
-  for (QHBoxLayout* row : {plots, gpuPlots}) {
-    auto* page = new QWidget(loadStack_);
-    row->setContentsMargins(0, 0, 0, 0);
-    page->setLayout(row);
-    loadStack_->addWidget(page);
-  }
+  loadStack_->addWidget(pageOf(plots, loadStack_));
   loadCard_->body()->addWidget(loadStack_, 1);
   gpuButton_ = makeToolButton("clusterGpuButton", "chart", this);
   gpuButton_->setCheckable(true);
@@ -360,8 +350,35 @@ void ClusterPage::takeGpus(const QString& name, const std::vector<app::GpuLoad>&
   }
 }
 
+// With the first GPU: most clusters need none of it.
+void ClusterPage::buildGpuPlots() {
+  auto* row = new QHBoxLayout;
+  row->setSpacing(kSpaceL);
+  gpuPlot_ = new PlotView("clusterGpuPlot", this);
+  gpuPlot_->setPercent(true);
+  temperaturePlot_ = new PlotView("clusterTemperaturePlot", this);
+  powerPlot_ = new PlotView("clusterPowerPlot", this);
+  powerPlot_->setFromZero(true);
+  for (PlotView* plot : {gpuPlot_, temperaturePlot_, powerPlot_}) {
+    plot->setXAxis(PlotView::XAxis::kTime);
+    group_->add(plot);
+    row->addWidget(plot, 1);
+  }
+  loadStack_->addWidget(pageOf(row, loadStack_));
+  nameGpuPlots();
+}
+
+void ClusterPage::nameGpuPlots() {
+  if (!gpuPlot_) return;
+  const QString empty = tr("Nothing yet: connect the nodes.");
+  gpuPlot_->setTexts(tr("GPU use"), {}, {}, empty);
+  temperaturePlot_->setTexts(tr("Temperature"), {}, QString::fromUtf8("°C"), empty);
+  powerPlot_->setTexts(tr("Power"), {}, "W", empty);
+}
+
 void ClusterPage::showGpus() {
   const bool some = nodes_->anyGpu();
+  if (some && !gpuPlot_) buildGpuPlots();
   for (int column = NodeTableModel::kGpu; column <= NodeTableModel::kGpuPower; ++column) table_->setColumnHidden(column, !some);
   gpuButton_->setVisible(some);
   if (!some) gpuButton_->setChecked(false);
@@ -464,9 +481,7 @@ void ClusterPage::retranslate() {
   cpuPlot_->setTexts(tr("CPU"), {}, {}, empty);
   memoryPlot_->setTexts(tr("Memory"), {}, {}, empty);
   networkPlot_->setTexts(tr("Network"), {}, {}, empty);
-  gpuPlot_->setTexts(tr("GPU use"), {}, {}, empty);
-  temperaturePlot_->setTexts(tr("Temperature"), {}, QString::fromUtf8("°C"), empty);
-  powerPlot_->setTexts(tr("Power"), {}, "W", empty);
+  nameGpuPlots();
   gpuButton_->setText(tr("GPUs"));
   gpuButton_->setToolTip(tr("Show the load of the GPUs instead"));
   gpuButton_->setAccessibleName(tr("Show the load of the GPUs instead"));

@@ -64,6 +64,8 @@ class ClusterPage : public SpecPage {
   void takeLoad(int node);
   void addSeries();
   void takeGpus(const QString& name, const std::vector<app::GpuLoad>& gpus, double now);
+  void buildGpuPlots();
+  void nameGpuPlots();
   void showGpus();                                  // or hides what is of them
   void refreshState();
   std::string comparable() const;                   // of the text: what a session depends on

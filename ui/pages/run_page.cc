@@ -257,25 +257,7 @@ QWidget* RunPage::buildNodes() {
   network_->setRate(true);
   disk_->setRate(true);
   for (PlotView* plot : {memory_, network_, disk_}) plot->setFromZero(true);
-  for (const auto& [figure, name] : {std::pair{"utilisation", "gpuPlot"}, {"memory", "gpuMemoryPlot"},
-                                     {"temperature", "temperaturePlot"}, {"power", "powerPlot"},
-                                     {"sm_clock", "clockPlot"}, {"pcie", "pciePlot"}, {"nvlink", "nvlinkPlot"},
-                                     {"throttled", "throttledPlot"}}) {
-    auto* card = new Card(QString(name) + "Card", page);
-    auto* plot = new PlotView(name, card);
-    plot->setXAxis(PlotView::XAxis::kTime);
-    card->body()->addWidget(plot, 1);
-    timeGroup_->add(plot);
-    card->hide();
-    plot->setFromZero(strcmp(figure, "temperature") != 0);
-    gpuPlots_ << GpuPlot{figure, plot, card};
-  }
   nodeGrid_ = grid;
-  gpuPlots_[0].plot->setPercent(true);
-  gpuPlots_[1].plot->setBytes(true);
-  gpuPlots_[5].plot->setRate(true);
-  gpuPlots_[6].plot->setRate(true);
-  gpuPlots_[7].plot->setPercent(true);
   return page;
 }
 
@@ -361,8 +343,42 @@ void RunPage::placeSeries(const QString& qname) {
   }
 }
 
+// With the first GPU's data: most runs need none of it.
+void RunPage::buildGpuPlots() {
+  QWidget* page = nodeGrid_->parentWidget();
+  for (const auto& [figure, name] : {std::pair{"utilisation", "gpuPlot"}, {"memory", "gpuMemoryPlot"},
+                                     {"temperature", "temperaturePlot"}, {"power", "powerPlot"},
+                                     {"sm_clock", "clockPlot"}, {"pcie", "pciePlot"}, {"nvlink", "nvlinkPlot"},
+                                     {"throttled", "throttledPlot"}}) {
+    auto* card = new Card(QString(name) + "Card", page);
+    auto* plot = new PlotView(name, card);
+    plot->setXAxis(PlotView::XAxis::kTime);
+    card->body()->addWidget(plot, 1);
+    timeGroup_->add(plot);
+    card->hide();
+    plot->setFromZero(strcmp(figure, "temperature") != 0);
+    gpuPlots_ << GpuPlot{figure, plot, card};
+  }
+  gpuPlots_[0].plot->setPercent(true);
+  gpuPlots_[1].plot->setBytes(true);
+  gpuPlots_[5].plot->setRate(true);
+  gpuPlots_[6].plot->setRate(true);
+  gpuPlots_[7].plot->setPercent(true);
+  nameGpuPlots();
+  // More rows than the page has room for: it scrolls, and a plot keeps a height that can be read.
+  for (auto* card : page->findChildren<Card*>(Qt::FindDirectChildrenOnly)) card->setMinimumHeight(kPlotCardHeight);
+}
+
+void RunPage::nameGpuPlots() {
+  const QString titles[] = {tr("GPU use"), tr("GPU memory"), tr("GPU temperature"), tr("GPU power"), tr("SM clock"),
+                            tr("PCIe"), tr("NVLink"), tr("GPU throttled")};
+  const QString units[] = {{}, {}, QString::fromUtf8("°C"), "W", "MHz", {}, {}, {}};
+  for (int i = 0; i < gpuPlots_.size(); ++i) gpuPlots_[i].plot->setTexts(titles[i], tr("time"), units[i], tr("No data yet."));
+}
+
 // "node/n1/gpu/0/power". A card takes its place in the grid with the first data for it.
 void RunPage::placeGpuSeries(const QString& name) {
+  if (gpuPlots_.isEmpty()) buildGpuPlots();
   const QString figure = name.section('/', 4, 4);
   const QString gpu = name.section('/', 1, 1) + ':' + name.section('/', 3, 3);
   for (const GpuPlot& one : gpuPlots_) {
@@ -377,10 +393,6 @@ void RunPage::placeGpuSeries(const QString& name) {
     }
     if (!one.card->isHidden()) return;
     one.card->show();
-    // More rows than the page has room for: it scrolls, and a plot keeps a height that can be read.
-    for (auto* card : findChildren<Card*>()) {
-      if (card->parentWidget() == one.card->parentWidget()) card->setMinimumHeight(kPlotCardHeight);
-    }
     int at = 4;
     for (const GpuPlot& shown : gpuPlots_) {
       if (shown.card->isHidden()) continue;
@@ -638,10 +650,7 @@ void RunPage::retranslate() {
   memory_->setTexts(tr("Memory"), tr("time"), {}, waiting);
   network_->setTexts(tr("Network"), tr("time"), {}, waiting);
   disk_->setTexts(tr("Disk"), tr("time"), {}, waiting);
-  const QString gpuTitles[] = {tr("GPU use"), tr("GPU memory"), tr("GPU temperature"), tr("GPU power"), tr("SM clock"),
-                               tr("PCIe"), tr("NVLink"), tr("GPU throttled")};
-  const QString gpuUnits[] = {{}, {}, QString::fromUtf8("°C"), "W", "MHz", {}, {}, {}};
-  for (int i = 0; i < gpuPlots_.size(); ++i) gpuPlots_[i].plot->setTexts(gpuTitles[i], tr("time"), gpuUnits[i], waiting);
+  nameGpuPlots();
   breakdownCard_->setTitle(tr("Step time: measured above, predicted below"));
   breakdownEmpty_->setText(tr("Where the time of a step goes appears with the first steps."));
   bars_->setAccessibleName(tr("Step time of each rank"));

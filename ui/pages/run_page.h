@@ -52,6 +52,8 @@ class RunPage : public Page {
   QWidget* buildNodes();
   QWidget* buildLogs();
   void placeSeries(const QString& name);
+  void buildGpuPlots();
+  void nameGpuPlots();
   void placeGpuSeries(const QString& name);
   void refreshRow();
   void refreshBreakdown();
@@ -91,7 +93,7 @@ class RunPage : public Page {
   PlotView* memory_ = nullptr;
   PlotView* network_ = nullptr;
   PlotView* disk_ = nullptr;
-  // Of GPUs: shown once there are data of one. By the end of the series' name.
+  // Of GPUs: made and shown once there are data of one. By the end of the series' name.
   struct GpuPlot { const char* figure; PlotView* plot; Card* card; };
   QVector<GpuPlot> gpuPlots_;
   QGridLayout* nodeGrid_ = nullptr;
