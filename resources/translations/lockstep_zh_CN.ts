@@ -1489,6 +1489,10 @@ It uses:
             <translation>轮数</translation>
         </message>
         <message>
+            <source>Precision</source>
+            <translation>精度</translation>
+        </message>
+        <message>
             <source>Communicator</source>
             <translation>通信方式</translation>
         </message>

@@ -288,7 +288,15 @@ class WindowTest : public QObject {
     QVERIFY(wait([&] { return dialog->ready() && dialog->preview()->ranks.size() == 2; }));
     QCOMPARE(dialog->findChild<QTableView*>("placementTable")->model()->rowCount(), 2);
     QCOMPARE(dialog->findChild<QTableView*>("placementTable")->model()->index(0, 4).data().toString(), QString("50"));
-    QVERIFY(dialog->findChild<QPlainTextEdit*>("planText")->toPlainText().size() > 100);
+    auto* plan = dialog->findChild<QPlainTextEdit*>("planText");
+    QVERIFY(plan->toPlainText().size() > 100);
+    QVERIFY(!plan->toPlainText().contains("bf16"));
+    auto* precision = dialog->findChild<QComboBox*>("launchPrecision");
+    QCOMPARE(precision->currentText(), QString("fp32"));
+    QVERIFY(!dialog->command().contains("training.precision"));
+    precision->setCurrentText("bf16");
+    QVERIFY(dialog->command().contains("--set training.precision=bf16"));
+    QVERIFY(wait([&] { return dialog->ready() && plan->toPlainText().contains("bf16"); }));
     dialog->reject();
     QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
   }

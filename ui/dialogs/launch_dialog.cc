@@ -20,6 +20,7 @@
 #include <QTabWidget>
 #include <QTableView>
 #include <algorithm>
+#include <initializer_list>
 
 #include "app/specs/spec_text.h"
 #include "ui/dialogs/strategy_fields.h"
@@ -50,6 +51,10 @@ QString shellWord(const QString& text) {
 QString shellPath(const QString& path) {
   const QString home = QDir::homePath() + '/';
   return path.startsWith(home) ? "~/" + shellWord(path.mid(home.size())) : shellWord(path);
+}
+
+QString writtenPrecision(const app::SpecText& spec) {
+  return QString::fromStdString(spec.value("training.precision").value_or("fp32"));
 }
 
 // Of rank 0 in a training step.
@@ -134,6 +139,16 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   const bool stepsAlone = !spec.value("training.epochs") && std::atoll(spec.value("training.max_steps").value_or("0").c_str()) > 0;
   epochs_->setRange(stepsAlone ? 0 : 1, 1'000'000);
   epochs_->setValue(stepsAlone ? 0 : std::atoi(spec.value("training.epochs").value_or("1").c_str()));
+  precision_ = new QComboBox(this);
+  precision_->setObjectName("launchPrecision");
+  for (const auto& field : app::SpecText::fields(app::SpecKind::kRun, "training")) {
+    if (field.name != "precision") continue;
+    for (const auto& choice : field.choices) {
+      const QString text = QString::fromStdString(choice);
+      if (!choice.empty()) precision_->addItem(text, text);
+    }
+  }
+  precision_->setCurrentIndex(std::max(0, precision_->findData(writtenPrecision(spec))));
   comm_ = new QComboBox(this);
   comm_->setObjectName("launchComm");
   comm_->addItem({}, QString());
@@ -152,9 +167,7 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   addRow(target_);
   addRow(nodes_);
   strategy_ = new StrategyFields(spec, form, this);
-  for (QWidget* field : {static_cast<QWidget*>(batch_), static_cast<QWidget*>(epochs_), static_cast<QWidget*>(comm_)}) {
-    addRow(field);
-  }
+  for (QWidget* field : std::initializer_list<QWidget*>{batch_, epochs_, precision_, comm_}) addRow(field);
   form->addRow(QString(), measure_);
   // A low window scrolls the settings: none of them is squeezed.
   auto* settings = new QWidget;
@@ -262,6 +275,7 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
     connect(spin, &QSpinBox::valueChanged, this, &LaunchDialog::schedule);
   }
   connect(strategy_, &StrategyFields::changed, this, &LaunchDialog::schedule);
+  connect(precision_, &QComboBox::currentIndexChanged, this, &LaunchDialog::schedule);
   connect(comm_, &QComboBox::currentIndexChanged, this, &LaunchDialog::schedule);
   connect(measure_, &QCheckBox::toggled, this, &LaunchDialog::schedule);
   connect(copy_, &QPushButton::clicked, this, [this] { QApplication::clipboard()->setText(command()); });
@@ -309,6 +323,8 @@ QStringList LaunchDialog::sets() const {
   };
   add("training.batch", QString::number(batch_->value()));
   add("training.epochs", epochs_->value() > 0 ? QString::number(epochs_->value()) : QString());
+  const QString precision = precision_->currentData().toString();
+  if (precision != writtenPrecision(spec)) out << "training.precision=" + precision;
   return out;
 }
 
@@ -624,8 +640,8 @@ void LaunchDialog::reject() {
 void LaunchDialog::retranslate() {
   setHeading(tr("Launch %1").arg(QFileInfo(specFile_).completeBaseName()), {});
   const QStringList names{tr("Cluster"), tr("Local nodes"), tr("Global batch"), tr("Epochs"),
-                          tr("Communicator"), tr("Command")};
-  QWidget* const fields[] = {target_, nodes_, batch_, epochs_, comm_, command_};
+                          tr("Precision"), tr("Communicator"), tr("Command")};
+  QWidget* const fields[] = {target_, nodes_, batch_, epochs_, precision_, comm_, command_};
   for (int i = 0; i < labels_.size(); ++i) {
     labels_[i]->setText(names[i]);
     fields[i]->setAccessibleName(names[i]);

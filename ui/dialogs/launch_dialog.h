@@ -86,6 +86,7 @@ class LaunchDialog : public Dialog {
   StrategyFields* strategy_ = nullptr;
   QSpinBox* batch_ = nullptr;
   QSpinBox* epochs_ = nullptr;
+  QComboBox* precision_ = nullptr;
   QComboBox* comm_ = nullptr;
   QCheckBox* measure_ = nullptr;
   QFormLayout* form_ = nullptr;
