@@ -22,7 +22,7 @@ struct Mirror {
 
 class HostedKernel final : public Kernel {
  public:
-  explicit HostedKernel(device::Device& device) : device_(device) {}
+  HostedKernel(device::Device& device, Status& failed) : device_(device), failed_(failed) {}
 
   // Where the device has it; operands of one address are one.
   Result<void*> mirror(const Operand& host) {
@@ -39,6 +39,7 @@ class HostedKernel final : public Kernel {
   void setKernel(std::unique_ptr<Kernel> kernel) { kernel_ = std::move(kernel); }
 
   void run() override {
+    if (!failed_.ok()) return;
     for (auto& [data, mirror] : mirrors_) {
       std::memcpy(mirror.pinned.data(), data, static_cast<std::size_t>(mirror.host.type.bytes()));
       device_.copy(mirror.address(), mirror.pinned.data(), mirror.host.type.bytes());
@@ -46,8 +47,8 @@ class HostedKernel final : public Kernel {
     kernel_->run();
     for (auto& [data, mirror] : mirrors_)
       device_.copy(mirror.pinned.data(), mirror.address(), mirror.host.type.bytes());
-    const Status done = device_.synchronize();
-    LOCKSTEP_CHECK(done.ok(), "{}", done.error().text());
+    failed_ = device_.synchronize();
+    if (!failed_.ok()) return;
     for (auto& [data, mirror] : mirrors_)
       std::memcpy(data, mirror.pinned.data(), static_cast<std::size_t>(mirror.host.type.bytes()));
   }
@@ -55,6 +56,7 @@ class HostedKernel final : public Kernel {
 
  private:
   device::Device& device_;
+  Status& failed_;  // of the backend
   std::map<void*, Mirror> mirrors_;
   std::unique_ptr<Kernel> kernel_;
 };
@@ -65,7 +67,7 @@ class Hosted final : public Backend {
   std::string_view name() const override { return backend_->name(); }
   bool supports(ir::Op op, DType dtype) const override { return backend_->supports(op, dtype); }
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
-    auto out = std::make_unique<HostedKernel>(*backend_->device());
+    auto out = std::make_unique<HostedKernel>(*backend_->device(), failed_);
     KernelSpec there = spec;
     for (auto* operands : {&there.inputs, &there.outputs})
       for (Operand& operand : *operands) {
@@ -76,9 +78,11 @@ class Hosted final : public Backend {
     return std::unique_ptr<Kernel>(std::move(out));
   }
   device::Device* device() override { return nullptr; }
+  const Status& failed() const { return failed_; }
 
  private:
   std::unique_ptr<Backend> backend_;
+  Status failed_;
 };
 
 }  // namespace
@@ -86,6 +90,11 @@ class Hosted final : public Backend {
 std::unique_ptr<Backend> hosted(std::unique_ptr<Backend> backend) {
   if (backend->device() == nullptr) return backend;
   return std::make_unique<Hosted>(std::move(backend));
+}
+
+Status failureOf(const Backend& backend) {
+  const auto* const onDevice = dynamic_cast<const Hosted*>(&backend);
+  return onDevice == nullptr ? Status() : onDevice->failed();
 }
 
 }  // namespace lockstep::backends

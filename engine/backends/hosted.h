@@ -8,7 +8,10 @@
 
 namespace lockstep::backends {
 
-// The backend itself where it computes in the host's memory. A failure of the device in a run is a broken invariant.
+// The backend itself where it computes in the host's memory.
 std::unique_ptr<Backend> hosted(std::unique_ptr<Backend> backend);
+
+// To be asked after a run: what the device said of the first that failed, from which on outputs are left as they were.
+Status failureOf(const Backend& backend);
 
 }  // namespace lockstep::backends

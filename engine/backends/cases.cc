@@ -1,0 +1,337 @@
+#include "engine/backends/cases.h"
+
+#include <array>
+#include <utility>
+
+namespace lockstep::backends {
+namespace {
+
+using ir::Op;
+using Input = CaseInput;
+
+ir::Attrs conv(std::int64_t stride, std::int64_t pad) {
+  return {{"stride", stride}, {"pad", pad}};
+}
+
+void addConv(std::vector<Case>& cases, const std::string& name, Shape x, Shape w,
+             std::int64_t stride, std::int64_t pad) {
+  const Shape y{x[0], (x[1] + 2 * pad - w[0]) / stride + 1, (x[2] + 2 * pad - w[1]) / stride + 1,
+                w[3]};
+  ir::Attrs attrs = conv(stride, pad);
+  cases.push_back({name, Op::kConv2d, attrs, {{x}, {w}}});
+  ir::Attrs relu = attrs;
+  relu["act"] = std::string("relu");
+  cases.push_back({name + " bias relu", Op::kConv2d, relu, {{x}, {w}, {{w[3]}}}});
+  cases.push_back({name + " bias", Op::kConv2d, attrs, {{x}, {w}, {{w[3]}}}});
+  attrs["shape"] = x;
+  cases.push_back({name, Op::kConv2dInputGrad, attrs, {{y}, {w}}});
+  attrs["shape"] = w;
+  cases.push_back({name, Op::kConv2dWeightGrad, attrs, {{x}, {y}}});
+}
+
+void addPool(std::vector<Case>& cases, const std::string& name, Shape x, std::int64_t size,
+             std::int64_t stride) {
+  const ir::Attrs attrs{{"size", size}, {"stride", stride}};
+  ir::Attrs relu = attrs;
+  relu["act"] = std::string("relu");
+  const Shape y{x[0], (x[1] - size) / stride + 1, (x[2] - size) / stride + 1, x[3]};
+  for (Fill fill : {Fill::kNormal, Fill::kFewValues}) {  // of equal ones the first has the gradient
+    cases.push_back({name, Op::kMaxPool2d, attrs, {{x, fill}}});
+    cases.push_back({name, Op::kMaxPool2dGrad, attrs, {{x, fill}, {y, Fill::kPooled}, {y}}});
+    cases.push_back({name + ", of what relu made", Op::kMaxPool2dGrad, relu, {{x, fill}, {y, Fill::kPooled}, {y}}});
+  }
+}
+
+void addBatchNorm(std::vector<Case>& cases, const Shape& x, std::int64_t groups) {
+  const std::string name = fmt::format("{} in {} groups", shapeText(x), groups);
+  const std::int64_t c = x.back();
+  const ir::Attrs eps{{"eps", 1e-3}};
+  const Input samples{x}, w{{x[0]}, Fill::kPositive}, channels{{c}}, positive{{c}, Fill::kPositive};
+  const Input mean{{groups, c}}, variance{{groups, c}, Fill::kPositive}, sums{{groups, 2 * c}};
+  const Input moments{{groups, 1 + 2 * c}, Fill::kPositive};
+  const Input total{{1 + 2 * c}, Fill::kPositive};
+  cases.push_back({name, Op::kBatchMoments, {{"shape", moments.shape}}, {samples, w, channels}});
+  cases.push_back({name, Op::kBatchStatistics, {}, {moments, channels}});
+  cases.push_back({name, Op::kBatchNorm, eps, {samples, channels, channels, mean, variance}});
+  cases.push_back(
+      {name, Op::kBatchNorm, eps, {samples, channels, channels, mean, variance, w, moments}});
+  cases.push_back({name, Op::kBatchNormWeightGrad, eps, {samples, samples, mean, variance}});
+  cases.push_back({name, Op::kBatchNormGrad, eps,
+                   {samples, samples, w, channels, moments, mean, variance, sums}});
+  cases.push_back({name, Op::kRunningStatistics, {{"momentum", 0.9}}, {channels, positive, total}});
+}
+
+void addMatmul(std::vector<Case>& cases, std::int64_t n, std::int64_t k, std::int64_t o) {
+  for (int form = 0; form < 6; ++form) {
+    ir::Attrs attrs;
+    const bool ta = form == 1 || form == 3, tb = form == 2 || form == 3;
+    if (ta) attrs["ta"] = std::int64_t{1};
+    if (tb) attrs["tb"] = std::int64_t{1};
+    if (form == 5) attrs["act"] = std::string("relu");
+    std::vector<Input> inputs{{ta ? Shape{k, n} : Shape{n, k}}, {tb ? Shape{o, k} : Shape{k, o}}};
+    if (form >= 4) inputs.push_back({{o}});
+    cases.push_back({fmt::format("{}x{}x{} form {}", n, k, o, form), Op::kMatmul, attrs, inputs});
+  }
+}
+
+bool isProduct(Op op) {
+  return op == Op::kMatmul || op == Op::kConv2d || op == Op::kConv2dInputGrad || op == Op::kConv2dWeightGrad;
+}
+
+}  // namespace
+
+std::vector<Case> allCases() {
+  std::vector<Case> cases;
+  const ir::Attrs floats{{"dtype", std::string("f32")}, {"scale", 1.0 / 255}};
+  for (const std::int64_t n : {1, 7, 16, 33, 1000, 70001}) {
+    const Shape s{n};
+    cases.push_back({"bytes", Op::kCast, floats, {{s, Fill::kBytes}}});
+    cases.push_back({"integers", Op::kCast, floats, {{s, Fill::kLabels}}});
+    cases.push_back({"floats", Op::kCast, floats, {{s}}});
+    cases.push_back({"scale", Op::kScale, {{"factor", -0.3}}, {{s}}});
+    for (Op op : {Op::kRelu, Op::kGelu, Op::kTanh, Op::kSumAll, Op::kSumSquares})
+      cases.push_back({fmt::format("{}", n), op, {}, {{s}}});
+    for (Op op : {Op::kAdd, Op::kReluGrad, Op::kGeluGrad, Op::kTanhGrad})
+      cases.push_back({fmt::format("{}", n), op, {}, {{s}, {s}}});
+    cases.push_back({fmt::format("{}", n), Op::kOwn, {}, {{s}}});
+    for (const std::int64_t ranks : {1, 3})
+      cases.push_back({fmt::format("{} of {} ranks", n, ranks), Op::kAddRanks, {}, {{s}, {{ranks * n}}}});
+    cases.push_back({fmt::format("{}", n), Op::kWeigh, {},
+                     {{s}, {{1}, Fill::kPositive}, {{1}, Fill::kPositive}}});
+    for (const Fill norm : {Fill::kPositive, Fill::kBelow})
+      cases.push_back({fmt::format("{} norm {}", n, draw(norm, 0, 0)), Op::kUnlessSkipped, {},
+                       {{s}, {s}, {{1}, norm}}});
+    for (double momentum : {0.0, 0.9})
+      cases.push_back({fmt::format("{} momentum {}", n, momentum),
+                       Op::kSgd,
+                       {{"momentum", momentum}, {"weight_decay", 0.01}},
+                       {{s}, {s}, {s}, {{1}, Fill::kPositive}, {{1}, Fill::kPositive}}});
+    for (double decay : {0.0, 0.1})
+      cases.push_back({fmt::format("{} decay {}", n, decay),
+                       Op::kAdagrad,
+                       {{"eps", 1e-10}, {"weight_decay", decay}},
+                       {{s}, {s}, {s, Fill::kPositive}, {{1}, Fill::kPositive},
+                        {{1}, Fill::kPositive}}});
+    for (double decay : {0.0, 0.1})
+      cases.push_back({fmt::format("{} decay {}", n, decay),
+                       Op::kAdam,
+                       {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", decay}},
+                       {{s},
+                        {s},
+                        {s},
+                        {s, Fill::kPositive},
+                        {{1}, Fill::kPositive},
+                        {{1}, Fill::kPositive},
+                        {{1}, Fill::kPositive}}});
+    const ir::Attrs made{{"dtype", std::string("f32")}, {"shape", s}};
+    ir::Attrs fill = made, uniform = made, normal = made;
+    fill["value"] = 0.25;
+    uniform["key"] = normal["key"] = std::int64_t{-77};
+    uniform["scale"] = normal["scale"] = 0.05;
+    uniform["kind"] = std::string("uniform");
+    normal["kind"] = std::string("normal");
+    cases.push_back({"fill", Op::kFill, fill, {}});
+    cases.push_back({"uniform", Op::kRandom, uniform, {}});
+    cases.push_back({"normal", Op::kRandom, normal, {}});
+  }
+  for (const std::int64_t batch : {1, 2, 21, 22, 32}) {
+    addMatmul(cases, batch, 784, 128);
+    addMatmul(cases, batch, 128, 10);
+    addMatmul(cases, batch, 5, 1);
+  }
+  addMatmul(cases, 784, 21, 128);  // a weight gradient
+  addMatmul(cases, 3, 700, 67);
+  addMatmul(cases, 130, 515, 70);
+  addMatmul(cases, 256, 300, 256);
+  addMatmul(cases, 101, 803, 500);
+  for (const Shape& x :
+       {Shape{1, 1}, Shape{3, 10}, Shape{21, 32}, Shape{1000, 33}, Shape{1200, 100}, Shape{2, 5, 7, 32}}) {
+    const Shape row{x.back()};
+    cases.push_back({shapeText(x), Op::kBiasAdd, {}, {{x}, {row}}});
+    cases.push_back({shapeText(x), Op::kReduceRows, {}, {{x}}});
+  }
+  cases.push_back({"periodic", Op::kBiasAdd, {}, {{{12, 33}}, {{4, 33}}}});
+  cases.push_back({"periodic", Op::kReduceRows, {{"period", std::int64_t{4}}}, {{{12, 33}}}});
+  for (const std::int64_t first : {0, 1}) {
+    ir::Attrs attrs{{"first", first}};
+    cases.push_back({fmt::format("from {}", first), Op::kEmbedding, attrs,
+                     {{{3, 17}}, {{9}, Fill::kLabels}}});
+    attrs["shape"] = Shape{3, 17};
+    cases.push_back({fmt::format("from {}", first), Op::kEmbeddingGrad, attrs,
+                     {{{9}, Fill::kLabels}, {{9, 17}}}});
+  }
+  cases.push_back({"side by side", Op::kConcat, {}, {{{5, 3}}, {{5, 1}}, {{5, 17}}}});
+  cases.push_back({"in the middle", Op::kColumns,
+                   {{"first", std::int64_t{2}}, {"count", std::int64_t{18}}}, {{{7, 33}}}});
+  for (const double rate : {0.0, 0.1, 0.75}) {
+    ir::Attrs attrs{{"salt", std::int64_t{-5}}, {"rate", rate}};
+    cases.push_back({fmt::format("rate {}", rate), Op::kDropout, attrs,
+                     {{{12, 7}}, {{4}, Fill::kLabels}}});
+    attrs["columns"] = std::int64_t{20};
+    attrs["first"] = std::int64_t{7};
+    cases.push_back({fmt::format("part, rate {}", rate), Op::kDropout, attrs,
+                     {{{12, 7}}, {{4}, Fill::kLabels}}});
+  }
+  for (const auto& [rows, channels] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {9, 17}, {40, 16}}) {
+    const std::string name = fmt::format("{} rows of {}", rows, channels);
+    const Input ids{{rows}, Fill::kLabels}, number{{1}, Fill::kPositive};
+    cases.push_back({name, Op::kSumSquares, {}, {{{rows, channels}}, {{rows}, Fill::kIds}}});
+    cases.push_back({name, Op::kCombineRows, {}, {{{rows, channels}}, ids}});
+    for (const std::vector<std::int64_t>& cuts : {std::vector<std::int64_t>{0, 3}, {0, 1, 2, 3}})
+      cases.push_back({fmt::format("{} ids of {} parts", rows, cuts.size() - 1), Op::kDistinct,
+                       {{"cuts", cuts}, {"shape", Shape{rows + std::ssize(cuts) % 3}}}, {ids}});
+    for (const std::int64_t first : {std::int64_t{0}, channels / 2}) {
+      const Input table{{2 * channels}}, sums{{2 * channels}, Fill::kPositive};
+      cases.push_back({fmt::format("{} from {}", name, first), Op::kAdagradRows,
+                       {{"eps", 1e-10}, {"first", first}},
+                       {table, sums, {{rows * channels}}, ids, number, number}});
+      cases.push_back({fmt::format("{} from {}", name, first), Op::kSgdRows, {{"first", first}},
+                       {table, sums, {{rows * channels}}, ids, number, number}});
+    }
+  }
+  for (const double limit : {0.1, 1000.0})
+    for (const Fill norm : {Fill::kPositive, Fill::kBelow})
+      cases.push_back({fmt::format("limit {} norm {}", limit, draw(norm, 0, 0)), Op::kClipNorm, {{"limit", limit}},
+                       {{{1}, norm}, {{1}, Fill::kPositive}}});
+  const Input number{{1}, Fill::kPositive};
+  for (const Fill squares : {Fill::kPositive, Fill::kInfinite}) {
+    cases.push_back({fmt::format("squares {}", draw(squares, 0, 0)), Op::kFiniteNorm, {}, {number, {{1}, squares}}});
+    cases.push_back({fmt::format("scaled, squares {}", draw(squares, 0, 0)), Op::kFiniteNorm, {},
+                     {number, {{1}, squares}, number}});
+  }
+  for (const Fill norm : {Fill::kPositive, Fill::kBelow})
+    for (const double interval : {1.0, 4.0})
+      for (const double limit : {0.0, 1.0})
+        cases.push_back({fmt::format("norm {} interval {} limit {}", draw(norm, 0, 0), interval, limit), Op::kLossScale,
+                         {{"interval", interval}, {"factor", 2.0}, {"least", limit}, {"most", limit > 0 ? limit : 8.0}},
+                         {number, number, number, {{1}, norm}}});
+  cases.push_back({"text", Op::kRepeatRows, {{"times", std::int64_t{5}}}, {{{7}}}});
+  for (const Shape& x : {Shape{1, 1}, Shape{6, 33}, Shape{70, 128}, Shape{501, 138}}) {
+    const Input rows{{x[0]}, Fill::kPositive}, channels{{x[1]}};
+    cases.push_back({shapeText(x), Op::kLayerNorm, {{"eps", 1e-5}}, {{x}, channels, channels}});
+    cases.push_back({shapeText(x), Op::kLayerNormGrad, {}, {{x}, {x}, channels, rows, rows}});
+    cases.push_back({shapeText(x), Op::kLayerNormWeightGrad, {}, {{x}, {x}, rows, rows}});
+  }
+  for (const std::int64_t causal : {0, 1})
+    for (const auto& [tokens, heads, head] :
+         {std::array<std::int64_t, 3>{1, 1, 1}, {7, 3, 5}, {64, 2, 32}, {299, 1, 20}}) {
+      const ir::Attrs attrs{{"tokens", tokens}, {"head", head}, {"causal", causal}};
+      const std::int64_t rows = 2 * tokens, width = heads * head;
+      const std::string name = fmt::format("{} tokens causal {}", tokens, causal);
+      cases.push_back({name, Op::kAttention, attrs, {{{rows, 3 * width}}}});
+      // lse above every score, as softmax makes it: exp(score − lse) stays below 1.
+      cases.push_back({name, Op::kAttentionGrad, attrs,
+                       {{{rows, width}}, {{rows, 3 * width}, Fill::kPositive}, {{rows, width}},
+                        {{rows, heads}, Fill::kBound}}});
+    }
+  cases.push_back({"many rows", Op::kReduceRows, {}, {{{20000, 32}}}});
+  const Input many{{20000, 33}}, each{{20000}, Fill::kPositive};
+  cases.push_back({"many rows", Op::kLayerNormWeightGrad, {}, {many, many, each, each}});
+  for (const std::int64_t batch : {1, 21, 22})
+    addConv(cases, fmt::format("fashion {}", batch), {batch, 28, 28, 1}, {3, 3, 1, 32}, 1, 0);
+  addConv(cases, "channels", {5, 14, 13, 16}, {3, 3, 16, 144}, 1, 1);
+  addConv(cases, "same", {2, 9, 7, 1}, {3, 3, 1, 20}, 1, 1);
+  addConv(cases, "stride", {3, 11, 8, 3}, {3, 2, 3, 5}, 2, 0);
+  addConv(cases, "stride and pad", {2, 10, 12, 4}, {5, 5, 4, 16}, 3, 2);
+  addConv(cases, "one tap", {2, 6, 6, 3}, {1, 1, 3, 40}, 1, 0);
+  addConv(cases, "deep", {2, 8, 9, 16}, {3, 3, 16, 32}, 1, 1);
+  addConv(cases, "deep without padding", {2, 7, 9, 16}, {3, 3, 16, 20}, 1, 0);
+  addConv(cases, "one deep tap", {2, 5, 5, 24}, {1, 1, 24, 16}, 1, 0);
+  addConv(cases, "one deep tap in a stride", {2, 6, 7, 16}, {1, 1, 16, 32}, 2, 0);
+  addConv(cases, "deep stride", {2, 9, 9, 32}, {3, 3, 32, 17}, 2, 1);
+  addPool(cases, "fashion", {6, 26, 26, 32}, 2, 2);
+  addPool(cases, "uneven", {2, 7, 9, 5}, 2, 2);
+  addPool(cases, "overlapping", {2, 9, 8, 20}, 3, 2);
+  addPool(cases, "gaps", {1, 9, 9, 33}, 2, 3);
+  for (const Shape& x : {Shape{1, 1, 1, 1}, Shape{3, 5, 4, 33}, Shape{32, 7, 7, 16}, Shape{32, 14, 14, 33}}) {
+    const Shape pooled{x[0], x[3]};
+    cases.push_back({shapeText(x), Op::kMeanPool2d, {}, {{x}}});
+    cases.push_back({shapeText(x), Op::kMeanPool2dGrad, {{"shape", x}}, {{pooled}}});
+  }
+  addBatchNorm(cases, {1, 1}, 1);
+  addBatchNorm(cases, {32, 14, 14, 40}, 1);
+  addBatchNorm(cases, {6, 5, 3, 33}, 1);
+  addBatchNorm(cases, {6, 5, 3, 33}, 3);
+  addBatchNorm(cases, {64, 14, 14, 16}, 1);
+  addBatchNorm(cases, {8, 7}, 2);
+  for (const auto& [batch, classes] :
+       {std::pair<std::int64_t, std::int64_t>{1, 10}, {21, 10}, {22, 3}, {64, 257}}) {
+    const Shape s{batch, classes}, column{batch};
+    const std::string name = shapeText(s);
+    for (Fill fill : {Fill::kNormal, Fill::kFewValues}) {
+      cases.push_back({name,
+                       Op::kSoftmaxXent,
+                       {},
+                       {{s, fill}, {column, Fill::kLabels}, {column, Fill::kPositive}}});
+      cases.push_back({name,
+                       Op::kCountCorrect,
+                       {},
+                       {{s, fill}, {column, Fill::kLabels}, {column, Fill::kPositive}}});
+    }
+    cases.push_back({name,
+                     Op::kSoftmaxXentGrad,
+                     {},
+                     {{s, Fill::kPositive},
+                      {column, Fill::kLabels},
+                      {column, Fill::kPositive},
+                      {{1}, Fill::kPositive}}});
+    const Input weights{column, Fill::kPositive}, one{{1}, Fill::kPositive};
+    const Input numbers{column};
+    const Input labels{column, Fill::kLabels};
+    const Input positive{column, Fill::kPositive};
+    cases.push_back({name, Op::kRowMax, {}, {{s}}});
+    cases.push_back({name, Op::kXentLoss, {}, {positive, numbers, positive}});
+    cases.push_back({name, Op::kXentLossGrad, {}, {positive, positive, {{1}, Fill::kPositive}}});
+    for (const std::int64_t first : {0, 1}) {
+      const ir::Attrs from{{"first", first}};
+      cases.push_back({name, Op::kXentTerms, from, {{s}, labels, numbers}});
+      cases.push_back({name, Op::kXentTermsGrad, from, {numbers, numbers, {s}, labels, numbers}});
+    }
+    cases.push_back({name, Op::kBinaryXent, {}, {{s}, {s, Fill::kFewValues}, weights}});
+    cases.push_back({name, Op::kBinaryXentGrad, {}, {{s}, {s, Fill::kFewValues}, weights, one}});
+    cases.push_back({name, Op::kScoreHistogram, {{"bins", std::int64_t{20}}},
+                     {{{batch, 1}}, {{batch, 1}, Fill::kFewValues}, weights}});
+    cases.push_back({name, Op::kMseLoss, {}, {{s}, {s}, {column, Fill::kPositive}}});
+    cases.push_back({name,
+                     Op::kMseLossGrad,
+                     {},
+                     {{s}, {s}, {column, Fill::kPositive}, {{1}, Fill::kPositive}}});
+  }
+  for (const char* coding : {"fp16", "bf16", "int8", "top-k"})
+    for (const std::int64_t n : {1, 255, 600, 5000}) {
+      ir::Attrs attrs{{"coding", std::string(coding)}};
+      if (coding == std::string_view("top-k")) attrs["kept"] = (n + 29) / 30;
+      if (n % 3 == 0) attrs["parts"] = std::int64_t{3};
+      cases.push_back({fmt::format("{} of {}", coding, n), Op::kEncode, std::move(attrs),
+                       {{{n}, Fill::kFewValues}, {{n}, Fill::kFewValues}}});
+    }
+  for (const char* coding : {"fp16", "bf16", "int8", "top-k"})
+    for (const std::int64_t n : {1, 257, 5000}) {
+      ir::Attrs attrs{{"coding", std::string(coding)}, {"dtype", std::string("f32")}, {"shape", Shape{n}}};
+      const std::int64_t kept = coding == std::string_view("top-k") ? (n + 29) / 30 : 0;
+      if (kept > 0) attrs["kept"] = kept;
+      cases.push_back({fmt::format("{} of {} from 3 ranks", coding, n), Op::kDecodeSum, std::move(attrs),
+                       {{{3 * ir::payloadBytes(*ir::codingFromName(coding), n, kept)}, Fill::kCoded}}});
+    }
+  for (std::size_t i = 0, all = cases.size(); i < all; ++i) {
+    if (!isProduct(cases[i].op)) continue;
+    for (const auto& [name, fill] : {std::pair{" of bf16", Fill::kBf16}, {" of f16", Fill::kF16}}) {
+      Case narrow = cases[i];
+      narrow.name += name;
+      narrow.inputs[0].fill = narrow.inputs[1].fill = fill;
+      cases.push_back(std::move(narrow));
+    }
+  }
+  for (std::size_t i = 0, all = cases.size(); i < all; ++i) {
+    const Op op = cases[i].op;
+    const bool rows = op == Op::kAdagradRows || op == Op::kSgdRows;
+    if (!rows && op != Op::kSgd && op != Op::kAdagrad && op != Op::kAdam) continue;
+    Case skipped = cases[i];
+    skipped.name += ", skipped";
+    skipped.inputs[rows || op == Op::kAdam ? 4 : 3].fill = Fill::kBelow;
+    cases.push_back(std::move(skipped));
+  }
+  return cases;
+}
+
+}  // namespace lockstep::backends

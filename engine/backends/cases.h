@@ -1,0 +1,91 @@
+// Cases of every op that has a kernel: shapes, attributes, and what operands are filled with. What a backend makes of them
+// is held against the reference backend in f64: by the self-test of a node, and by backends_conformance_test, which asks for
+// a case of every op.
+// Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/backends/backend.h"
+
+namespace lockstep::backends {
+
+enum class Fill : std::uint8_t {
+  kNormal, kFewValues, kPositive, kLabels, kIds, kBytes, kBound, kBelow, kInfinite, kBf16, kF16,
+  kPooled,  // what the forward op makes of the operand before: the greatest of its windows
+  kCoded,   // what ranks' gradients are coded as, one after another
+};
+
+struct CaseInput {
+  Shape shape;
+  Fill fill = Fill::kNormal;
+};
+struct Case {
+  std::string name;
+  ir::Op op;
+  ir::Attrs attrs;
+  std::vector<CaseInput> inputs;
+};
+std::vector<Case> allCases();
+
+// The largest error allowed in f32, relative to the largest magnitude of an output; sums over tens of thousands of elements
+// are among the cases.
+inline constexpr double kCaseTolerance = 2e-5;
+
+// Numbers of `key`, which f32 holds exactly, so that all precisions see the same.
+double draw(Fill fill, std::uint64_t key, std::uint64_t i);
+
+// The bits of the nearest number of bf16 or f16, ties to even, and the number of the bits.
+std::uint16_t narrowBits(DType type, float x);
+float ofNarrow(DType type, std::uint16_t bits);
+
+// Elements as numbers, with a fence on each side; the data start one element past an aligned address.
+class CaseTensor {
+ public:
+  explicit CaseTensor(ir::TensorType type);
+  double at(std::int64_t i) const;
+  void set(std::int64_t i, double value);
+  void fill(double value);
+  void setFilled(Fill fill, std::uint64_t key);
+  std::span<std::byte> bytes() { return {address(0), static_cast<std::size_t>(type_.bytes())}; }
+  bool fenced() const;
+  Operand operand() { return {address(0), type_}; }
+  const ir::TensorType& type() const { return type_; }
+
+ private:
+  std::byte* address(std::int64_t i) { return bytes_.data() + (i + 1) * static_cast<std::int64_t>(sizeOf(type_.dtype)); }
+  const std::byte* address(std::int64_t i) const {
+    return bytes_.data() + (i + 1) * static_cast<std::int64_t>(sizeOf(type_.dtype));
+  }
+  ir::TensorType type_;
+  std::vector<std::byte> bytes_;
+};
+
+struct CaseOutcome {
+  std::vector<CaseTensor> outputs;
+  std::string problem;           // "" where it was played
+  std::int64_t allocations = 0;  // of the last run, where they are counted
+};
+struct CaseOptions {
+  DType compute = DType::kF32;
+  bool inPlace = false;                     // outputs that may lie on an input's memory do
+  std::int64_t (*allocations)() = nullptr;  // until now
+};
+// Runs the case twice, so that a kernel that leaves something behind is found out. Outputs are poisoned before. The
+// backend's operands are in the host's memory (hosted.h).
+CaseOutcome play(Backend& backend, const Case& one, const CaseOptions& options);
+// Whether an output of the op may lie on an input's memory.
+bool canBeInPlace(ir::Op op);
+
+// How far two outcomes are apart: the greatest difference of two elements, relative to the largest magnitude of their
+// output in `want`; where one is no number, infinity.
+struct CaseDifference {
+  double relative = 0;
+  std::string where;  // "output 0 element 7: 1.5 instead of 1, of at most 3"; "" where there is none
+};
+CaseDifference difference(const CaseOutcome& want, const CaseOutcome& got);
+
+}  // namespace lockstep::backends
