@@ -1,88 +1,25 @@
-// selftest: what this node can compute with, and a few kernels of every backend it can use against the reference
-// backend. Text for people, a line a finding; with --json an object a line.
+// selftest: what this node can compute with, and what selftest.h says of every backend and device it can use. Text for
+// people, a line a finding; with --json an object a line.
+#include "agent/selftest.h"
+
+#include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 
 #include "agent/commands.h"
 #include "agent/gpus.h"
-#include "engine/backends/backend.h"
-#include "engine/backends/hosted.h"
-#include "engine/base/random.h"
+#include "engine/backends/cases.h"
 #include "engine/device/module.h"
 
 namespace lockstep::agent {
 namespace {
-
-struct Case {
-  const char* name;
-  ir::Op op;
-  ir::Attrs attrs;
-  std::vector<ir::TensorType> inputs;
-};
-
-std::vector<Case> cases() {
-  const auto f = [](Shape shape) { return ir::TensorType{DType::kF32, std::move(shape)}; };
-  const auto attrs = [](std::int64_t ta, std::int64_t tb, const char* act) {
-    return ir::Attrs{{"ta", ta}, {"tb", tb}, {"act", std::string(act)}};
-  };
-  const ir::Attrs conv{{"stride", std::int64_t{1}}, {"pad", std::int64_t{0}}, {"act", std::string("relu")}};
-  const ir::Attrs pool{{"size", std::int64_t{2}}, {"stride", std::int64_t{2}}};
-  return {{"matmul with bias and relu", ir::Op::kMatmul, attrs(0, 0, "relu"),
-           {f({22, 64}), f({64, 48}), f({48})}},
-          {"matmul, transposed", ir::Op::kMatmul, attrs(1, 0, ""), {f({22, 64}), f({22, 48})}},
-          {"conv2d with bias and relu", ir::Op::kConv2d, conv,
-           {f({4, 12, 12, 3}), f({3, 3, 3, 8}), f({8})}},
-          {"max-pool", ir::Op::kMaxPool2d, pool, {f({4, 10, 10, 8})}},
-          {"layer norm", ir::Op::kLayerNorm, {{"eps", 1e-5}}, {f({9, 70}), f({70}), f({70})}},
-          {"causal attention", ir::Op::kAttention,
-           {{"tokens", std::int64_t{40}}, {"head", std::int64_t{16}}, {"causal", std::int64_t{1}}}, {f({80, 96})}},
-          {"sums of rows", ir::Op::kReduceRows, {}, {f({600, 33})}},
-          {"sum of squares", ir::Op::kSumSquares, {}, {f({5000})}},
-          {"add", ir::Op::kAdd, {}, {f({100}), f({100})}},
-          {"relu", ir::Op::kRelu, {}, {f({100})}}};
-}
-
-using Memory = std::unique_ptr<std::byte, void (*)(void*)>;
-Memory allocate(std::int64_t bytes) {
-  const std::size_t size = (static_cast<std::size_t>(bytes) + 127) / 64 * 64;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, size));
-  LOCKSTEP_CHECK(memory != nullptr, "out of memory");
-  std::memset(memory, 0, size);
-  return {memory, std::free};
-}
-
-// The outputs of one case on one backend.
-Result<std::vector<float>> play(const Case& one, backends::Backend& backend) {
-  backends::KernelSpec spec;
-  spec.op = one.op;
-  spec.name = one.name;
-  spec.attrs = &one.attrs;
-  std::vector<Memory> memory;
-  for (std::size_t i = 0; i < one.inputs.size(); ++i) {
-    memory.push_back(allocate(one.inputs[i].bytes()));
-    auto* values = reinterpret_cast<float*>(memory.back().get());
-    for (std::int64_t k = 0; k < one.inputs[i].count(); ++k)
-      values[k] = static_cast<float>(randomNormal(i + 1, static_cast<std::uint64_t>(k)));
-    spec.inputs.push_back({values, one.inputs[i]});
-  }
-  LOCKSTEP_ASSIGN(const auto types, ir::info(one.op).infer(one.inputs, one.attrs));
-  for (const ir::TensorType& type : types) {
-    memory.push_back(allocate(type.bytes()));
-    spec.outputs.push_back({memory.back().get(), type});
-  }
-  LOCKSTEP_ASSIGN(const auto kernel, backend.bind(spec));
-  kernel->run();
-  std::vector<float> out;
-  for (const backends::Operand& operand : spec.outputs) {
-    const auto* values = static_cast<const float*>(operand.data);
-    out.insert(out.end(), values, values + operand.type.count());
-  }
-  return out;
-}
 
 using Json = nlohmann::json;
 
@@ -179,58 +116,196 @@ bool tellCuda(bool json) {
   return node.usable.ok();
 }
 
-// One kernel of one backend; whether it is right.
-bool tellKernel(const std::string& backend, const Case& one, const Result<std::vector<float>>& expected,
-                const Result<std::vector<float>>& found, bool json) {
-  constexpr double kMost = 1e-4;
-  double worst = 0;
-  std::string why;
-  if (!expected.ok()) why = expected.error().text();
-  else if (!found.ok()) why = found.error().text();
-  else
-    for (std::size_t i = 0; i < expected->size(); ++i) {
-      const double want = static_cast<double>((*expected)[i]);
-      const double error = std::abs(static_cast<double>((*found)[i]) - want) / std::max(1.0, std::abs(want));
-      worst = std::isnan(error) ? INFINITY : std::max(worst, error);
+// A backend on what it computes on, to be put to the test.
+struct Subject {
+  std::string backend;
+  std::string name;   // "onednn", "cuda 0"
+  int device = 0;
+  std::vector<int> ranks{0, 0};  // the devices of two ranks
+  SpeedOptions speed;
+};
+
+// A device that hangs never answers: what is being tested then fails, and the process ends.
+class Watchdog {
+ public:
+  explicit Watchdog(bool json) : json_(json), thread_([this] { watch(); }) {}
+  ~Watchdog() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
     }
-  const bool good = why.empty() && worst < kMost;
-  if (json)
-    print({{"event", "kernel"}, {"backend", backend}, {"name", one.name}, {"ok", good}, {"error", worst}, {"why", why}});
-  else
-    std::printf("%s %s: %s %s\n", backend.c_str(), one.name, good ? "ok" : "FAILED",
-                why.empty() ? fmt::format("(largest relative difference {:.1e})", worst).c_str() : why.c_str());
+    changed_.notify_all();
+    thread_.join();
+  }
+  void begin(std::string what) {
+    const std::lock_guard lock(mutex_);
+    what_ = std::move(what);
+    ++part_;
+    changed_.notify_all();
+  }
+
+ private:
+  static constexpr std::chrono::seconds kLimit{180};  // of a part
+  void watch() {
+    std::unique_lock lock(mutex_);
+    while (!ended_) {
+      const int part = part_;
+      if (changed_.wait_for(lock, kLimit, [&] { return ended_ || part_ != part; }) || part == 0) continue;
+      const std::string why = fmt::format("no answer within {} s", kLimit.count());
+      if (json_) print({{"event", "selftest"}, {"ok", false}, {"why", what_ + ": " + why}});
+      else std::printf("%s: FAILED %s\n", what_.c_str(), why.c_str());
+      std::fflush(stdout);
+      std::_Exit(1);
+    }
+  }
+  const bool json_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string what_;
+  int part_ = 0;
+  bool ended_ = false;
+  std::thread thread_;
+};
+
+bool tellKernels(const Subject& on, const KernelFindings& found, bool json) {
+  bool good = found.failed.ok();
+  for (const KernelFinding& one : found.ops) {
+    good = good && one.why.empty();
+    if (json)
+      print({{"event", "kernel"}, {"backend", on.backend}, {"device", on.device}, {"name", one.op}, {"ok", one.why.empty()},
+             {"cases", one.cases}, {"error", std::isfinite(one.error) ? Json(one.error) : Json()}, {"where", one.where}, {"why", one.why}});
+    else if (one.why.empty())
+      std::printf("%s %s: ok, %d %s, largest error %.1e\n", on.name.c_str(), one.op.c_str(), one.cases,
+                  one.cases == 1 ? "case" : "cases", one.error);
+    else
+      std::printf("%s %s: FAILED %s\n", on.name.c_str(), one.op.c_str(), one.why.c_str());
+  }
+  if (json) print({{"event", "kernels"}, {"backend", on.backend}, {"device", on.device}, {"ok", good},
+                   {"tolerance", backends::kCaseTolerance}, {"absent", found.absent}});
+  else if (!found.absent.empty())
+    std::printf("%s has no kernel for: %s\n", on.name.c_str(), fmt::format("{}", fmt::join(found.absent, ", ")).c_str());
   return good;
+}
+
+// Of a share of its peak below this something holds the device back.
+constexpr double kSlow = 0.5;
+
+bool tellSpeeds(const Subject& on, const std::vector<SpeedFinding>& found, bool json) {
+  bool good = true;
+  for (const SpeedFinding& one : found) {
+    good = good && one.why.empty();
+    const double share = one.peak > 0 ? one.perSecond / one.peak : 0;
+    const bool slow = one.why.empty() && one.peak > 0 && share < kSlow;
+    if (json) {
+      Json line{{"event", "speed"}, {"backend", on.backend}, {"device", on.device}, {"name", one.what}, {"ok", one.why.empty()},
+                {"unit", one.isProduct ? "FLOP/s" : "bytes/s"}, {"per_second", one.perSecond}, {"peak", nullptr}, {"why", one.why}};
+      if (one.peak > 0) line["peak"] = one.peak;
+      if (one.peak > 0) line["share"] = share;
+      if (slow) line["attention"] = {"far below its peak"};
+      print(line);
+      continue;
+    }
+    const auto text = [&](double value) {
+      if (!one.isProduct) return fmt::format("{:.1f} GB/s", value * 1e-9);
+      return value < 1e12 ? fmt::format("{:.1f} GFLOP/s", value * 1e-9) : fmt::format("{:.1f} TFLOP/s", value * 1e-12);
+    };
+    const std::string peak = one.peak > 0 ? fmt::format("{:.0f} % of {}", share * 100, text(one.peak)) : "peak not known";
+    std::printf("%s %s: %s%s\n", on.name.c_str(), one.what.c_str(),
+                one.why.empty() ? fmt::format("{}, {}", text(one.perSecond), peak).c_str() : ("FAILED " + one.why).c_str(),
+                slow ? "; attention: far below its peak" : "");
+  }
+  return good;
+}
+
+bool tellStep(const Subject& on, const StepFinding& found, bool json) {
+  if (json) {
+    Json checks = Json::array();
+    for (const auto& check : found.checks)
+      checks.push_back({{"name", check.name}, {"difference", std::isfinite(check.difference) ? Json(check.difference) : Json()},
+                        {"limit", check.limit}, {"ok", check.holds}});
+    print({{"event", "step"}, {"backend", on.backend}, {"devices", on.ranks}, {"ok", found.why.empty()}, {"checks", checks},
+           {"why", found.why}});
+    return found.why.empty();
+  }
+  std::string text;
+  for (const auto& check : found.checks)
+    text += fmt::format("{}{} {:.0e}", text.empty() ? "" : ", ", check.name, check.difference);
+  const std::string where = on.backend == "cuda" ? on.ranks[0] == on.ranks[1] ? " on one GPU" : " on two GPUs" : "";
+  std::printf("%s two ranks%s against one: %s\n", on.name.c_str(), where.c_str(),
+              found.why.empty() ? fmt::format("ok ({})", text).c_str() : ("FAILED " + found.why).c_str());
+  return found.why.empty();
+}
+
+bool tell(const Subject& on, Watchdog& watchdog, bool quick, bool json) {
+  const auto open = [&](int device) { return backends::makeBackend(on.backend, {.threads = 1, .device = device}); };
+  auto made = open(on.device);
+  if (!made.ok()) {
+    if (json) print({{"event", "error"}, {"backend", on.backend}, {"device", on.device}, {"error", toJson(made.error())}});
+    else std::printf("%s: FAILED %s\n", on.name.c_str(), made.error().text().c_str());
+    return false;
+  }
+  watchdog.begin(on.name + " kernels");
+  const KernelFindings kernels = testKernels(std::move(*made));
+  bool good = tellKernels(on, kernels, json);
+  if (!kernels.failed.ok()) return false;  // memory and all that was given to it are lost
+  if (quick) return good;
+  watchdog.begin(on.name + " speed");
+  made = open(on.device);
+  good = tellSpeeds(on, made.ok() ? measureSpeeds(**made, on.speed)
+                                  : std::vector<SpeedFinding>{{.what = "products and copies", .why = made.error().text()}},
+                    json) && good;
+  made = makeError(Code::kAborted, "its memory is given back");
+  watchdog.begin(on.name + " two ranks");
+  return tellStep(on, testTwoRanks([&](int rank) { return open(on.ranks[static_cast<std::size_t>(rank)]); }), json) && good;
+}
+
+std::vector<Subject> subjects(const std::string& kind, bool cuda) {
+  std::vector<Subject> out;
+  for (const std::string& name : backends::backendNames()) {
+    if (name == "reference" || name == "timed") continue;  // timed computes nothing
+    if (name != "cuda") {
+      if (kind != "cuda") out.push_back({name, name});
+      continue;
+    }
+    if (!cuda) continue;
+    const device::Survey node = device::survey();
+    const auto managed = gpuMonitor().look(std::chrono::seconds(20));
+    const int count = static_cast<int>(node.devices.size());
+    for (int i = 0; i < count; ++i) {
+      const device::Properties& gpu = node.devices[static_cast<std::size_t>(i)];
+      Subject one{name, fmt::format("cuda {}", i), i, {i, (i + 1) % count}};
+      one.speed.peaks = knownPeaks(gpu.name);
+      constexpr std::int64_t kSide = 8192, kSmallSide = 2048;
+      one.speed.side = gpu.memoryBytes >= (std::int64_t{4} << 30) ? kSide : kSmallSide;
+      if (const auto same = std::find_if(managed->gpus.begin(), managed->gpus.end(),
+                                         [&](const run::v1::GpuSample& sample) { return sample.name() == gpu.name; });
+          same != managed->gpus.end())
+        one.speed.pcie = pcieBytesPerSecond(same->pcie_generation_max(), same->pcie_width());
+      out.push_back(std::move(one));
+    }
+  }
+  return out;
 }
 
 }  // namespace
 
 int selftestCommand(Arguments& arguments) {
   const bool json = arguments.flag("--json");
+  const bool quick = arguments.flag("--quick");
   const std::string kind = arguments.value("--device").value_or("");
   if (!arguments.rest().empty() || (!kind.empty() && kind != "cpu" && kind != "cuda")) {
-    std::fputs("usage: lockstep-agent selftest [--device cpu|cuda] [--json]\n", stderr);
+    std::fputs("usage: lockstep-agent selftest [--device cpu|cuda] [--quick] [--json]\n", stderr);
     return 2;
   }
   const bool cuda = kind != "cpu" && tellCuda(json);
   if (kind == "cuda" && !cuda) return 3;
-  auto reference = backends::makeBackend("reference", {});
-  if (!reference.ok()) return 3;
+  Watchdog watchdog(json);
   bool good = true;
-  for (const std::string& name : backends::backendNames()) {
-    if (name == "reference" || name == "timed") continue;  // timed computes nothing
-    if (name == "cuda" ? !cuda : kind == "cuda") continue;
-    auto made = backends::makeBackend(name, {});
-    if (!made.ok()) {
-      good = false;
-      if (json) print({{"event", "error"}, {"backend", name}, {"error", toJson(made.error())}});
-      else std::printf("%s: %s\n", name.c_str(), made.error().text().c_str());
-      continue;
-    }
-    const auto backend = backends::hosted(std::move(*made));
-    for (const Case& one : cases())
-      if (backend->supports(one.op, DType::kF32))
-        good = tellKernel(name, one, play(one, **reference), play(one, *backend), json) && good;
+  for (const Subject& one : subjects(kind, cuda)) {
+    good = tell(one, watchdog, quick, json) && good;
+    std::fflush(stdout);
   }
+  if (json) print({{"event", "selftest"}, {"ok", good}});
   return good ? 0 : 1;
 }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/comm/memory_store.h"
+
 namespace lockstep::runtime {
 namespace {
 
@@ -112,8 +114,9 @@ Result<Training> trainOnce(const plan::Plan& plan, const Experiment& experiment,
   std::vector<std::unique_ptr<Collect>> observers;
   for (int rank = 0; rank < plan.mesh.size(); ++rank)
     observers.push_back(std::make_unique<Collect>(steps));
-  auto ranks = trainLocally({plan, options, batches, evaluate, experiment.backend,
-                             experiment.backendOptions},
+  comm::MemoryStore store;
+  auto ranks = trainLocally({plan, options, batches, evaluate, experiment.backend, experiment.backendOptions,
+                             experiment.openBackend, plan.staleness == 0 ? &store : nullptr},
                             groups, stop, [&](int rank) -> TrainerObserver& {
                               return *observers[static_cast<std::size_t>(rank)];
                             });

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,6 +50,8 @@ struct Experiment {
   Schedule schedule;
   std::string backend = "reference";
   backends::BackendOptions backendOptions;  // of each rank
+  // What opens a rank's; null: makeBackend() with these. Ranks' devices become groups where they can.
+  std::function<Result<std::unique_ptr<backends::Backend>>(int rank)> openBackend = nullptr;
 };
 
 // Two plans of the same ranks: `train` has the run's optimizer, `probe` plain SGD without momentum,

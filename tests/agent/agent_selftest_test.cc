@@ -103,8 +103,15 @@ class AgentSelftestTest : public QObject {
     const Said all = selftest({"--json"});
     QVERIFY2(all.code == 0, qPrintable(all.text));
     QVERIFY(!all.find("device").isEmpty());
-    QVERIFY(all.find("kernel", "causal attention")["ok"].toBool());
-    const Said cpu = selftest({"--device", "cpu"});
+    QVERIFY(all.find("kernel", "attention")["ok"].toBool());
+    QVERIFY(all.find("kernel", "attention")["error"].toDouble() < 2e-5 && all.find("kernel", "attention")["cases"].toInt() > 1);
+    QVERIFY(all.find("kernels")["absent"].toArray().isEmpty());
+    for (const char* product : {"product of 1024³ in bf16", "product of 1024³ in f32"})
+      QVERIFY(all.find("speed", product)["per_second"].toDouble() > 1e9);
+    QVERIFY(all.find("speed", "copy in memory")["peak"].isNull());
+    QVERIFY(all.find("step")["ok"].toBool() && all.find("step")["checks"].toArray().size() >= 4);
+    QVERIFY(all.find("selftest")["ok"].toBool());
+    const Said cpu = selftest({"--device", "cpu", "--quick"});
     QVERIFY2(cpu.code == 0 && !cpu.text.contains("cuda"), qPrintable(cpu.text));
   }
 

@@ -6,14 +6,11 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -21,31 +18,11 @@
 
 #include "engine/base/file.h"
 #include "engine/comm/communicator.h"
+#include "engine/comm/memory_store.h"
 
 namespace lockstep::tests {
 
-// Ranks of one process meet here.
-class MemoryStore final : public comm::Store {
- public:
-  Status set(const std::string& key, const std::string& value) override {
-    const std::lock_guard lock(mutex_);
-    entries_[key] = value;
-    changed_.notify_all();
-    return {};
-  }
-  Result<std::string> get(const std::string& key, Nanoseconds timeout) override {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, std::chrono::nanoseconds(timeout),
-                           [&] { return entries_.count(key) != 0; }))
-      return makeError(Code::kDeadlineExceeded, "key {}", key);
-    return entries_[key];
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, std::string> entries_;
-};
+using comm::MemoryStore;
 
 // Ranks of one host meet in a folder.
 class FolderStore final : public comm::Store {
