@@ -121,7 +121,8 @@ Result<VerifyCase> verifyCase(const RunSpec& given, const ClusterSpec& cluster, 
     spec.mutable_training()->set_backend("reference");
   } else {
     if (spec.training().precision() == "fp64") spec.mutable_training()->set_precision("fp32");
-    if (spec.training().backend() != "reference") spec.mutable_training()->set_backend("onednn");
+    if (spec.training().backend() != "reference" && spec.training().backend() != "cuda")
+      spec.mutable_training()->set_backend("onednn");
   }
   spec.mutable_training()->set_evaluate_batch(spec.training().batch());
 

@@ -21,8 +21,8 @@ namespace lockstep::app {
 
 enum class Precision : std::uint8_t {
   kSmallDouble,  // the small variant of the model on the reference backend
-  kSmallSingle,  // the small variant on onednn
-  kSingle,       // the model as it is, on onednn unless it asks for the reference backend
+  kSmallSingle,  // the small variant on onednn, or on the backend, reference or cuda, that the run asks for
+  kSingle,       // the model as it is, likewise
 };
 
 struct VerifyCase {

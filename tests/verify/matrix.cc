@@ -1,11 +1,15 @@
 // The matrix {example} x {strategy, hybrids of it} x {2, 4 ranks; 8 where there are three axes}: every
 // row is planned and verified, or refused with the reason.
 //
-// matrix [--list] [--small] [--whole-models] [--precision NAME] [--contains TEXT] [--steps K] [--refusals FILE]
+// matrix [--list] [--small] [--whole-models] [--precision NAME] [--backend NAME] [--contains TEXT] [--steps K]
+//        [--refusals FILE] [--examples DIR] [--json]
 //   --list          plans only
 //   --small         few rows, in fp64 only
 //   --whole-models  fp32 with the models as they are; else with their small variants
 //   --precision     of the models that are played in fp32 else: bf16 or fp16; nothing is played in fp64
+//   --backend       onednn, or cuda: all ranks are threads of this process on the first GPU. Nothing is played in fp64;
+//                   a row that needs a kernel that cuda has not is refused. Exit 77, and a line that says why, without a GPU
+//   --examples      where they are, else the source's; --json: a row is an object
 //   --refusals      the refused rows must be those of the file; written with LOCKSTEP_UPDATE_GOLDEN=1
 // How far a small model comes in few steps depends on every bit: where a strategy is not meant to compute what one
 // rank does, "quality" is the mean of three seeds. Exit 0 where every row that is not refused holds.
@@ -15,11 +19,13 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "agent/worker_verify.h"
 #include "app/runs/verification.h"
 #include "app/specs/spec_text.h"
+#include "engine/backends/backend.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/random.h"
@@ -143,9 +149,9 @@ struct Example {
   std::shared_ptr<const spec::v1::RunSpec> spec;
 };
 
-std::vector<Example> examples(const std::string& scratch) {
+std::vector<Example> examples(const std::string& folder, const std::string& scratch) {
   std::vector<Example> out;
-  for (const auto& entry : fs::directory_iterator(LOCKSTEP_SOURCE_DIR "/resources/examples")) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.path().extension() != ".yaml") continue;
     auto spec = app::loadRunSpec(entry.path());
     if (!spec.ok()) continue;  // a cluster
@@ -167,8 +173,8 @@ std::vector<Example> examples(const std::string& scratch) {
 }
 
 struct Options {
-  bool list = false, small = false, wholeModels = false;
-  std::string contains, refusals, precision;
+  bool list = false, small = false, wholeModels = false, json = false;
+  std::string contains, refusals, precision, backend, examples = LOCKSTEP_SOURCE_DIR "/resources/examples";
   std::int64_t steps = 4;
 };
 
@@ -182,6 +188,7 @@ Verdict judge(const Example& example, const Row& row, const Options& options,
   std::vector<std::string> sets = example.sets;
   sets.insert(sets.end(), row.sets.begin(), row.sets.end());
   if (!options.precision.empty()) sets.push_back("training.precision=" + options.precision);
+  if (!options.backend.empty()) sets.push_back("training.backend=" + options.backend);
   const auto refused = [&](const Error& error) {
     std::string what = error.what;  // without the place in the file
     if (what.starts_with(example.file)) what = what.substr(what.find(": ") + 2);
@@ -197,7 +204,7 @@ Verdict judge(const Example& example, const Row& row, const Options& options,
     cluster = std::move(*one);
   }
   std::vector<app::Precision> precisions;
-  if (options.precision.empty()) precisions.push_back(app::Precision::kSmallDouble);
+  if (options.precision.empty() && options.backend.empty()) precisions.push_back(app::Precision::kSmallDouble);
   if (!options.small || precisions.empty())
     precisions.push_back(options.wholeModels ? app::Precision::kSingle : app::Precision::kSmallSingle);
   Verdict out;
@@ -212,6 +219,8 @@ Verdict judge(const Example& example, const Row& row, const Options& options,
       if (!one.ok()) return refused(one.error());
       if (options.list) break;
       const auto reply = agent::verifyPlans(*one->request, &known);
+      if (!reply.ok() && reply.error().what.find(" backend has no kernel for ") != std::string::npos)
+        return refused(reply.error());
       if (!reply.ok()) return {false, false, reply.error().text()};
       dtype = one->request->spec().training().precision();
       for (const auto& finding : reply->findings()) {
@@ -265,6 +274,9 @@ int main(const std::vector<std::string>& words) {
     if (words[i] == "--list") options.list = true;
     else if (words[i] == "--small") options.small = true;
     else if (words[i] == "--whole-models") options.wholeModels = true;
+    else if (words[i] == "--json") options.json = true;
+    else if (words[i] == "--backend" && more) options.backend = words[++i];
+    else if (words[i] == "--examples" && more) options.examples = words[++i];
     else if (words[i] == "--precision" && more) options.precision = words[++i];
     else if (words[i] == "--contains" && more) options.contains = words[++i];
     else if (words[i] == "--refusals" && more) options.refusals = words[++i];
@@ -274,11 +286,18 @@ int main(const std::vector<std::string>& words) {
       return 2;
     }
   }
+  if (!options.backend.empty()) {
+    const auto backend = backends::makeBackend(options.backend, {});
+    if (!backend.ok()) {
+      std::printf("skipped: no row is played on %s: %s\n", options.backend.c_str(), backend.error().text().c_str());
+      return 77;
+    }
+  }
   std::string scratch = (fs::temp_directory_path() / "lockstep-matrix-XXXXXX").string();
   if (mkdtemp(scratch.data()) == nullptr) return 2;
   int rows = 0, held = 0, refused = 0, failed = 0;
   std::string refusals;
-  for (const Example& example : examples(scratch)) {
+  for (const Example& example : examples(options.examples, scratch)) {
     std::map<std::string, runtime::Reference> known;  // what one rank made of this example
     std::vector<Row> all;
     for (const int ranks : {2, 4, 8})
@@ -296,16 +315,25 @@ int main(const std::vector<std::string>& words) {
       ++rows;
       (verdict.refused ? refused : verdict.holds ? held : failed) += 1;
       if (verdict.refused) refusals += fmt::format("{}: {}\n", name, verdict.text);
-      std::printf("%-72s %-8s %5.1f s  %s\n", name.c_str(),
-                  verdict.refused ? "refused" : !verdict.holds ? "FAILS" : options.list ? "planned" : "holds",
-                  seconds, verdict.text.c_str());
+      const char* const came = verdict.refused ? "refused" : !verdict.holds ? "FAILS" : options.list ? "planned" : "holds";
+      if (options.json)
+        std::printf("%s\n", nlohmann::json{{"event", "row"}, {"example", row.example}, {"ranks", row.ranks}, {"strategy", row.name},
+                                           {"verdict", came}, {"seconds", seconds}, {"text", verdict.text}}
+                                .dump()
+                                .c_str());
+      else
+        std::printf("%-72s %-8s %5.1f s  %s\n", name.c_str(), came, seconds, verdict.text.c_str());
       std::fflush(stdout);
     }
   }
   std::error_code ignored;
   fs::remove_all(scratch, ignored);
-  std::printf("%d rows: %d %s, %d refused, %d fail\n", rows, held, options.list ? "planned" : "hold",
-              refused, failed);
+  if (options.json)
+    std::printf("%s\n", nlohmann::json{{"event", "rows"}, {"rows", rows}, {"held", held}, {"refused", refused}, {"failed", failed}}
+                            .dump()
+                            .c_str());
+  else
+    std::printf("%d rows: %d %s, %d refused, %d fail\n", rows, held, options.list ? "planned" : "hold", refused, failed);
   const int asExpected = options.refusals.empty() ? 0 : checkRefusals(options.refusals, refusals);
   return failed > 0 || rows == refused ? 1 : asExpected;
 }
