@@ -7,6 +7,7 @@ program to say.
 import gzip
 import json
 import math
+import os
 import struct
 
 FASHION = "/usr/share/datasets/fashion-mnist/"
@@ -29,7 +30,8 @@ class Fashion:
 
     def __init__(self, torch, numpy, _path, evaluate):
         def read(name, offset):
-            with gzip.open(FASHION + ("t10k-" if evaluate else "train-") + name + ".gz") as file:
+            part = "t10k-" if evaluate or not os.path.exists(FASHION + "train-" + name + ".gz") else "train-"
+            with gzip.open(FASHION + part + name + ".gz") as file:
                 return numpy.frombuffer(file.read(), numpy.uint8, offset=offset)
         self.images = read("images-idx3-ubyte", 16).reshape(-1, 1, 28, 28)
         self.labels = read("labels-idx1-ubyte", 8)

@@ -109,6 +109,15 @@ class DeployTest : public QObject {
                                DEPLOYED_PROGRAM}),
              0);
     QCOMPARE(readBundle(folder_ / "again")->version, bundle_.version);
+    // A further executable lies beside, and uses the same libraries.
+    fs::copy_file(DEPLOYED_PROGRAM, std::string(folder_ / "further"));
+    QCOMPARE(test::runCommand({LOCKSTEP_SOURCE_DIR "/packaging/bundle", ".", folder_ / "with-further", DEPLOYED_PROGRAM,
+                               folder_ / "further"}),
+             0);
+    QCOMPARE(readBundle(folder_ / "with-further")->files.size(), bundle_.files.size() + 1);
+    libraries.clear();
+    QCOMPARE(test::runCommand({"ldd", folder_ / "with-further/further"}, &libraries), 0);
+    QVERIFY2(libraries.find("libcrypto.so.3 => " + std::string(folder_ / "with-further") + "/lib/") != std::string::npos, libraries.c_str());
     // Without the RPATH it is refused rather than made wrong.
     std::string output;
     if (!QStandardPaths::findExecutable("patchelf").isEmpty()) return;
