@@ -132,9 +132,10 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   LOCKSTEP_ASSIGN(out.cluster, specs::toCluster(clusterSpec, nodeHosts, request.spec->strategy(), request.spec->training()));
   LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(request.spec->model()));
   const auto& training = request.spec->training();
-  const auto [compute, products] = specs::precisionOf(training);
+  const auto [compute, products, tf32] = specs::precisionOf(training);
   planner::PlanRequest plan;
   plan.products = products;
+  plan.tf32 = tf32;
   LOCKSTEP_ASSIGN(plan.microBatches, specs::microBatches(request.spec->strategy(), out.cluster.mesh.axisSize("data")));
   plan.inOrder = request.spec->strategy().deterministic_parts() > 0;
   LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch() / plan.microBatches, compute,

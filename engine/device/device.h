@@ -6,12 +6,13 @@
 // Completion: synchronize() returns when all of queue kCompute is: what kExchange was given is waited for there.
 // Failure: what goes wrong with work is told by the next synchronize(), and by every one after it: memory and what is
 //   under way are lost then, and the device's groups are aborted.
-// Threads: one at a time.
+// Threads: one at a time; of those that give work, each holds inUse() until it has synchronized.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,7 +48,8 @@ struct Launch {
   std::size_t argumentBytes = 0;
 };
 
-// y[n×o] = act(op(a)·op(b) + bias); op(a) is n×k, row-major. Factors in f32, bf16 or f16, sums and y in f32.
+// y[n×o] = act(op(a)·op(b) + bias); op(a) is n×k, row-major. Factors in f32, bf16 or f16, sums and y in f32. With tf32
+// factors of f32 may be rounded to 10 bits of fraction.
 struct Product {
   std::int64_t n = 0, k = 0, o = 0;
   bool ta = false, tb = false, relu = false;
@@ -55,6 +57,7 @@ struct Product {
   const void *a = nullptr, *b = nullptr;
   const void* bias = nullptr;  // may be null
   void* y = nullptr;
+  bool tf32 = false;
 };
 
 // Work that is given again and again.
@@ -118,6 +121,7 @@ class Grouping {
 class Device {
  public:
   virtual ~Device() = default;
+  std::mutex& inUse() { return inUse_; }
 
   virtual const Properties& properties() const = 0;
   // Zero-filled, aligned to 256 bytes. Errors: kResourceExhausted with what was asked for and what is free.
@@ -148,6 +152,9 @@ class Device {
   // for kCompute, which waits for it in the end. In between nothing is bound, allocated or synchronized.
   virtual Status beginCapture() = 0;
   virtual Result<std::unique_ptr<Work>> endCapture() = 0;
+
+ private:
+  std::mutex inUse_;
 };
 
 // Owns what a device allocated; the device outlives it.

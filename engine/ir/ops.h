@@ -63,8 +63,9 @@ enum class Op : std::uint8_t {
              // element's index in its sample. The first dimension is B samples of equal parts; of a part of
              // the last dimension `columns` is the whole and first its first column
   // Dense.
-  kMatmul,   // (a, b [, bias[O]]) {ta? 0, tb? 0, act? ""|"relu"} -> f[N×O]: act(op(a)·op(b) + bias), where
-             // op transposes: a is [N×K], [K×N] with ta; b is [K×O], [O×K] with tb
+  kMatmul,   // (a, b [, bias[O]]) {ta? 0, tb? 0, act? ""|"relu", tf32? 0} -> f[N×O]: act(op(a)·op(b) + bias), where
+             // op transposes: a is [N×K], [K×N] with ta; b is [K×O], [O×K] with tb. With tf32 a GPU may round
+             // factors of f32 to 10 bits of fraction
   kBiasAdd,  // (x[…×C], b[C] or b[P×C]): row i of x, counted over all but its last dimension, and row
              // i mod P of b; P divides the rows
   kConcat,   // (x1[N×C1], x2[N×C2], …) -> f[N×ΣC]: side by side

@@ -21,7 +21,7 @@ Inferred inferMatmul(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   LOCKSTEP_TRY(wantRank(inputs, 0, 2, "two dimensions"));
   LOCKSTEP_TRY(wantRank(inputs, 1, 2, "two dimensions"));
-  for (std::string_view key : {"ta", "tb"})
+  for (std::string_view key : {"ta", "tb", "tf32"})
     if (const std::int64_t value = intAttr(attrs, key); value != 0 && value != 1)
       return invalidArgument("{} is {}, expected 0 or 1", key, value);
   if (const std::string_view act = textAttr(attrs, "act"); !act.empty() && act != "relu")
@@ -201,7 +201,7 @@ std::vector<OpInfo> denseOps() {
       {.op = Op::kMatmul, .name = "matmul", .minInputs = 2, .maxInputs = 3, .outputs = 1,
        .isView = false, .isCollective = false,
        .attrs = {{"ta", AttrKind::kInt, false}, {"tb", AttrKind::kInt, false},
-                 {"act", AttrKind::kText, false}},
+                 {"act", AttrKind::kText, false}, {"tf32", AttrKind::kInt, false}},
        .inPlace = {-1}, .infer = inferMatmul, .gradient = gradMatmul, .place = placeMatmul,
        .cost = costMatmul},
       {.op = Op::kBiasAdd, .name = "bias-add", .minInputs = 2, .maxInputs = 2, .outputs = 1,

@@ -49,4 +49,15 @@ Result<ir::Graph> narrowProducts(const ir::Graph& graph, DType factors) {
   return rewrite.take();
 }
 
+Result<ir::Graph> allowTf32(const ir::Graph& graph) {
+  Rewrite rewrite(graph);
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+    const ir::Node& node = graph.nodes()[id];
+    ir::Attrs attrs = node.attrs;
+    if (node.op == Op::kMatmul) attrs["tf32"] = std::int64_t{1};
+    LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id), std::move(attrs), rewrite.inputs(node)).status());
+  }
+  return rewrite.take();
+}
+
 }  // namespace lockstep::passes

@@ -150,7 +150,7 @@ struct Plan {
   std::string name;                 // of the model
   std::string strategy;             // "multi-worker-mirrored"
   cluster::Mesh mesh;
-  std::string precision = "fp32";   // "fp32", "fp64"; "bf16", "fp16": fp32 with products of such factors
+  std::string precision = "fp32";   // "fp32", "fp64"; "tf32", "bf16", "fp16": fp32 with products of such factors
   std::int64_t globalBatch = 0;
   // A step's batch is so many equal micro-batches, one after another.
   int microBatches = 1;

@@ -8,6 +8,7 @@ Result<plan::Plan> makeEvaluationPlan(const PlanRequest& request, const cluster:
                                       const CostModel& cost) {
   PlanRequest alone;
   alone.products = request.products;
+  alone.tf32 = request.tf32;
   alone.step = request.step;
   alone.evaluate = request.evaluate;
   alone.training.optimizer.kind = "sgd";

@@ -76,7 +76,8 @@ std::vector<double> layerCosts(const ir::ModelGraph& model, const CostModel& cos
   return costs;
 }
 
-std::string precisionName(DType compute, DType products) {
+std::string precisionName(DType compute, DType products, bool tf32) {
+  if (tf32) return "tf32";
   if (products == DType::kBf16) return "bf16";
   if (products == DType::kF16) return "fp16";
   return compute == DType::kF64 ? "fp64" : "fp32";
@@ -116,7 +117,7 @@ class Maker {
     plan_.name = request_.step.graph.name();
     plan_.strategy = request_.strategy;
     plan_.mesh = cluster_.mesh;
-    plan_.precision = precisionName(dtype, request_.products);
+    plan_.precision = precisionName(dtype, request_.products, request_.tf32);
     plan_.globalBatch = request_.step.batch * request_.microBatches;
     plan_.microBatches = request_.microBatches;
     plan_.staleness = request_.staleness;
@@ -242,6 +243,7 @@ class Maker {
   }
 
   Result<ir::Graph> narrowed(ir::Graph graph) const {
+    if (request_.tf32) return checked("allow-tf32", passes::allowTf32(graph));
     if (request_.products == DType::kF32) return graph;
     return checked("narrow-products", passes::narrowProducts(graph, request_.products));
   }

@@ -212,9 +212,10 @@ struct Limits {
   double reorderings = 0;
 };
 // A factor jumps by up to its unit, of bf16 2⁻⁸, where what it is rounded from differs in its last bits. Of fp16, 2⁻¹¹,
-// eight times as many do, and losses come as far apart as neighbours are, 2⁻¹⁰.
+// eight times as many do, and losses come as far apart as neighbours are, 2⁻¹⁰; tf32 has as many bits.
 Limits limitsOf(const plan::Plan& plan) {
   if (plan.precision == "fp64") return {1e-9, 1e-9, true};
+  if (plan.precision == "tf32") return {.gradients = 1.0 / 2048, .losses = 1.0 / 1024, .reorderings = 2};
   if (plan.precision == "bf16") return {1.0 / 256, 1.0 / 256};
   if (plan.precision == "fp16") return {.gradients = 1.0 / 2048, .losses = 1.0 / 1024, .reorderings = 2};
   return {1e-5, 1e-5};

@@ -16,7 +16,7 @@ std::span<const std::string_view> backendKinds() {
 }
 
 std::span<const std::string_view> precisions() {
-  static constexpr std::array<std::string_view, 4> kKinds{"fp32", "bf16", "fp16", "fp64"};
+  static constexpr std::array<std::string_view, 5> kKinds{"fp32", "tf32", "bf16", "fp16", "fp64"};
   return kKinds;
 }
 
@@ -333,6 +333,7 @@ Result<int> microBatches(const spec::v1::StrategySpec& strategy, int dataRanks) 
 Precision precisionOf(const TrainingSpec& training) {
   Precision out;
   if (training.precision() == "fp64") out.compute = DType::kF64;
+  out.tf32 = training.precision() == "tf32";
   if (training.precision() == "bf16") out.products = DType::kBf16;
   if (training.precision() == "fp16") out.products = DType::kF16;
   return out;

@@ -312,6 +312,7 @@ struct RunSettings {
   comm::Store* rendezvous = nullptr;     // where the ranks' devices become groups; null: they do not
   DType compute = DType::kF64;
   DType products = DType::kF32;          // the type of their factors, where narrower
+  bool tf32 = false;
   passes::Optimizer optimizer;
   std::optional<passes::LossScale> lossScale;
   std::int64_t bucketBytes = 0;
@@ -334,6 +335,7 @@ inline Result<planner::PlanRequest> planRequestOf(const RunSettings& settings) {
   LOCKSTEP_ASSIGN(request.evaluate, models::build(settings.model, settings.evaluateBatch, settings.compute,
                                                   models::Use::kEvaluation));
   request.products = settings.products;
+  request.tf32 = settings.tf32;
   request.training.optimizer = settings.optimizer;
   request.training.lossScale = settings.lossScale;
   request.training.seed = settings.trainer.seed;

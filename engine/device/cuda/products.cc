@@ -95,7 +95,7 @@ class Multiplication final : public Work {
     const cudaDataType_t type = product.factors == DType::kBf16  ? CUDA_R_16BF
                                  : product.factors == DType::kF16 ? CUDA_R_16F
                                                                   : CUDA_R_32F;
-    LOCKSTEP_TRY(check(calls.cublasLtMatmulDescCreate(&description_, CUBLAS_COMPUTE_32F, CUDA_R_32F)));
+    LOCKSTEP_TRY(check(calls.cublasLtMatmulDescCreate(&description_, product.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F)));
     const cublasOperation_t first = product.tb ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second = product.ta ? CUBLAS_OP_T : CUBLAS_OP_N;
     LOCKSTEP_TRY(set(CUBLASLT_MATMUL_DESC_TRANSA, first));

@@ -314,6 +314,21 @@ class PlanTest : public QObject {
       }
   }
 
+  void productsMayBeInTf32() {
+    auto asked = request(fashionCnn(), 64, 64);
+    asked.tf32 = true;
+    const plan::Plan plan = planOf(asked, clusterOf(2));
+    QCOMPARE(plan.precision, std::string("tf32"));
+    for (const char* program : {"step", "evaluate"}) {
+      std::ptrdiff_t products = 0;
+      for (const plan::Step& step : body(plan, program).steps) {
+        QCOMPARE(step.attrs.contains("tf32"), step.op == ir::Op::kMatmul);
+        products += step.op == ir::Op::kMatmul ? 1 : 0;
+      }
+      QVERIFY(products > 0);
+    }
+  }
+
   void initialValuesDependOnNamesAlone() {
     auto asked = request(fashionMlp(), 64, 64);
     const plan::Plan one = planOf(asked, clusterOf(1));

@@ -313,6 +313,11 @@ class SpecsTest : public QObject {
     QCOMPARE(backendOn("cpu", spec.training()), std::string("reference"));
     spec.mutable_training()->set_precision("bf16");
     QCOMPARE(backendOn("cpu", spec.training()), std::string("onednn"));
+    QVERIFY(!precisionOf(spec.training()).tf32);
+    spec.mutable_training()->set_precision("tf32");
+    QVERIFY(checkAndFill(spec).ok());
+    QVERIFY(precisionOf(spec.training()).tf32);
+    QVERIFY(precisionOf(spec.training()).products == DType::kF32);
   }
 
   void ranksComputeOnTheirDevices() {
@@ -347,7 +352,7 @@ class SpecsTest : public QObject {
     QVERIFY(allOnGpus(spec, run));
     training.set_precision("fp64");
     QCOMPARE(messageOf(toCluster(spec, {}, {}, training).status()),
-             "nodes[1].devices[0].kind | kind is cuda, which has no fp64; expected cpu, or training.precision fp32, bf16 or fp16");
+             "nodes[1].devices[0].kind | kind is cuda, which has no fp64; expected cpu, or training.precision fp32, tf32, bf16 or fp16");
   }
 
   void ranksOfACluster() {
