@@ -189,6 +189,14 @@ std::vector<Case> allCases() {
                        {table, sums, {{rows * channels}}, ids, number, number}});
     }
   }
+  for (const auto& [rows, fill] : {std::pair<std::int64_t, Fill>{33, Fill::kIds}, {9001, Fill::kManyIds}})
+    cases.push_back({fmt::format("{} rows of 3", rows), Op::kCombineRows, {}, {{{rows, 3}}, {{rows}, fill}}});
+  std::vector<std::int64_t> thin{0};
+  for (std::int64_t cut = 300; cut < 1000; cut += 2) thin.push_back(cut);
+  thin.push_back(100'000);
+  for (const std::vector<std::int64_t>& cuts : {std::vector<std::int64_t>{0, 1, 70, 70'000}, thin})
+    cases.push_back({fmt::format("9001 ids of {} parts", cuts.size() - 1), Op::kDistinct,
+                     {{"cuts", cuts}, {"shape", Shape{9010}}}, {{{9001}, Fill::kManyIds}}});
   for (const double limit : {0.1, 1000.0})
     for (const Fill norm : {Fill::kPositive, Fill::kBelow})
       cases.push_back({fmt::format("limit {} norm {}", limit, draw(norm, 0, 0)), Op::kClipNorm, {{"limit", limit}},
@@ -214,7 +222,7 @@ std::vector<Case> allCases() {
   }
   for (const std::int64_t causal : {0, 1})
     for (const auto& [tokens, heads, head] :
-         {std::array<std::int64_t, 3>{1, 1, 1}, {7, 3, 5}, {64, 2, 32}, {299, 1, 20}}) {
+         {std::array<std::int64_t, 3>{1, 1, 1}, {7, 3, 5}, {64, 2, 32}, {299, 1, 20}, {33, 2, 67}, {45, 1, 128}}) {
       const ir::Attrs attrs{{"tokens", tokens}, {"head", head}, {"causal", causal}};
       const std::int64_t rows = 2 * tokens, width = heads * head;
       const std::string name = fmt::format("{} tokens causal {}", tokens, causal);
@@ -297,8 +305,10 @@ std::vector<Case> allCases() {
                      {},
                      {{s}, {s}, {column, Fill::kPositive}, {{1}, Fill::kPositive}}});
   }
+  cases.push_back({"many scores", Op::kScoreHistogram, {{"bins", std::int64_t{37}}},
+                   {{{2001, 1}}, {{2001, 1}, Fill::kFewValues}, {{2001}, Fill::kPositive}}});
   for (const char* coding : {"fp16", "bf16", "int8", "top-k"})
-    for (const std::int64_t n : {1, 255, 600, 5000}) {
+    for (const std::int64_t n : {1, 255, 600, 5000, 20'000}) {
       ir::Attrs attrs{{"coding", std::string(coding)}};
       if (coding == std::string_view("top-k")) attrs["kept"] = (n + 29) / 30;
       if (n % 3 == 0) attrs["parts"] = std::int64_t{3};

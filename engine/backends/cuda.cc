@@ -3,91 +3,23 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
+#include <optional>
 #include <utility>
 
-#include "engine/backends/cuda/arguments.h"
-#include "engine/backends/kernel.h"
+#include "engine/backends/cuda/binder.h"
 
 namespace lockstep::backends {
-namespace {
 
 using ir::Op;
-using namespace cuda;
+
+namespace cuda {
+namespace {
 
 // Sums over a whole array go by so many blocks, whatever the GPU: their bits are the same on each.
 constexpr unsigned kSumBlocks = 512;
 constexpr Index kRowsOfPart = 256;  // of sums of columns
 constexpr unsigned kMostParts = 64;
-constexpr unsigned kMostDown = 65535;
-
-// A kernel of this backend: launches, copies and products, one after another.
-class Given final : public Kernel {
- public:
-  explicit Given(device::Device& device) : device_(device) {}
-
-  // Errors: what the device says of a kernel that its program does not have.
-  template <typename Arguments>
-  Status add(std::string_view name, unsigned blocks, const Arguments& arguments, unsigned blocksDown = 1,
-             unsigned threads = kThreads) {
-    static_assert(sizeof(Arguments) <= sizeof(Step::arguments) && std::is_trivially_copyable_v<Arguments>);
-    if (blocks == 0 || blocksDown == 0) return {};  // there is nothing to do
-    if (blocksDown > kMostDown)
-      return makeError(Code::kFailedPrecondition, "kernel {} would have {} blocks down, and a GPU takes {}", name,
-                       blocksDown, kMostDown);
-    LOCKSTEP_ASSIGN(const device::Function function, device_.function(name));
-    Step& step = steps_.emplace_back();
-    step.launch = {function, blocks, blocksDown, threads, nullptr, sizeof arguments};
-    std::memcpy(step.arguments.data(), &arguments, sizeof arguments);
-    return {};
-  }
-  Status add(const device::Product& product) {
-    LOCKSTEP_ASSIGN(steps_.emplace_back().product, device_.bind(product));
-    bytes_ += steps_.back().product->workspaceBytes();
-    return {};
-  }
-  Result<float*> workspace(Index count) {
-    const auto bytes = count * static_cast<Index>(sizeof(float));
-    LOCKSTEP_ASSIGN(auto memory, device::Memory::allocate(device_, bytes, device::Where::kDevice));
-    bytes_ += bytes;
-    memory_.push_back(std::move(memory));
-    return reinterpret_cast<float*>(memory_.back().data());
-  }
-
-  void run() override {
-    for (Step& step : steps_) {
-      if (step.product) {
-        step.product->give();
-        continue;
-      }
-      step.launch.arguments = step.arguments.data();
-      device_.launch(step.launch);
-    }
-  }
-  std::int64_t workspaceBytes() const override { return bytes_; }
-
- private:
-  struct Step {
-    device::Launch launch;
-    alignas(16) std::array<std::byte, 192> arguments{};
-    std::unique_ptr<device::Work> product;
-  };
-  device::Device& device_;
-  std::vector<Step> steps_;
-  std::vector<device::Memory> memory_;
-  Index bytes_ = 0;
-};
-
-const float* in(const KernelSpec& spec, std::size_t i) { return static_cast<const float*>(spec.inputs[i].data); }
-const std::int32_t* ids(const KernelSpec& spec, std::size_t i) {
-  return static_cast<const std::int32_t*>(spec.inputs[i].data);
-}
-float* out(const KernelSpec& spec, std::size_t i = 0) { return static_cast<float*>(spec.outputs[i].data); }
-bool onSixteen(std::initializer_list<const void*> operands) {
-  return std::all_of(operands.begin(), operands.end(),
-                     [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; });
-}
-unsigned ceilDivide(Index n, Index d) { return static_cast<unsigned>((n + d - 1) / d); }
+unsigned partsOf(Index rows) { return static_cast<unsigned>(std::clamp<Index>(rows / kRowsOfPart, 1, kMostParts)); }
 
 std::optional<Element> elementOf(DType dtype) {
   switch (dtype) {
@@ -100,69 +32,7 @@ std::optional<Element> elementOf(DType dtype) {
   }
 }
 
-// Binds one op: what it gives is added to `given`. A method an op, or a few that are alike.
-class Binder {
- public:
-  Binder(device::Device& device, const KernelSpec& spec, Given& given)
-      : spec_(spec), attrs_(*spec.attrs), given_(given),
-        mostBlocks_(static_cast<Index>(std::max(1, device.properties().multiprocessors)) * 8) {}
-
-  Status elementwise(Function function);
-  Status random();
-  Status cast();
-  Status addRanks();
-  Status dropout();
-  Status product();
-  Status biasAdd();
-  Status concat();
-  Status columns();
-  Status reduceRows();
-  Status convolution();
-  Status pooling();
-  Status meanPooling();
-  Status batchNorm();
-  Status runningStatistics();
-  Status embedding();
-  Status layerNorm();
-  Status layerNormGrad();
-  Status layerNormWeightGrad();
-  Status attention();
-  Status repeatRows();
-  Status xent();
-  Status pairLoss();
-  Status sumAll();
-  Status finiteNorm();
-  Status clipNorm();
-  Status lossScale();
-  Status unlessSkipped();
-  Status optimizer();
-
- private:
-  // Of a kernel whose threads together go over n.
-  unsigned blocksOf(Index n) const {
-    return static_cast<unsigned>(std::clamp<Index>((n + kThreads - 1) / kThreads, 1, mostBlocks_));
-  }
-  Index count(std::size_t output = 0) const { return spec_.outputs[output].type.count(); }
-  Index countIn(std::size_t input) const { return spec_.inputs[input].type.count(); }
-  const Shape& shapeIn(std::size_t input) const { return spec_.inputs[input].type.shape; }
-  Index attr(std::string_view name, Index fallback = 0) const { return ir::intAttr(attrs_, name, fallback); }
-  float number(std::string_view name) const { return static_cast<float>(ir::floatAttr(attrs_, name)); }
-
-  // Of a block that has a row.
-  static unsigned threadsOf(Index columns) {
-    return static_cast<unsigned>(std::clamp<Index>((columns + kWarp - 1) / kWarp * kWarp, kWarp, kThreads));
-  }
-  Status sum(SumArguments whole);
-  Status columnSums(Index rows, Index columns, const float* x, float* y);
-  unsigned partsOf(Index rows) const {
-    return static_cast<unsigned>(std::clamp<Index>(rows / kRowsOfPart, 1, kMostParts));
-  }
-
-  const KernelSpec& spec_;
-  const ir::Attrs& attrs_;
-  Given& given_;
-  const Index mostBlocks_;
-};
+}  // namespace
 
 Status Binder::elementwise(Function function) {
   ElementwiseArguments a{function, count(), nullptr, nullptr, nullptr, nullptr, out(spec_), 0};
@@ -175,8 +45,18 @@ Status Binder::elementwise(Function function) {
   } else if (spec_.inputs.size() == 2) {
     a.b = in(spec_, 1);
   }
+  return map(a);
+}
+Status Binder::map(const ElementwiseArguments& a) {
   if (a.n % 4 == 0 && onSixteen({a.a, a.b, a.y})) return given_.add("elementwise4", blocksOf(a.n / 4), a);
   return given_.add("elementwise", blocksOf(a.n), a);
+}
+Status Binder::copy(Index n, const float* x, float* y) {
+  if (x == y) return {};
+  return map({Function::kCopy, n, x, nullptr, nullptr, nullptr, y, 0});
+}
+Status Binder::addBoth(Index n, const float* a, const float* b, float* y) {
+  return map({Function::kAdd, n, a, b, nullptr, nullptr, y, 0});
 }
 
 Status Binder::random() {
@@ -189,7 +69,7 @@ Status Binder::random() {
 
 Status Binder::cast() {
   const auto from = elementOf(spec_.inputs[0].type.dtype), to = elementOf(spec_.outputs[0].type.dtype);
-  if (!from || !to) return unsupported("cuda", spec_);
+  if (!from || !to || !isFloat(spec_.outputs[0].type.dtype)) return unsupported("cuda", spec_);
   const CastArguments a{*from, *to, count(), spec_.inputs[0].data, spec_.outputs[0].data,
                         static_cast<float>(ir::floatAttr(attrs_, "scale", 1.0))};
   return given_.add("castElements", blocksOf(a.n), a);
@@ -206,8 +86,9 @@ Status Binder::dropout() {
 Status Binder::product() {
   const MatmulShape s = matmulShape(spec_);
   const void* const bias = spec_.inputs.size() > 2 ? spec_.inputs[2].data : nullptr;
-  return given_.add(device::Product{s.n, s.k, s.o, s.ta, s.tb, s.relu, spec_.inputs[0].type.dtype,
-                                    spec_.inputs[0].data, spec_.inputs[1].data, bias, out(spec_)});
+  const DType factors = spec_.inputs[0].type.dtype;
+  return given_.add(device::Product{s.n, s.k, s.o, s.ta, s.tb, s.relu, factors, spec_.inputs[0].data,
+                                    spec_.inputs[1].data, bias, out(spec_), factors == DType::kF32 && attr("tf32") != 0});
 }
 
 Status Binder::concat() {
@@ -333,12 +214,9 @@ Status Binder::layerNormWeightGrad() {
 }
 
 Status Binder::embedding() {
-  const bool forward = spec_.op == Op::kEmbedding;
-  const Shape& table = forward ? shapeIn(0) : spec_.outputs[0].type.shape;
-  const EmbeddingArguments a{countIn(forward ? 1 : 0), table[1], table[0], attr("first"),
-                             ids(spec_, forward ? 1 : 0), in(spec_, forward ? 0 : 1), out(spec_)};
-  if (forward) return given_.add("embedding", blocksOf(count()), a);
-  return given_.add("embeddingGrad", static_cast<unsigned>(table[0]), a, 1, threadsOf(table[1]));
+  const Shape& table = shapeIn(0);
+  return given_.add("embedding", blocksOf(count()),
+                    EmbeddingArguments{countIn(1), table[1], table[0], attr("first"), ids(spec_, 1), in(spec_, 0), out(spec_)});
 }
 
 Status Binder::attention() {
@@ -346,9 +224,11 @@ Status Binder::attention() {
   if (s.head > kLargestHead) {
     Error error = unsupported("cuda", spec_);
     error.why = fmt::format("a head has {} channels, and its kernels take at most {}", s.head, kLargestHead);
+    error.next = "give the model more heads, of fewer channels, or train it on devices of kind cpu";
     return error;
   }
-  const unsigned tiles = ceilDivide(s.tokens, kQueryTile), heads = static_cast<unsigned>(s.samples * s.heads);
+  const bool wide = s.head > kNarrowHead;
+  const auto tiles = static_cast<unsigned>(ceilDivide(s.tokens, kQueryTile) * s.samples * s.heads);
   AttentionArguments a{};
   a.samples = s.samples;
   a.tokens = s.tokens;
@@ -360,7 +240,7 @@ Status Binder::attention() {
     a.qkv = in(spec_, 0);
     a.out = out(spec_, 0);
     a.lseOut = out(spec_, 1);
-    return given_.add("attention", tiles, a, heads, kAttentionThreads);
+    return given_.add(wide ? "attentionWide" : "attention", tiles, a, 1, kAttentionThreads);
   }
   a.dy = in(spec_, 0);
   a.qkv = in(spec_, 1);
@@ -371,8 +251,8 @@ Status Binder::attention() {
   LOCKSTEP_TRY(given_.add("attentionOffsets", blocksOf(rows), a));
   a.offsets = a.out;
   a.out = out(spec_);
-  LOCKSTEP_TRY(given_.add("attentionQueryGrad", tiles, a, heads, kAttentionThreads));
-  return given_.add("attentionKeyGrad", tiles, a, heads, kAttentionThreads);
+  LOCKSTEP_TRY(given_.add(wide ? "attentionQueryGradWide" : "attentionQueryGrad", tiles, a, 1, kAttentionThreads));
+  return given_.add(wide ? "attentionKeyGradWide" : "attentionKeyGrad", tiles, a, 1, kAttentionThreads);
 }
 
 Status Binder::xent() {
@@ -391,6 +271,61 @@ Status Binder::xent() {
     LOCKSTEP_TRY(given_.add("correctRows", blocksOf(rows), a));
   }
   return sum({rows, false, a.losses, out(spec_, 0)});
+}
+
+Status Binder::dividedXent() {
+  DividedXentArguments a{};
+  a.first = attr("first");
+  a.y = out(spec_);
+  const auto logits = [&](std::size_t input) {
+    a.x = in(spec_, input);
+    a.rows = shapeIn(input)[0];
+    a.classes = shapeIn(input)[1];
+  };
+  const auto rowKernel = [&](std::string_view name) {
+    return given_.add(name, static_cast<unsigned>(a.rows), a, 1, threadsOf(a.classes));
+  };
+  switch (spec_.op) {
+    case Op::kRowMax:
+      logits(0);
+      return rowKernel("rowMax");
+    case Op::kXentTerms:
+      logits(0);
+      a.label = ids(spec_, 1);
+      a.m = in(spec_, 2);
+      a.second = out(spec_, 1);
+      return rowKernel("xentTerms");
+    case Op::kXentTermsGrad:
+      logits(2);
+      a.ds = in(spec_, 0);
+      a.dt = in(spec_, 1);
+      a.label = ids(spec_, 3);
+      a.m = in(spec_, 4);
+      return given_.add("xentTermsGrad", blocksOf(count()), a);
+    case Op::kXentLoss: {
+      a.rows = countIn(0);
+      a.s = in(spec_, 0);
+      a.t = in(spec_, 1);
+      a.w = in(spec_, 2);
+      LOCKSTEP_ASSIGN(a.y, given_.workspace(a.rows));
+      LOCKSTEP_TRY(given_.add("xentLosses", blocksOf(a.rows), a));
+      return sum({a.rows, false, a.y, out(spec_)});
+    }
+    default:
+      a.rows = countIn(0);
+      a.s = in(spec_, 0);
+      a.w = in(spec_, 1);
+      a.dloss = in(spec_, 2);
+      a.second = out(spec_, 1);
+      return given_.add("xentLossGrad", blocksOf(a.rows), a);
+  }
+}
+
+Status Binder::scoreHistogram() {
+  HistogramArguments a{countIn(0), attr("bins"), in(spec_, 0), in(spec_, 1), in(spec_, 2), nullptr, out(spec_)};
+  LOCKSTEP_ASSIGN(a.bin, given_.workspace<std::int32_t>(a.rows));
+  LOCKSTEP_TRY(given_.add("scoreBins", blocksOf(a.rows), a));
+  return given_.add("scoreHistogram", ceilDivide(a.bins * kWarp, kThreads), a);
 }
 
 Status Binder::pairLoss() {
@@ -493,6 +428,13 @@ Status Binder::clipNorm() {
   return given_.add("clipNorm", 1, a, 1, kWarp);
 }
 
+}  // namespace cuda
+
+namespace {
+
+using cuda::Binder;
+using cuda::Function;
+
 // What there are kernels for. Others are refused by name.
 struct Row {
   Op op;
@@ -541,7 +483,7 @@ constexpr std::array kRows{
     row<&Binder::batchNorm>(Op::kBatchNormGrad),
     row<&Binder::runningStatistics>(Op::kRunningStatistics),
     row<&Binder::embedding>(Op::kEmbedding),
-    row<&Binder::embedding>(Op::kEmbeddingGrad),
+    row<&Binder::embeddingGrad>(Op::kEmbeddingGrad),
     row<&Binder::layerNorm>(Op::kLayerNorm),
     row<&Binder::layerNormGrad>(Op::kLayerNormGrad),
     row<&Binder::layerNormWeightGrad>(Op::kLayerNormWeightGrad),
@@ -551,6 +493,12 @@ constexpr std::array kRows{
     row<&Binder::xent>(Op::kSoftmaxXent),
     row<&Binder::xent>(Op::kSoftmaxXentGrad),
     row<&Binder::xent>(Op::kCountCorrect),
+    row<&Binder::dividedXent>(Op::kRowMax),
+    row<&Binder::dividedXent>(Op::kXentTerms),
+    row<&Binder::dividedXent>(Op::kXentTermsGrad),
+    row<&Binder::dividedXent>(Op::kXentLoss),
+    row<&Binder::dividedXent>(Op::kXentLossGrad),
+    row<&Binder::scoreHistogram>(Op::kScoreHistogram),
     row<&Binder::pairLoss>(Op::kMseLoss),
     row<&Binder::pairLoss>(Op::kMseLossGrad),
     row<&Binder::pairLoss>(Op::kBinaryXent),
@@ -564,6 +512,12 @@ constexpr std::array kRows{
     row<&Binder::optimizer>(Op::kSgd),
     row<&Binder::optimizer>(Op::kAdagrad),
     row<&Binder::optimizer>(Op::kAdam),
+    row<&Binder::distinct>(Op::kDistinct),
+    row<&Binder::combineRows>(Op::kCombineRows),
+    row<&Binder::updateRows>(Op::kAdagradRows),
+    row<&Binder::updateRows>(Op::kSgdRows),
+    row<&Binder::encode>(Op::kEncode),
+    row<&Binder::decodeSum>(Op::kDecodeSum),
 };
 const Row* rowOf(Op op) {
   const auto at = std::find_if(kRows.begin(), kRows.end(), [op](const Row& row) { return row.op == op; });
@@ -579,10 +533,8 @@ class Cuda final : public Backend {
     return dtype == DType::kF32 && rowOf(op) != nullptr;
   }
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
-    const bool floats = std::all_of(spec.outputs.begin(), spec.outputs.end(),
-                                    [](const Operand& output) { return isFloat(output.type.dtype); });
-    if (!floats || !supports(spec.op, computeType(spec))) return unsupported(name(), spec);
-    auto given = std::make_unique<Given>(*device_);
+    if (!supports(spec.op, computeType(spec))) return unsupported(name(), spec);
+    auto given = std::make_unique<cuda::Given>(*device_);
     Binder binder(*device_, spec, *given);
     LOCKSTEP_TRY(rowOf(spec.op)->bind(binder));
     return std::unique_ptr<Kernel>(std::move(given));

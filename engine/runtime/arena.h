@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 
 #include "engine/backends/backend.h"
 #include "engine/plan/plan.h"
@@ -56,6 +57,7 @@ class StateArena {
  private:
   Status copy(void* to, const void* from) {
     if (device_ == nullptr) return {};
+    const std::lock_guard lock(device_->inUse());
     device_->copy(to, from, bytes_);
     return device_->synchronize();
   }

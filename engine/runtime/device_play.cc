@@ -1,6 +1,7 @@
 #include "engine/runtime/device_play.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "engine/runtime/executor.h"
@@ -155,6 +156,7 @@ Status DevicePlay::play(const std::function<Status(std::size_t)>& collective, Br
                         std::vector<Span>* spans) {
   std::size_t step = 0;
   for (Section& section : sections_) {
+    std::unique_lock lock(device_.inUse());  // a server has a thread for each worker
     const Nanoseconds begin = monotonicNow();
     if (spans != nullptr) give(section, true);
     else section.work->give();
@@ -177,6 +179,7 @@ Status DevicePlay::play(const std::function<Status(std::size_t)>& collective, Br
       spans->push_back({hosts(isExchange ? *item.began : *item.moment),
                         hosts(isExchange ? *item.ended : momentAfter(section, steps_[step]))});
     }
+    lock.unlock();
     if (!section.collective) continue;
     if (spent.firstCollective == 0) spent.firstCollective = computed;
     LOCKSTEP_TRY(collective(section.step));

@@ -269,13 +269,15 @@ Status Executor::Impl::bindDevice() {
       continue;
     }
     const plan::Step& step = body->steps[i];
-    if (bound.counts != nullptr) {
-      Error error = makeError(Code::kFailedPrecondition, "{}: {} is not played on a device", step.name,
-                              ir::info(step.op).name);
-      error.next = "train with strategy.dense: all-reduce and without tables on servers, or on CPUs";
-      return error;
-    }
     std::vector<DevicePlay::Staged> staged;
+    if (bound.counts != nullptr) {  // all rows there is room for: how many there are is not known before
+      const bool sends = plan::isSend(step);
+      for (const plan::BufferId id : sends ? step.inputs : step.outputs) staged.push_back({operand(id), sends, !sends});
+      LOCKSTEP_ASSIGN(const std::vector<void*> places, device->addCollective(staged));
+      bound.in = bound.out = places[0];
+      bound.counts = static_cast<std::int32_t*>(places[1]);
+      continue;
+    }
     // A part at the beginning of what it is gathered into lies in it; what is scattered does not lie in its part.
     const bool inPlace = bound.in == bound.out && (step.inputs.empty() || step.outputs.empty() ||
                                                    operand(step.inputs[0]).type.bytes() <= operand(step.outputs[0]).type.bytes());

@@ -32,6 +32,7 @@ bool addKernel(const char* name, Body body);
 #define LOCKSTEP_DEVICE inline
 #define LOCKSTEP_SHARED static  // blocks are played one after another
 #define LOCKSTEP_UNROLL
+#define LOCKSTEP_UNROLL_16
 
 using lockstep::testing::blockDim;
 using lockstep::testing::blockIdx;
@@ -42,5 +43,10 @@ inline void __syncthreads() { lockstep::testing::blockBarrier(); }
 inline float __shfl_xor_sync(unsigned, float x, int lane) { return lockstep::testing::shuffleXor(x, lane); }
 inline unsigned __ballot_sync(unsigned, bool one) { return lockstep::testing::ballot(one); }
 inline int __ffs(int bits) { return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1; }
+inline int __popc(unsigned bits) { return std::popcount(bits); }
+inline unsigned atomicAdd(unsigned* to, unsigned x) {  // threads are played one after another
+  *to += x;
+  return *to - x;
+}
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }

@@ -360,6 +360,9 @@ class Repeated final : public device::Work {
   Action action_;
 };
 
+// Of f32 as a GPU reads it where it multiplies in tf32: 10 bits of fraction.
+float inTf32(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xffffe000u); }
+
 template <DType kFactor>
 float factorAt(const void* x, std::int64_t i) {
   if constexpr (kFactor == DType::kF32) return static_cast<const float*>(x)[i];
@@ -380,6 +383,8 @@ void multiply(const device::Product& p) {
   for (std::int64_t o = 0; o < p.o; ++o)
     for (std::int64_t k = 0; k < p.k; ++k)
       columns[static_cast<std::size_t>(o * p.k + k)] = factorAt<Factor>(p.b, p.tb ? o * p.k + k : k * p.o + o);
+  if (p.tf32)
+    for (auto* factors : {&rows, &columns}) std::transform(factors->begin(), factors->end(), factors->begin(), inTf32);
   for (std::int64_t n = 0; n < p.n; ++n)
     for (std::int64_t o = 0; o < p.o; ++o) {
       double sum = p.bias != nullptr ? static_cast<double>(static_cast<const float*>(p.bias)[o]) : 0;
@@ -391,7 +396,7 @@ void multiply(const device::Product& p) {
 
 Result<std::unique_ptr<device::Work>> Emulated::bind(const device::Product& product) {
   return std::unique_ptr<device::Work>(
-      std::make_unique<Repeated>(*this, fmt::format("product {}×{}×{}", product.n, product.k, product.o), [product] {
+      std::make_unique<Repeated>(*this, fmt::format("product {}×{}×{}{}", product.n, product.k, product.o, product.tf32 ? " tf32" : ""), [product] {
         if (product.factors == DType::kBf16) multiply<DType::kBf16>(product);
         else if (product.factors == DType::kF16) multiply<DType::kF16>(product);
         else multiply<DType::kF32>(product);

@@ -30,7 +30,7 @@ class EmulatedDevice : public device::Device {
  public:
   EmulatedMeeting* meeting = nullptr;  // null: it forms no groups
   std::string version = "1";           // of what groups are formed by
-  // Where calls are written down, one a line: "launch relu 4×1×256", "product 2×3×4", "copy 64", "record", "synchronize", "begin capture",
+  // Where calls are written down, one a line: "launch relu 4×1×256", "product 2×3×4", "product 2×3×4 tf32", "copy 64", "record", "synchronize", "begin capture",
   // "end capture", "replay", "all-reduce 64", "mark compute", "wait exchange"; in a capture they are indented.
   std::vector<std::string>* calls = nullptr;  // null: nowhere
   // From the n-th launch on (1: the next) that is done the device fails.

@@ -160,6 +160,19 @@ struct XentArguments {
   const std::int32_t* label;
   float *y, *losses;          // losses: of each row
 };
+// Of classes from `first` on, those of other ranks beside them: as kRowMax, kXentTerms, kXentLoss and their gradients.
+struct DividedXentArguments {
+  Index rows, classes, first;
+  const float *x, *m, *s, *t, *ds, *dt, *w, *dloss;
+  const std::int32_t* label;
+  float *y, *second;
+};
+struct HistogramArguments {   // bin: of each row
+  Index rows, bins;
+  const float *x, *target, *w;
+  std::int32_t* bin;
+  float* y;
+};
 struct PairLossArguments {    // of each element: squared error, or binary cross-entropy
   Index n, columns;
   bool binary;
@@ -174,6 +187,80 @@ struct EmbeddingArguments {
   float* y;
 };
 
+// One pass of a sort by keys, which keeps the order of equal ones: by the kSortDigits-valued digit from bit `shift` on.
+// Blocks have a tile of keys each. What moves with a key is its place; places null: 0, 1, 2, …
+inline constexpr unsigned kSortBits = 8, kSortDigits = 1u << kSortBits;
+struct SortArguments {
+  Index n, tile;
+  unsigned tiles, shift;
+  const std::uint32_t *keys, *places;
+  std::uint32_t *keysOut, *placesOut;
+  std::uint32_t* counts;      // of each digit those of each tile; then where the first of them goes
+};
+// As kCombineRows; keys: ids sorted, which those below 0 are the last of.
+struct CombineArguments {
+  Index n, channels;
+  const std::uint32_t *keys, *places;
+  const float* rows;
+  float* sums;
+  std::int32_t* ids;
+};
+// As kDistinct. keys, places: of what was sorted last, ids or parts.
+struct DistinctArguments {
+  Index n, most, parts;
+  const std::uint32_t *keys, *places;
+  const std::int32_t* ids;
+  const std::int32_t* cuts;   // parts + 1
+  std::uint32_t *part, *first, *number;  // of each place: its part, or `parts`; the id's first place; that one's number
+  std::int32_t *each, *counts, *out;
+};
+struct EmbeddingGradArguments {  // keys: ids sorted; y is zero before
+  Index n, channels, vocabulary, first;
+  const std::uint32_t *keys, *places;
+  const float* dy;
+  float* y;
+};
+struct RowsUpdateArguments {  // as kAdagradRows or, without, kSgdRows; in place
+  Index n, channels, first, elements;
+  bool adagrad;
+  float epsilon;
+  const float *sums, *norm, *lr;
+  const std::int32_t* ids;
+  float *p, *s;
+};
+
+// As ir::Coding.
+enum class Coding : int { kFp16, kBf16, kInt8, kTopK };
+// As CodingShape; x and residual of all parts one after another. Of a sum the payloads are R, of an encoding one a part.
+struct CodingArguments {
+  Coding coding;
+  Index count, parts, payload, values;  // values: where a payload's begin
+  const float *x, *residual;
+  float* y;                             // what is left, or the sum
+  std::uint8_t* payloads;
+};
+inline constexpr unsigned kScaleGroup = 256;  // elements of one scale: a block
+// The `kept` of t of largest magnitude: their bits are found from the top. A block has `range` elements of a part (y).
+inline constexpr unsigned kTopKDigits = 2048;
+struct TopKState {
+  Index wanted;                         // of those that have the bits found so far
+  std::uint32_t found;
+};
+struct TopKArguments {
+  Index count, kept, payload, range;
+  unsigned shift;
+  float* t;
+  std::uint8_t* payloads;
+  TopKState* state;                     // of each part
+  std::uint32_t* counts;                // of each part kTopKDigits, zero between plays
+  std::uint32_t* above;                 // of each block of each part: how many are larger than the last, and equal
+};
+struct AddKeptArguments {               // y[index] += value
+  Index count, kept;
+  const std::uint8_t* payload;
+  float* y;
+};
+
 // As AttentionShape.
 struct AttentionArguments {
   Index samples, tokens, heads, head;
@@ -182,9 +269,9 @@ struct AttentionArguments {
   const float *qkv, *dy, *y, *lse, *offsets;
   float *out, *lseOut;
 };
-inline constexpr int kQueryTile = 32, kKeyTile = 16;
+inline constexpr int kQueryTile = 32;
 inline constexpr unsigned kAttentionThreads = 128;
-inline constexpr int kLargestHead = 64;
+inline constexpr int kNarrowHead = 64, kLargestHead = 128;  // kernels for heads up to the first, and up to the second
 
 struct OptimizerArguments {
   Index n;

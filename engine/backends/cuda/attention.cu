@@ -6,10 +6,24 @@
 namespace lockstep::backends::cuda {
 namespace {
 
-constexpr int kHead = kLargestHead;  // channels in shared memory; those beyond a head's are 0
 constexpr int kQuarter = 4;
-constexpr int kScores = kKeyTile / kQuarter;  // of a thread
 static_assert(kAttentionThreads == kQueryTile * kQuarter);
+
+// Of a kernel for heads of up to kHead_ channels: so many in shared memory, of which those beyond a head's are 0.
+template <int kHead_, int kKeyTile_>
+struct Tiles {
+  static constexpr int kHead = kHead_, kKeyTile = kKeyTile_;
+  static constexpr int kScores = kKeyTile / kQuarter, kChannels = kHead / kQuarter;  // of a thread
+  using Queries = float[kQueryTile][kHead + 1];
+  using Keys = float[kKeyTile][kHead + 1];
+  using Scores = float[kQueryTile][kKeyTile + 1];
+};
+using Narrow = Tiles<kNarrowHead, 16>;
+using Wide = Tiles<kLargestHead, 8>;  // 48 KiB of shared memory are all there is
+
+// Blocks: the tiles of the tokens of one sample and head, then of the next head.
+LOCKSTEP_DEVICE Index tilesOf(const AttentionArguments& a) { return (a.tokens + kQueryTile - 1) / kQueryTile; }
+LOCKSTEP_DEVICE Index firstToken(const AttentionArguments& a) { return blockIdx.x % tilesOf(a) * kQueryTile; }
 
 // Of one sample and head; a row is a token. From one to the next qkv is 3·heads·head apart, y heads·head.
 struct Head {
@@ -17,25 +31,27 @@ struct Head {
   Index stride, y, yStride, sums;  // y, sums: of the first token
 };
 LOCKSTEP_DEVICE Head headOf(const AttentionArguments& a) {
-  const Index sample = blockIdx.y / a.heads, head = blockIdx.y % a.heads, stride = 3 * a.heads * a.head;
+  const Index at = blockIdx.x / tilesOf(a), sample = at / a.heads, head = at % a.heads, stride = 3 * a.heads * a.head;
   const float* q = a.qkv + sample * a.tokens * stride + head * 3 * a.head;
   return {q, q + a.head, q + 2 * a.head, stride, sample * a.tokens * a.heads * a.head + head * a.head,
           a.heads * a.head, sample * a.tokens * a.heads + head};
 }
 
 // Rows first … first + kRows of x into shared memory, zeros beyond the last token.
-template <int kRows>
-LOCKSTEP_DEVICE void load(float (&to)[kRows][kHead + 1], const float* x, Index stride, Index first,
+template <int kRows, int kPitch>
+LOCKSTEP_DEVICE void load(float (&to)[kRows][kPitch], const float* x, Index stride, Index first,
                           const AttentionArguments& a) {
+  constexpr int kHead = kPitch - 1;
   for (int i = static_cast<int>(threadIdx.x); i < kRows * kHead; i += static_cast<int>(kAttentionThreads)) {
     const int r = i / kHead, c = i % kHead;
     to[r][c] = first + r < a.tokens && c < a.head ? x[(first + r) * stride + c] : 0.0f;
   }
 }
 
+template <int kHead>
 LOCKSTEP_DEVICE float dotOf(const float* x, const float* y) {
   float sum = 0;
-  LOCKSTEP_UNROLL
+  LOCKSTEP_UNROLL_16
   for (int c = 0; c < kHead; ++c) sum += x[c] * y[c];
   return sum;
 }
@@ -58,32 +74,34 @@ LOCKSTEP_DEVICE Index keysEnd(const AttentionArguments& a, Index firstQuery) {
   return a.causal && end < a.tokens ? end : a.tokens;
 }
 
+template <typename T>
 LOCKSTEP_DEVICE void attend(const AttentionArguments& a) {
-  LOCKSTEP_SHARED float q[kQueryTile][kHead + 1], k[kKeyTile][kHead + 1], v[kKeyTile][kHead + 1];
-  LOCKSTEP_SHARED float p[kQueryTile][kKeyTile + 1];
+  LOCKSTEP_SHARED typename T::Queries q;
+  LOCKSTEP_SHARED typename T::Keys k, v;
+  LOCKSTEP_SHARED typename T::Scores p;
   const Head head = headOf(a);
-  const Index firstQuery = static_cast<Index>(blockIdx.x) * kQueryTile;
+  const Index firstQuery = firstToken(a);
   const int row = static_cast<int>(threadIdx.x) / kQuarter, quarter = static_cast<int>(threadIdx.x) % kQuarter;
   const Index query = firstQuery + row;
-  float out[kHead / kQuarter] = {}, top = -INFINITY, sum = 0;
-  load<kQueryTile>(q, head.q, head.stride, firstQuery, a);
-  for (Index firstKey = 0; firstKey < keysEnd(a, firstQuery); firstKey += kKeyTile) {
+  float out[T::kChannels] = {}, top = -INFINITY, sum = 0;
+  load(q, head.q, head.stride, firstQuery, a);
+  for (Index firstKey = 0; firstKey < keysEnd(a, firstQuery); firstKey += T::kKeyTile) {
     __syncthreads();  // the tile before has been read
-    load<kKeyTile>(k, head.k, head.stride, firstKey, a);
-    load<kKeyTile>(v, head.v, head.stride, firstKey, a);
+    load(k, head.k, head.stride, firstKey, a);
+    load(v, head.v, head.stride, firstKey, a);
     __syncthreads();
-    float scores[kScores], most = -INFINITY;
+    float scores[T::kScores], most = -INFINITY;
     LOCKSTEP_UNROLL
-    for (int i = 0; i < kScores; ++i) {
+    for (int i = 0; i < T::kScores; ++i) {
       const int key = i * kQuarter + quarter;
-      scores[i] = sees(a, query, firstKey + key) ? a.scale * dotOf(q[row], k[key]) : -INFINITY;
+      scores[i] = sees(a, query, firstKey + key) ? a.scale * dotOf<T::kHead>(q[row], k[key]) : -INFINITY;
       most = fmaxf(most, scores[i]);
     }
     const float newTop = fmaxf(top, quarterMax(most));
     const float kept = newTop == -INFINITY ? 1.0f : expf(top - newTop);
     float added = 0;
     LOCKSTEP_UNROLL
-    for (int i = 0; i < kScores; ++i) {
+    for (int i = 0; i < T::kScores; ++i) {
       const float one = scores[i] == -INFINITY ? 0.0f : expf(scores[i] - newTop);
       added += one;
       p[row][i * kQuarter + quarter] = one;
@@ -92,96 +110,99 @@ LOCKSTEP_DEVICE void attend(const AttentionArguments& a) {
     top = newTop;
     __syncthreads();
     LOCKSTEP_UNROLL
-    for (int c = 0; c < kHead / kQuarter; ++c) {
+    for (int c = 0; c < T::kChannels; ++c) {
       float value = out[c] * kept;
       LOCKSTEP_UNROLL
-      for (int key = 0; key < kKeyTile; ++key) value += p[row][key] * v[key][c * kQuarter + quarter];
+      for (int key = 0; key < T::kKeyTile; ++key) value += p[row][key] * v[key][c * kQuarter + quarter];
       out[c] = value;
     }
   }
   if (query >= a.tokens) return;
   LOCKSTEP_UNROLL
-  for (int c = 0; c < kHead / kQuarter; ++c)
+  for (int c = 0; c < T::kChannels; ++c)
     if (c * kQuarter + quarter < a.head)
       a.out[head.y + query * head.yStride + c * kQuarter + quarter] = out[c] / sum;
   if (quarter == 0) a.lseOut[head.sums + query * a.heads] = top + logf(sum);
 }
 
 // dq of a tile of queries, from all keys they see: ds = p·(dp − Σ dy·y), dq = scale·ds·k.
+template <typename T>
 LOCKSTEP_DEVICE void attendQueryGrad(const AttentionArguments& a) {
-  LOCKSTEP_SHARED float q[kQueryTile][kHead + 1], dy[kQueryTile][kHead + 1];
-  LOCKSTEP_SHARED float k[kKeyTile][kHead + 1], v[kKeyTile][kHead + 1], ds[kQueryTile][kKeyTile + 1];
+  LOCKSTEP_SHARED typename T::Queries q, dy;
+  LOCKSTEP_SHARED typename T::Keys k, v;
+  LOCKSTEP_SHARED typename T::Scores ds;
   const Head head = headOf(a);
-  const Index firstQuery = static_cast<Index>(blockIdx.x) * kQueryTile;
+  const Index firstQuery = firstToken(a);
   const int row = static_cast<int>(threadIdx.x) / kQuarter, quarter = static_cast<int>(threadIdx.x) % kQuarter;
   const Index query = firstQuery + row;
   const float lse = query < a.tokens ? a.lse[head.sums + query * a.heads] : 0.0f;
   const float offset = query < a.tokens ? a.offsets[head.sums + query * a.heads] : 0.0f;
-  float out[kHead / kQuarter] = {};
-  load<kQueryTile>(q, head.q, head.stride, firstQuery, a);
-  load<kQueryTile>(dy, a.dy + head.y, head.yStride, firstQuery, a);
-  for (Index firstKey = 0; firstKey < keysEnd(a, firstQuery); firstKey += kKeyTile) {
+  float out[T::kChannels] = {};
+  load(q, head.q, head.stride, firstQuery, a);
+  load(dy, a.dy + head.y, head.yStride, firstQuery, a);
+  for (Index firstKey = 0; firstKey < keysEnd(a, firstQuery); firstKey += T::kKeyTile) {
     __syncthreads();
-    load<kKeyTile>(k, head.k, head.stride, firstKey, a);
-    load<kKeyTile>(v, head.v, head.stride, firstKey, a);
+    load(k, head.k, head.stride, firstKey, a);
+    load(v, head.v, head.stride, firstKey, a);
     __syncthreads();
     LOCKSTEP_UNROLL
-    for (int i = 0; i < kScores; ++i) {
+    for (int i = 0; i < T::kScores; ++i) {
       const int key = i * kQuarter + quarter;
       const float one = sees(a, query, firstKey + key) && query < a.tokens
-                            ? expf(a.scale * dotOf(q[row], k[key]) - lse) : 0.0f;
-      ds[row][key] = one * (dotOf(dy[row], v[key]) - offset) * a.scale;
+                            ? expf(a.scale * dotOf<T::kHead>(q[row], k[key]) - lse) : 0.0f;
+      ds[row][key] = one * (dotOf<T::kHead>(dy[row], v[key]) - offset) * a.scale;
     }
     __syncthreads();
     LOCKSTEP_UNROLL
-    for (int c = 0; c < kHead / kQuarter; ++c)
-      for (int key = 0; key < kKeyTile; ++key) out[c] += ds[row][key] * k[key][c * kQuarter + quarter];
+    for (int c = 0; c < T::kChannels; ++c)
+      for (int key = 0; key < T::kKeyTile; ++key) out[c] += ds[row][key] * k[key][c * kQuarter + quarter];
   }
   if (query >= a.tokens) return;
   const Index at = head.q - a.qkv + query * head.stride;
-  for (int c = 0; c < kHead / kQuarter; ++c)
+  for (int c = 0; c < T::kChannels; ++c)
     if (c * kQuarter + quarter < a.head) a.out[at + c * kQuarter + quarter] = out[c];
 }
 
 // dk and dv of a tile of as many keys as there are rows in a tile of queries, from all queries that see them, as many
 // at a time as there are keys in one.
+template <typename T>
 LOCKSTEP_DEVICE void attendKeyGrad(const AttentionArguments& a) {
-  LOCKSTEP_SHARED float k[kQueryTile][kHead + 1], v[kQueryTile][kHead + 1];
-  LOCKSTEP_SHARED float q[kKeyTile][kHead + 1], dy[kKeyTile][kHead + 1];
-  LOCKSTEP_SHARED float p[kQueryTile][kKeyTile + 1], ds[kQueryTile][kKeyTile + 1];
+  LOCKSTEP_SHARED typename T::Queries k, v;
+  LOCKSTEP_SHARED typename T::Keys q, dy;
+  LOCKSTEP_SHARED typename T::Scores p, ds;
   const Head head = headOf(a);
-  const Index firstKey = static_cast<Index>(blockIdx.x) * kQueryTile;
+  const Index firstKey = firstToken(a);
   const int row = static_cast<int>(threadIdx.x) / kQuarter, quarter = static_cast<int>(threadIdx.x) % kQuarter;
   const Index key = firstKey + row;
-  float dk[kHead / kQuarter] = {}, dv[kHead / kQuarter] = {};
-  load<kQueryTile>(k, head.k, head.stride, firstKey, a);
-  load<kQueryTile>(v, head.v, head.stride, firstKey, a);
-  for (Index firstQuery = a.causal ? firstKey : 0; firstQuery < a.tokens; firstQuery += kKeyTile) {
+  float dk[T::kChannels] = {}, dv[T::kChannels] = {};
+  load(k, head.k, head.stride, firstKey, a);
+  load(v, head.v, head.stride, firstKey, a);
+  for (Index firstQuery = a.causal ? firstKey : 0; firstQuery < a.tokens; firstQuery += T::kKeyTile) {
     __syncthreads();
-    load<kKeyTile>(q, head.q, head.stride, firstQuery, a);
-    load<kKeyTile>(dy, a.dy + head.y, head.yStride, firstQuery, a);
+    load(q, head.q, head.stride, firstQuery, a);
+    load(dy, a.dy + head.y, head.yStride, firstQuery, a);
     __syncthreads();
     LOCKSTEP_UNROLL
-    for (int i = 0; i < kScores; ++i) {
+    for (int i = 0; i < T::kScores; ++i) {
       const int at = i * kQuarter + quarter;
       const Index query = firstQuery + at;
       const bool seen = query < a.tokens && sees(a, query, key);
       const Index sums = head.sums + (seen ? query : 0) * a.heads;
-      const float one = seen ? expf(a.scale * dotOf(q[at], k[row]) - a.lse[sums]) : 0.0f;
+      const float one = seen ? expf(a.scale * dotOf<T::kHead>(q[at], k[row]) - a.lse[sums]) : 0.0f;
       p[row][at] = one;
-      ds[row][at] = one * (dotOf(dy[at], v[row]) - a.offsets[sums]) * a.scale;
+      ds[row][at] = one * (dotOf<T::kHead>(dy[at], v[row]) - a.offsets[sums]) * a.scale;
     }
     __syncthreads();
     LOCKSTEP_UNROLL
-    for (int c = 0; c < kHead / kQuarter; ++c)
-      for (int at = 0; at < kKeyTile; ++at) {
+    for (int c = 0; c < T::kChannels; ++c)
+      for (int at = 0; at < T::kKeyTile; ++at) {
         dk[c] += ds[row][at] * q[at][c * kQuarter + quarter];
         dv[c] += p[row][at] * dy[at][c * kQuarter + quarter];
       }
   }
   if (key >= a.tokens) return;
   const Index at = head.k - a.qkv + key * head.stride;
-  for (int c = 0; c < kHead / kQuarter; ++c) {
+  for (int c = 0; c < T::kChannels; ++c) {
     if (c * kQuarter + quarter >= a.head) continue;
     a.out[at + c * kQuarter + quarter] = dk[c];
     a.out[at + a.head + c * kQuarter + quarter] = dv[c];
@@ -190,8 +211,8 @@ LOCKSTEP_DEVICE void attendKeyGrad(const AttentionArguments& a) {
 
 }  // namespace
 
-// Blocks: tiles of kQueryTile tokens (x), heads of samples (y).
-LOCKSTEP_KERNEL(attention, AttentionArguments) { attend(a); }
+LOCKSTEP_KERNEL(attention, AttentionArguments) { attend<Narrow>(a); }
+LOCKSTEP_KERNEL(attentionWide, AttentionArguments) { attend<Wide>(a); }
 
 // Σ dy·y of each row and head, into `out` as lse lies: a thread each.
 LOCKSTEP_KERNEL(attentionOffsets, AttentionArguments) {
@@ -201,7 +222,9 @@ LOCKSTEP_KERNEL(attentionOffsets, AttentionArguments) {
     a.out[i] = sum;
   }
 }
-LOCKSTEP_KERNEL(attentionQueryGrad, AttentionArguments) { attendQueryGrad(a); }
-LOCKSTEP_KERNEL(attentionKeyGrad, AttentionArguments) { attendKeyGrad(a); }
+LOCKSTEP_KERNEL(attentionQueryGrad, AttentionArguments) { attendQueryGrad<Narrow>(a); }
+LOCKSTEP_KERNEL(attentionQueryGradWide, AttentionArguments) { attendQueryGrad<Wide>(a); }
+LOCKSTEP_KERNEL(attentionKeyGrad, AttentionArguments) { attendKeyGrad<Narrow>(a); }
+LOCKSTEP_KERNEL(attentionKeyGradWide, AttentionArguments) { attendKeyGrad<Wide>(a); }
 
 }  // namespace lockstep::backends::cuda

@@ -68,4 +68,25 @@ LOCKSTEP_DEVICE float valueOf(F16 x) {
 }
 LOCKSTEP_DEVICE float valueOf(Bf16 x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
 
+// The nearest. What is no number stays none; a finite number beyond the largest becomes that one in bf16, and infinite
+// in f16.
+LOCKSTEP_DEVICE F16 toF16(float x) {
+  const unsigned bits = __float_as_uint(x), size = bits & 0x7fffffffu;
+  unsigned near = (size + 0xfffu + (size >> 13 & 1u) - 0x38000000u) >> 13;
+  if (near > 0x7c00u) near = 0x7c00u;
+  // Below 2⁻¹⁴: beside ½ a float has the steps of 2⁻²⁴ that a small one has.
+  if (size < 0x38800000u) near = __float_as_uint(__uint_as_float(size) + 0.5f) - 0x3f000000u;
+  if (size > 0x7f800000u) near = 0x7e00u;
+  return {static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | near)};
+}
+LOCKSTEP_DEVICE Bf16 toBf16(float x) {
+  const unsigned bits = __float_as_uint(x);
+  unsigned rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  if ((bits & 0x7f800000) == 0x7f800000)
+    rounded = (bits & 0x7fffff) != 0 ? 0x7fc0 : bits >> 16;
+  else if ((rounded & 0x7f80) == 0x7f80)
+    --rounded;
+  return {static_cast<std::uint16_t>(rounded)};
+}
+
 }  // namespace lockstep::backends::cuda

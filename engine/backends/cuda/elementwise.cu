@@ -66,31 +66,12 @@ LOCKSTEP_KERNEL(elementwise4, ElementwiseArguments) {
   }
 }
 
-// What is no number stays none. A finite number beyond the largest becomes that one in bf16, and infinite in f16.
 LOCKSTEP_KERNEL(castElements, CastArguments) {
   for (Index i = firstOf(); i < a.n; i += strideOf()) {
     const float x = readElement(a.from, a.x, i) * a.scale;
-    if (a.to == Element::kF32) {
-      static_cast<float*>(a.y)[i] = x;
-      continue;
-    }
-    const unsigned bits = __float_as_uint(x);
-    if (a.to == Element::kF16) {
-      const unsigned size = bits & 0x7fffffffu;
-      unsigned near = (size + 0xfffu + (size >> 13 & 1u) - 0x38000000u) >> 13;
-      if (near > 0x7c00u) near = 0x7c00u;
-      // Below 2⁻¹⁴: beside ½ a float has the steps of 2⁻²⁴ that a small one has.
-      if (size < 0x38800000u) near = __float_as_uint(__uint_as_float(size) + 0.5f) - 0x3f000000u;
-      if (size > 0x7f800000u) near = 0x7e00u;
-      static_cast<F16*>(a.y)[i].bits = static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | near);
-      continue;
-    }
-    unsigned rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    if ((bits & 0x7f800000) == 0x7f800000)
-      rounded = (bits & 0x7fffff) != 0 ? 0x7fc0 : bits >> 16;
-    else if ((rounded & 0x7f80) == 0x7f80)
-      --rounded;
-    static_cast<Bf16*>(a.y)[i].bits = static_cast<std::uint16_t>(rounded);
+    if (a.to == Element::kF32) static_cast<float*>(a.y)[i] = x;
+    else if (a.to == Element::kF16) static_cast<F16*>(a.y)[i] = toF16(x);
+    else static_cast<Bf16*>(a.y)[i] = toBf16(x);
   }
 }
 

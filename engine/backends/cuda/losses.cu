@@ -37,6 +37,70 @@ LOCKSTEP_KERNEL(correctRows, XentArguments) {
   }
 }
 
+// A block a row.
+LOCKSTEP_KERNEL(rowMax, DividedXentArguments) {
+  const float* x = a.x + blockIdx.x * a.classes;
+  float top = x[0];
+  for (Index i = threadIdx.x; i < a.classes; i += blockDim.x) top = fmaxf(top, x[i]);
+  top = blockMax(top);
+  if (threadIdx.x == 0) a.y[blockIdx.x] = top;
+}
+LOCKSTEP_KERNEL(xentTerms, DividedXentArguments) {
+  const Index row = blockIdx.x, mine = a.label[row] - a.first;
+  const float* x = a.x + row * a.classes;
+  const float m = a.m[row];
+  float sum = 0;
+  for (Index i = threadIdx.x; i < a.classes; i += blockDim.x) sum += expf(x[i] - m);
+  sum = blockSum(sum);
+  if (threadIdx.x > 0) return;
+  a.y[row] = sum;
+  a.second[row] = mine >= 0 && mine < a.classes ? x[mine] - m : 0.0f;
+}
+LOCKSTEP_KERNEL(xentTermsGrad, DividedXentArguments) {
+  for (Index i = firstOf(); i < a.rows * a.classes; i += strideOf()) {
+    const Index row = i / a.classes;
+    const float t = i % a.classes == a.label[row] - a.first ? a.dt[row] : 0.0f;
+    a.y[i] = a.ds[row] * expf(a.x[i] - a.m[row]) + t;
+  }
+}
+// Of each row.
+LOCKSTEP_KERNEL(xentLosses, DividedXentArguments) {
+  for (Index row = firstOf(); row < a.rows; row += strideOf()) a.y[row] = a.w[row] * (logf(a.s[row]) - a.t[row]);
+}
+LOCKSTEP_KERNEL(xentLossGrad, DividedXentArguments) {
+  for (Index row = firstOf(); row < a.rows; row += strideOf()) {
+    const float scaled = *a.dloss * a.w[row];
+    a.y[row] = scaled / a.s[row];
+    a.second[row] = -scaled;
+  }
+}
+
+// In f64, so that a score lies in the same bin as on a host. What is no number counts as the least.
+LOCKSTEP_KERNEL(scoreBins, HistogramArguments) {
+  for (Index row = firstOf(); row < a.rows; row += strideOf()) {
+    const double score = 1 / (1 + exp(-static_cast<double>(a.x[row])));
+    const Index bin = score > 0 ? static_cast<Index>(score * static_cast<double>(a.bins)) : 0;
+    a.bin[row] = static_cast<std::int32_t>(bin < a.bins ? bin : a.bins - 1);
+  }
+}
+// A warp a bin.
+LOCKSTEP_KERNEL(scoreHistogram, HistogramArguments) {
+  const Index bin = firstOf() / kWarp;
+  float hits = 0, others = 0;
+  for (Index row = threadIdx.x % kWarp; bin < a.bins && row < a.rows; row += kWarp) {
+    if (a.bin[row] != bin) continue;
+    hits += a.w[row] * a.target[row];
+    others += a.w[row] * (1 - a.target[row]);
+  }
+  for (int lane = kWarp / 2; lane > 0; lane /= 2) {
+    hits += __shfl_xor_sync(~0u, hits, lane);
+    others += __shfl_xor_sync(~0u, others, lane);
+  }
+  if (threadIdx.x % kWarp > 0 || bin >= a.bins) return;
+  a.y[bin] = hits;
+  a.y[a.bins + bin] = others;
+}
+
 LOCKSTEP_KERNEL(pairLosses, PairLossArguments) {
   for (Index i = firstOf(); i < a.n; i += strideOf()) {
     const float x = a.x[i], t = a.target[i];

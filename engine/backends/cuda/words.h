@@ -10,4 +10,5 @@
 #define LOCKSTEP_DEVICE __device__ inline
 #define LOCKSTEP_SHARED __shared__
 #define LOCKSTEP_UNROLL _Pragma("unroll")
+#define LOCKSTEP_UNROLL_16 _Pragma("unroll 16")
 #endif

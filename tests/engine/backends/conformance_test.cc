@@ -130,6 +130,16 @@ Coded codeAndAdd(Backend& backend, const char* coding, std::int64_t n) {
 class ConformanceTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
+  // What runs on processors runs on GPUs.
+  void cudaHasAKernelOfEveryOp() {
+    const auto reference = backends::makeBackend("reference", {}).value();
+    const auto cuda = backends::makeCuda(testing::makeEmulatedDevice());
+    for (std::size_t i = 0; i < ir::kOpCount; ++i) {
+      const Op op = static_cast<Op>(i);
+      QVERIFY2(cuda->supports(op, DType::kF32) == reference->supports(op, DType::kF32), std::string(ir::info(op).name).c_str());
+    }
+  }
+
   void everyOpHasACase() {
     std::set<Op> covered;
     for (const Case& test : backends::allCases()) covered.insert(test.op);
@@ -334,7 +344,7 @@ class ConformanceTest : public QObject {
   void codedGradients() {
     const std::vector<Named> backends = computing({Op::kEncode, Op::kDecodeSum});
     for (const char* coding : {"fp16", "bf16", "int8", "top-k"})
-      for (const std::int64_t n : {1, 256, 257, 9001}) {
+      for (const std::int64_t n : {1, 256, 257, 9001, 20'001}) {
         std::vector<std::vector<std::uint8_t>> payloads;
         std::vector<std::vector<float>> sums;
         for (const Named& one : backends) {
@@ -439,6 +449,34 @@ class ConformanceTest : public QObject {
     std::uint8_t to = 0;
     const auto cast = cuda->bind({Op::kCast, "to bytes", &attrs, {{&from, {DType::kF32, {1}}}}, {{&to, {DType::kU8, {1}}}}});
     QCOMPARE(cast.error().what, std::string("to bytes: the cuda backend has no kernel for cast in u8"));
+    const ir::Attrs heads{{"tokens", std::int64_t{2}}, {"head", std::int64_t{129}}, {"causal", std::int64_t{1}}};
+    const ir::TensorType qkv{DType::kF32, {2, 3 * 129}}, y{DType::kF32, {2, 129}}, lse{DType::kF32, {2, 1}};
+    const auto attention = cuda->bind({Op::kAttention, "attention", &heads, {{&from, qkv}}, {{&from, y}, {&from, lse}}});
+    QCOMPARE(attention.error().why, std::string("a head has 129 channels, and its kernels take at most 128"));
+  }
+
+  // What a device says of work that failed is told, and outputs stay as they were.
+  void aDeviceThatFails() {
+    if (test::kSanitized) QSKIP("sanitizers do not follow the emulated device's stacks");
+    auto device = testing::makeEmulatedDevice();
+    device->failAt(2);
+    const auto backend = backends::hosted(backends::makeCuda(std::move(device)));
+    const ir::Attrs attrs;
+    const ir::TensorType type{DType::kF32, {2}};
+    std::vector<float> x{1, -1}, y(2);
+    const auto relu = backend->bind({Op::kRelu, "relu", &attrs, {{x.data(), type}}, {{y.data(), type}}}).value();
+    relu->run();
+    QVERIFY(backends::failureOf(*backend).ok());
+    QVERIFY((y == std::vector<float>{1, 0}));
+    for (int run = 0; run < 2; ++run) {
+      y = {7, 7};
+      relu->run();
+      const Status failed = backends::failureOf(*backend);
+      QVERIFY(!failed.ok());
+      QCOMPARE(failed.error().what, std::string("the device fell off the bus"));
+      QVERIFY((y == std::vector<float>{7, 7}));
+    }
+    QVERIFY(backends::failureOf(*backends::makeBackend("reference", {}).value()).ok());
   }
 };
 

@@ -194,7 +194,7 @@ class SpecsTest : public QObject {
     row(20, "strategy.recompute | recompute is \"ful\"; expected none, selective or full; did you mean full?");
     row(21, "strategy.overlap | overlap is \"allways\"; expected auto, always or never; did you mean always?");
     row(22, "strategy.gather_bytes | gather_bytes is -1; expected 0 to 1099511627776");
-    row(23, "training.precision | precision is \"fp15\"; expected fp32, bf16, fp16 or fp64; did you mean fp16?");
+    row(23, "training.precision | precision is \"fp15\"; expected fp32, tf32, bf16, fp16 or fp64; did you mean fp16?");
     row(24, "training.loss_scale | precision bf16 has no loss scale; expected it left out, or precision fp16");
     row(25, "training.loss_scale.initial | initial is 1000; expected a power of two from 2^-64 to 2^64, as 65536");
     row(26, "training.loss_scale.growth_interval | growth_interval is -1; expected 1 to 16777216");

@@ -1,0 +1,183 @@
+// How the CUDA backend's kernels are bound: what an op gives its device, one launch or product after another. Internal to the
+// backend: cuda.cc, and cuda_rows.cc for row-sparse values and coded gradients.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "engine/backends/compression.h"
+#include "engine/backends/cuda/arguments.h"
+#include "engine/backends/kernel.h"
+
+namespace lockstep::backends::cuda {
+
+inline constexpr unsigned kMostDown = 65535;
+
+// A kernel of this backend: launches, copies and products, one after another.
+class Given final : public Kernel {
+ public:
+  explicit Given(device::Device& device) : device_(device) {}
+
+  // Errors: what the device says of a kernel that its program does not have.
+  template <typename Arguments>
+  Status add(std::string_view name, unsigned blocks, const Arguments& arguments, unsigned blocksDown = 1,
+             unsigned threads = kThreads) {
+    static_assert(sizeof(Arguments) <= sizeof(Step::arguments) && std::is_trivially_copyable_v<Arguments>);
+    if (blocks == 0 || blocksDown == 0) return {};  // there is nothing to do
+    if (blocksDown > kMostDown)
+      return makeError(Code::kFailedPrecondition, "kernel {} would have {} blocks down, and a GPU takes {}", name,
+                       blocksDown, kMostDown);
+    LOCKSTEP_ASSIGN(const device::Function function, device_.function(name));
+    Step& step = steps_.emplace_back();
+    step.launch = {function, blocks, blocksDown, threads, nullptr, sizeof arguments};
+    std::memcpy(step.arguments.data(), &arguments, sizeof arguments);
+    return {};
+  }
+  Status add(const device::Product& product) {
+    LOCKSTEP_ASSIGN(steps_.emplace_back().product, device_.bind(product));
+    bytes_ += steps_.back().product->workspaceBytes();
+    return {};
+  }
+  // Zero at first.
+  template <typename T = float>
+  Result<T*> workspace(Index count) {
+    const auto bytes = count * static_cast<Index>(sizeof(T));
+    LOCKSTEP_ASSIGN(auto memory, device::Memory::allocate(device_, bytes, device::Where::kDevice));
+    bytes_ += bytes;
+    memory_.push_back(std::move(memory));
+    return reinterpret_cast<T*>(memory_.back().data());
+  }
+  // On the device what is known now.
+  template <typename T>
+  Result<const T*> constants(const std::vector<T>& values) {
+    const auto count = static_cast<Index>(values.size()), bytes = count * static_cast<Index>(sizeof(T));
+    LOCKSTEP_ASSIGN(T* const there, workspace<T>(count));
+    LOCKSTEP_ASSIGN(const auto pinned, device::Memory::allocate(device_, bytes, device::Where::kPinned));
+    std::memcpy(pinned.data(), values.data(), static_cast<std::size_t>(bytes));
+    device_.copy(there, pinned.data(), bytes);
+    LOCKSTEP_TRY(device_.synchronize());
+    return static_cast<const T*>(there);
+  }
+
+  void run() override {
+    for (Step& step : steps_) {
+      if (step.product) {
+        step.product->give();
+        continue;
+      }
+      step.launch.arguments = step.arguments.data();
+      device_.launch(step.launch);
+    }
+  }
+  std::int64_t workspaceBytes() const override { return bytes_; }
+
+ private:
+  struct Step {
+    device::Launch launch;
+    alignas(16) std::array<std::byte, 192> arguments{};
+    std::unique_ptr<device::Work> product;
+  };
+  device::Device& device_;
+  std::vector<Step> steps_;
+  std::vector<device::Memory> memory_;
+  Index bytes_ = 0;
+};
+
+inline const float* in(const KernelSpec& spec, std::size_t i) { return static_cast<const float*>(spec.inputs[i].data); }
+inline const std::int32_t* ids(const KernelSpec& spec, std::size_t i) {
+  return static_cast<const std::int32_t*>(spec.inputs[i].data);
+}
+inline std::int32_t* idsOut(const KernelSpec& spec, std::size_t i) { return static_cast<std::int32_t*>(spec.outputs[i].data); }
+inline float* out(const KernelSpec& spec, std::size_t i = 0) { return static_cast<float*>(spec.outputs[i].data); }
+inline bool onSixteen(std::initializer_list<const void*> operands) {
+  return std::all_of(operands.begin(), operands.end(),
+                     [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; });
+}
+inline unsigned ceilDivide(Index n, Index d) { return static_cast<unsigned>((n + d - 1) / d); }
+
+// Binds one op: what it gives is added to `given`. A method an op, or a few that are alike.
+class Binder {
+ public:
+  Binder(device::Device& device, const KernelSpec& spec, Given& given)
+      : spec_(spec), attrs_(*spec.attrs), given_(given),
+        mostBlocks_(static_cast<Index>(std::max(1, device.properties().multiprocessors)) * 8) {}
+
+  Status elementwise(Function function);
+  Status random();
+  Status cast();
+  Status addRanks();
+  Status dropout();
+  Status product();
+  Status biasAdd();
+  Status concat();
+  Status columns();
+  Status reduceRows();
+  Status convolution();
+  Status pooling();
+  Status meanPooling();
+  Status batchNorm();
+  Status runningStatistics();
+  Status embedding();
+  Status embeddingGrad();
+  Status layerNorm();
+  Status layerNormGrad();
+  Status layerNormWeightGrad();
+  Status attention();
+  Status repeatRows();
+  Status xent();
+  Status dividedXent();
+  Status scoreHistogram();
+  Status pairLoss();
+  Status distinct();
+  Status combineRows();
+  Status updateRows();
+  Status encode();
+  Status decodeSum();
+  Status sumAll();
+  Status finiteNorm();
+  Status clipNorm();
+  Status lossScale();
+  Status unlessSkipped();
+  Status optimizer();
+
+ private:
+  // Of a kernel whose threads together go over n.
+  unsigned blocksOf(Index n) const {
+    return static_cast<unsigned>(std::clamp<Index>((n + kThreads - 1) / kThreads, 1, mostBlocks_));
+  }
+  Index count(std::size_t output = 0) const { return spec_.outputs[output].type.count(); }
+  Index countIn(std::size_t input) const { return spec_.inputs[input].type.count(); }
+  const Shape& shapeIn(std::size_t input) const { return spec_.inputs[input].type.shape; }
+  Index attr(std::string_view name, Index fallback = 0) const { return ir::intAttr(attrs_, name, fallback); }
+  float number(std::string_view name) const { return static_cast<float>(ir::floatAttr(attrs_, name)); }
+
+  // Of a block that has a row.
+  static unsigned threadsOf(Index columns) {
+    return static_cast<unsigned>(std::clamp<Index>((columns + kWarp - 1) / kWarp * kWarp, kWarp, kThreads));
+  }
+  Status sum(SumArguments whole);
+  Status copy(Index n, const float* x, float* y);
+  Status addBoth(Index n, const float* a, const float* b, float* y);
+  Status map(const ElementwiseArguments& a);
+  // Keys below 2^bits, and with each its place among them.
+  struct Sorted {
+    const std::uint32_t *keys, *places;
+  };
+  Result<Sorted> sort(Index n, const std::uint32_t* keys, unsigned bits);
+  Status topK(const CodingShape& s, std::uint8_t* payloads, float* t);
+  Status columnSums(Index rows, Index columns, const float* x, float* y);
+
+  const KernelSpec& spec_;
+  const ir::Attrs& attrs_;
+  Given& given_;
+  const Index mostBlocks_;
+};
+
+}  // namespace lockstep::backends::cuda
