@@ -330,8 +330,8 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
   const std::vector<specs::RankDevice> devices = devicesOf(request);
   if (std::any_of(devices.begin(), devices.end(), [](const auto& device) { return device.kind == "cuda"; })) {
     std::vector<std::int64_t> bytes;
-    for (const int rank : request.ranks()) bytes.push_back(planner::memory(*parsed, rank).total());
-    if (evaluation) bytes.push_back(planner::memory(*evaluation, 0).total());
+    for (const int rank : request.ranks()) bytes.push_back(planner::memory(*parsed, rank, true).total());
+    if (evaluation) bytes.push_back(planner::memory(*evaluation, 0, true).total());
     bytes.resize(devices.size());
     LOCKSTEP_ASSIGN(const node::v1::GpuSurvey node, survey());
     LOCKSTEP_TRY(checkGpus(node, devices, bytes));

@@ -52,7 +52,7 @@ Status addEvaluator(Preview& preview, const spec::v1::NodeSpec& node, const Laun
   LOCKSTEP_ASSIGN(const plan::Plan made,
                   planner::makeEvaluationPlan(plan, {node.name(), node.name(), device.kind, device.number, device.threads},
                                               preview.cost));
-  preview.evaluator = {node.name(), planner::memory(made, 0).total(), plan::text(made)};
+  preview.evaluator = {node.name(), planner::memory(made, 0, device.kind == "cuda").total(), plan::text(made)};
   preview.remarks.push_back(fmt::format(
       "node {} evaluates after each epoch, and the ranks do not: it needs {} of memory", node.name(),
       mebibytes(preview.evaluator->totalBytes)));
@@ -181,7 +181,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     const cluster::Device& device = out.cluster.devices[index];
     const bool server = out.plan.mesh.isServer(rank);
     const auto share = static_cast<std::size_t>(server ? 0 : out.plan.mesh.coordinate(rank, "data"));
-    const planner::RankMemory memory = planner::memory(out.plan, rank);
+    const planner::RankMemory memory = planner::memory(out.plan, rank, device.kind == "cuda");
     const auto& spent = out.simulation.ranks[index];
     RankPreview row;
     row.rank = rank;

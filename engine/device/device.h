@@ -2,8 +2,8 @@
 // when and with what it is asked stands above it and knows no CUDA, so that it is tested on a device that records.
 //
 // Order: work is done in the order in which it is given; calls that give some return before it is done. What groups
-//   exchange has a queue of its own: between the two there is the order that wait() makes.
-// Completion: synchronize() returns when all of queue kCompute is: what kExchange was given is waited for there.
+//   exchange has a queue of its own, and so have copies ahead: between queues there is the order that wait() makes.
+// Completion: synchronize() returns when all of queue kCompute is: what others were given is waited for there.
 // Failure: what goes wrong with work is told by the next synchronize(), and by every one after it: memory and what is
 //   under way are lost then, and the device's groups are aborted.
 // Threads: one at a time; of those that give work, each holds inUse() until it has synchronized.
@@ -77,6 +77,7 @@ class Event {
 enum class Queue : std::uint8_t {
   kCompute,   // of all that names none
   kExchange,  // of what groups exchange; where both have something to do it goes first
+  kAhead,     // of copies of what will be needed; in no capture
 };
 
 enum class Reduce : std::uint8_t { kSum, kMax };
@@ -100,6 +101,17 @@ class Group {
   virtual void allGather(const void* in, void* out, std::span<const std::int64_t> cuts, DType dtype) = 0;
   virtual void broadcast(void* data, std::int64_t bytes, int root) = 0;
   virtual void allToAll(const void* in, void* out, std::int64_t bytes) = 0;
+  // To and from single ranks, all together: none of these waits for another, and the call's work ends when all have
+  // been received. Between two ranks messages come in the order in which they were given; where they lie in how many
+  // calls is each side's own.
+  struct Message {
+    bool sends = false;
+    void* data = nullptr;
+    std::int64_t bytes = 0;
+    int peer = 0;
+    bool operator==(const Message&) const = default;
+  };
+  virtual void exchange(std::span<const Message> messages) = 0;
 };
 
 // How devices become a group. The device outlives it, and it the groups.
@@ -133,14 +145,18 @@ class Device {
   virtual Result<std::unique_ptr<Work>> bind(const Product& product) = 0;
 
   virtual void launch(const Launch& launch) = 0;
-  virtual void copy(void* to, const void* from, std::int64_t bytes) = 0;  // between any two memories of allocate()
+  // Between any two memories of allocate().
+  virtual void copy(void* to, const void* from, std::int64_t bytes, Queue queue = Queue::kCompute) = 0;
   virtual void zero(void* memory, std::int64_t bytes) = 0;
 
   virtual Result<std::unique_ptr<Event>> makeEvent() = 0;
-  virtual void record(Event& event, Queue queue) = 0;  // for its time
+  // For its time. Where it is recorded by captured work, what follows holds of it too, from each time that work is given.
+  virtual void record(Event& event, Queue queue) = 0;
   // What is given to `queue` from now on is done after what was given to the other one before mark().
   virtual void mark(Event& event, Queue queue) = 0;
   virtual void wait(const Event& event, Queue queue) = 0;
+  // The host, until what was given before mark() is done. Failures are told by synchronize().
+  virtual void await(const Event& event) = 0;
   // Between two that have been recorded and synchronized.
   virtual double seconds(const Event& from, const Event& to) = 0;
 
@@ -148,7 +164,7 @@ class Device {
   // Errors: kFailedPrecondition: why this device forms no groups.
   virtual Result<Grouping*> grouping() = 0;
 
-  // What is given between the two is not done; it becomes one piece of work, of both queues: kExchange begins by waiting
+  // What is given between the two is not done; it becomes one piece of work, of two queues: kExchange begins by waiting
   // for kCompute, which waits for it in the end. In between nothing is bound, allocated or synchronized.
   virtual Status beginCapture() = 0;
   virtual Result<std::unique_ptr<Work>> endCapture() = 0;

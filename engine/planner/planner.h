@@ -95,7 +95,8 @@ struct RankMemory {
     return parameters + optimizer + gradients + activations + workspace;
   }
 };
-RankMemory memory(const plan::Plan& plan, int rank);
+// On a device samples wait for their turn in memory of their own, which is counted among the activations.
+RankMemory memory(const plan::Plan& plan, int rank, bool onDevice = false);
 // Of the activations, what is most at once of parameters and gradients that the ranks have in parts: gathered
 // for their use, and not yet scattered (zero-2, zero-3). 0 where none are.
 std::int64_t gatheredWindow(const plan::Plan& plan, int rank);

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <vector>
 
+#include "engine/plan/inputs.h"
 #include "engine/planner/in_flight.h"
 #include "engine/planner/planner.h"
 #include "engine/planner/pricing.h"
@@ -137,8 +138,9 @@ std::int64_t gatheredWindow(const plan::Plan& plan, int rank) {
   return most;
 }
 
-RankMemory memory(const plan::Plan& plan, int rank) {
+RankMemory memory(const plan::Plan& plan, int rank, bool onDevice) {
   RankMemory result;
+  if (onDevice) result.activations += plan::waitingSampleBytes(plan, rank);
   for (const plan::StateSlot& slot : plan.state) {
     if (slot.stage != plan.stageOf(rank)) continue;
     (slot.name.starts_with("params.") || slot.name.starts_with("stats.") ? result.parameters

@@ -48,14 +48,29 @@ std::string fromHex(std::string_view text) {
   return out;
 }
 
+// Two devices are connected when they first send each other something, which takes both: all do so here, where all are,
+// and not where steps are captured, which each does by itself.
+Status connect(device::Device& device, device::Group& group) {
+  using device::Memory;
+  using device::Queue;
+  const std::int64_t bytes = group.size();
+  LOCKSTEP_ASSIGN(const Memory in, Memory::allocate(device, bytes, device::Where::kDevice));
+  LOCKSTEP_ASSIGN(const Memory out, Memory::allocate(device, bytes, device::Where::kDevice));
+  LOCKSTEP_ASSIGN(const auto done, device.makeEvent());
+  group.allToAll(in.data(), out.data(), 1);
+  device.mark(*done, Queue::kExchange);
+  device.wait(*done, Queue::kCompute);
+  return device.synchronize();
+}
+
 }  // namespace
 
 Result<DeviceGroups> DeviceGroups::form(const cluster::Mesh& mesh, device::Device& device, comm::Store& store,
                                         const Member& as) {
   DeviceGroups out;
   const int size = mesh.size();
-  std::vector<cluster::Axis> axes = mesh.groupAxes();  // messages between stages are not among what is given to devices
-  std::erase_if(axes, [&](const cluster::Axis& axis) { return axis.size < 2 || axis.name == mesh.messageAxis(); });
+  std::vector<cluster::Axis> axes = mesh.groupAxes();
+  std::erase_if(axes, [&](const cluster::Axis& axis) { return axis.size < 2 || axis.name == cluster::kServerAxis; });
   if (axes.empty()) {
     out.whyNot_ = "no collective of the run is among devices";
     return out;
@@ -94,6 +109,7 @@ Result<DeviceGroups> DeviceGroups::form(const cluster::Mesh& mesh, device::Devic
     const bool isIn = coordinate >= 0;
     LOCKSTEP_ASSIGN(auto group, out.all_->split(isIn ? mesh.group(as.rank, axis.name).front() : -1,
                                                 isIn ? coordinate : 0, axis.size));
+    if (isIn && axis.name == mesh.messageAxis()) LOCKSTEP_TRY(connect(device, *group));
     if (isIn) out.alongAxes_.emplace_back(axis.name, std::move(group));
   }
   return out;

@@ -1,5 +1,6 @@
-// The groups of ranks' devices along each axis of a mesh. Where all devices can form them, collectives are given to the
-// devices as part of a step's work; else the host plays them on copies (DevicePlay).
+// The groups of ranks' devices along each axis of a mesh. Where all devices can form them, collectives, and messages between
+// the stages of a pipeline, are given to the devices as part of a step's work; else the host plays them on copies
+// (DevicePlay). Along axis "servers" there are none: a server adds up what it receives, and speaks to each worker.
 #pragma once
 
 #include <memory>

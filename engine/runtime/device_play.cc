@@ -16,16 +16,6 @@ namespace {
 constexpr std::size_t kNoItem = ~std::size_t{0};
 }
 
-Result<backends::Operand> DevicePlay::mirror(const backends::Operand& operand, std::vector<Copy>& copies) {
-  const auto known = std::find_if(copies.begin(), copies.end(), [&](const Copy& copy) {
-    return copy.there.data == operand.data && copy.there.type == operand.type;
-  });
-  if (known != copies.end()) return backends::Operand{known->host.data(), operand.type};
-  LOCKSTEP_ASSIGN(auto memory, Memory::allocate(device_, operand.type.bytes(), Where::kPinned));
-  copies.push_back({operand, std::move(memory)});
-  return backends::Operand{copies.back().host.data(), operand.type};
-}
-
 DevicePlay::Section& DevicePlay::openSection() {
   if (sections_.back().collective) {
     Section& next = sections_.emplace_back();
@@ -79,12 +69,23 @@ Result<std::vector<void*>> DevicePlay::addCollective(const std::vector<Staged>& 
 }
 
 void DevicePlay::addExchange(std::function<void()> give, bool inFlight) {
-  Item& item = add(Item::Kind::kExchange, inFlight ? nullptr : &Breakdown::communication);
+  addMessages(std::move(give), !inFlight);
+  addReceived();
+}
+
+void DevicePlay::addMessages(std::function<void()> give, bool awaited) {
+  Item& item = add(Item::Kind::kExchange, awaited ? &Breakdown::communication : nullptr);
   item.give = std::move(give);
-  const std::size_t at = items_.size() - 1;
-  steps_.push_back(at);
-  inFlight_.push_back(at);
-  if (!inFlight) awaitItem(at);
+  messages_ = items_.size() - 1;
+  inFlight_.push_back(messages_);
+  if (awaited) awaitItem(messages_);
+}
+
+void DevicePlay::addReceived() { steps_.push_back(messages_); }
+
+void DevicePlay::addPosted() {
+  add(Item::Kind::kPosted, nullptr);
+  steps_.push_back(items_.size() - 1);
 }
 
 void DevicePlay::await(std::size_t step) {
@@ -102,8 +103,7 @@ void DevicePlay::awaitItem(std::size_t item) {
 
 // With `each`, moments lie round every item; else where another account begins.
 void DevicePlay::give(const Section& section, bool each) {
-  if (&section == &sections_.front())
-    for (const Copy& input : inputs_) device_.copy(input.there.data, input.host.data(), input.there.type.bytes());
+  if (mirrors_ != nullptr && &section == &sections_.front()) mirrors_->giveInputs();
   std::size_t mark = 0;
   for (std::size_t i = section.first; i < section.end; ++i) {
     const Item& item = items_[i];
@@ -113,6 +113,7 @@ void DevicePlay::give(const Section& section, bool each) {
     switch (item.kind) {
       case Item::Kind::kKernel: item.kernel->run(); break;
       case Item::Kind::kCopy: device_.copy(item.to, item.from, item.bytes); break;
+      case Item::Kind::kPosted: break;
       case Item::Kind::kWait: device_.wait(*items_[item.awaited].done, Queue::kCompute); break;
       case Item::Kind::kExchange:
         device_.mark(*item.ready, Queue::kCompute);
@@ -125,8 +126,7 @@ void DevicePlay::give(const Section& section, bool each) {
     }
   }
   if (section.first < section.end) device_.record(*section.over, Queue::kCompute);
-  if (&section == &sections_.back())
-    for (const Copy& result : results_) device_.copy(result.host.data(), result.there.data, result.there.type.bytes());
+  if (mirrors_ != nullptr && &section == &sections_.back()) mirrors_->giveResults();
 }
 
 Status DevicePlay::capture() {
@@ -152,32 +152,47 @@ const device::Event& DevicePlay::momentAfter(const Section& section, std::size_t
   return item + 1 < section.end ? *items_[item + 1].moment : *section.over;
 }
 
-Status DevicePlay::play(const std::function<Status(std::size_t)>& collective, Breakdown& spent,
-                        std::vector<Span>* spans) {
+Status DevicePlay::play(const std::function<Status(std::size_t)>& collective, const std::function<Status()>& meanwhile,
+                        Breakdown& spent, std::vector<Span>* spans) {
   std::size_t step = 0;
   for (Section& section : sections_) {
     std::unique_lock lock(device_.inUse());  // a server has a thread for each worker
     const Nanoseconds begin = monotonicNow();
+    if (mirrors_ != nullptr && &section == &sections_.front()) mirrors_->expect();
     if (spans != nullptr) give(section, true);
     else section.work->give();
+    Nanoseconds free = begin;  // when the host began to wait
+    if (meanwhile && &section == &sections_.front()) {
+      LOCKSTEP_TRY(meanwhile());
+      free = monotonicNow();
+    }
     LOCKSTEP_TRY(device_.synchronize());
     const Nanoseconds computed = monotonicNow();
-    // The device's clock is laid so that its last kernel ends when the host saw it end.
+    Nanoseconds ended = computed;
+    if (free > begin && !section.marks.empty()) {  // the device may have been done before the host was
+      const device::Event& first = *items_[section.marks.front()].moment;
+      const Nanoseconds late = free - begin - static_cast<Nanoseconds>(device_.seconds(first, *section.over) * 1e9);
+      if (late > 0) {
+        ended -= late;
+        spent.awaitedHost += static_cast<double>(late) * 1e-9;
+      }
+    }
     const auto hosts = [&](const device::Event& event) {
-      return std::max(begin, computed - static_cast<Nanoseconds>(device_.seconds(event, *section.over) * 1e9));
+      return std::max(begin, ended - static_cast<Nanoseconds>(device_.seconds(event, *section.over) * 1e9));
     };
     for (std::size_t m = 0; m < section.marks.size(); ++m) {
       const Item& from = items_[section.marks[m]];
       const device::Event& to = m + 1 < section.marks.size() ? *items_[section.marks[m + 1]].moment : *section.over;
       spent.*from.account += device_.seconds(*from.moment, to);
-      const bool isExchange = from.kind != Item::Kind::kKernel && from.kind != Item::Kind::kCopy;
+      const bool isExchange = from.kind == Item::Kind::kExchange || from.kind == Item::Kind::kWait;
       if (isExchange && spent.firstCollective == 0) spent.firstCollective = hosts(*from.moment);
     }
     for (; spans != nullptr && step < steps_.size() && steps_[step] != kNoItem; ++step) {
       const Item& item = items_[steps_[step]];
       const bool isExchange = item.kind == Item::Kind::kExchange;
-      spans->push_back({hosts(isExchange ? *item.began : *item.moment),
-                        hosts(isExchange ? *item.ended : momentAfter(section, steps_[step]))});
+      const Nanoseconds from = hosts(isExchange ? *item.began : *item.moment);
+      spans->push_back({from, item.kind == Item::Kind::kPosted ? from
+                              : hosts(isExchange ? *item.ended : momentAfter(section, steps_[step]))});
     }
     lock.unlock();
     if (!section.collective) continue;

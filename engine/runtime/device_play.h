@@ -1,6 +1,6 @@
 // Plays a program's steps on a device. Kernels and what devices exchange among themselves are captured once, as one piece
 // of work. A collective that the host plays cuts the work in two: it finds its operands in pinned memory. What the trainer
-// writes and reads is in pinned memory too: it is copied to the device before the first step, and from it after the last.
+// writes and reads is in pinned memory too (DeviceMirrors): the first and the last of the work.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "engine/backends/backend.h"
 #include "engine/base/clock.h"
 #include "engine/device/device.h"
+#include "engine/runtime/device_mirrors.h"
 
 namespace lockstep::runtime {
 
@@ -18,11 +19,8 @@ struct Breakdown;
 
 class DevicePlay {
  public:
-  explicit DevicePlay(device::Device& device) : device_(device) {}
-
-  // The host's place for what the trainer writes to, or reads from, an operand on the device; one for each operand.
-  Result<backends::Operand> mirrorInput(const backends::Operand& operand) { return mirror(operand, inputs_); }
-  Result<backends::Operand> mirrorResult(const backends::Operand& operand) { return mirror(operand, results_); }
+  // `mirrors` are borrowed; null: nothing is written or read.
+  explicit DevicePlay(device::Device& device, DeviceMirrors* mirrors = nullptr) : device_(device), mirrors_(mirrors) {}
 
   // The steps, in their order.
   void addKernel(backends::Kernel& kernel, double Breakdown::*account);
@@ -36,6 +34,11 @@ class DevicePlay {
   // One of devices, which `give` gives to queue kExchange after all steps before it. In flight, the steps after it do not
   // wait for it.
   void addExchange(std::function<void()> give, bool inFlight);
+  // Messages, given likewise: no step, but that of what they receive is in them. The steps after them wait for them if
+  // they are awaited, the play's end in any case.
+  void addMessages(std::function<void()> give, bool awaited);
+  void addReceived();  // a step: of the messages added last
+  void addPosted();    // a step: a message that leaves with messages added later, or with another play's
   // The step that is added next waits for that one, if it is in flight.
   void await(std::size_t step);
 
@@ -46,18 +49,19 @@ class DevicePlay {
   struct Span {
     Nanoseconds begin = 0, end = 0;
   };
-  // Plays once; `collective` plays that step. `spans` may be null; else kernels are given one by one, with a moment
-  // noted between them. Allocates nothing.
-  Status play(const std::function<Status(std::size_t step)>& collective, Breakdown& spent, std::vector<Span>* spans);
+  // Plays once; `collective` plays that step, and `meanwhile`, which may be null, is called once when the first work has
+  // been given. `spans` may be null; else kernels are given one by one, with a moment noted between them. Allocates
+  // nothing.
+  // Clocks: each piece of work is laid on the host's clock anew, to end when the host saw it end, so that the two clocks
+  // drift no longer than it takes. The host sees it up to 0.1 ms late, and a result's copy later; all of a rank's
+  // moments alike.
+  Status play(const std::function<Status(std::size_t step)>& collective, const std::function<Status()>& meanwhile,
+              Breakdown& spent, std::vector<Span>* spans);
 
  private:
-  struct Copy {
-    backends::Operand there;
-    device::Memory host;
-  };
   // What is given to the device, in this order.
   struct Item {
-    enum class Kind : std::uint8_t { kKernel, kExchange, kWait, kCopy };
+    enum class Kind : std::uint8_t { kKernel, kExchange, kWait, kCopy, kPosted };
     Kind kind = Kind::kKernel;
     double Breakdown::*account = nullptr;
     backends::Kernel* kernel = nullptr;
@@ -79,7 +83,6 @@ class DevicePlay {
     std::size_t step = 0;                  // that is it
   };
 
-  Result<backends::Operand> mirror(const backends::Operand& operand, std::vector<Copy>& copies);
   void give(const Section& section, bool each);
   Section& openSection();  // to which items are added
   Item& add(Item::Kind kind, double Breakdown::*account);  // null: that of what is before it
@@ -88,7 +91,7 @@ class DevicePlay {
   const device::Event& momentAfter(const Section& section, std::size_t item) const;
 
   device::Device& device_;
-  std::vector<Copy> inputs_, results_;
+  DeviceMirrors* const mirrors_;
   std::vector<Item> items_;
   std::vector<std::size_t> steps_;         // the item of each; of the host's collectives none
   std::vector<std::size_t> inFlight_;      // exchanges that nothing has waited for yet, as items
@@ -99,6 +102,7 @@ class DevicePlay {
   };
   std::vector<Back> back_;
   std::vector<device::Memory> staged_;
+  std::size_t messages_ = 0;               // the item of the exchange added last
 };
 
 }  // namespace lockstep::runtime

@@ -1,5 +1,8 @@
 #include "engine/runtime/evaluate.h"
 
+#include <functional>
+#include <utility>
+
 #include "engine/runtime/checkpoint.h"
 #include "engine/runtime/metric.h"
 
@@ -17,10 +20,20 @@ Result<Evaluation> evaluate(const plan::Plan& plan, Feed& program, const data::D
   data::Loader loader(data, load);
   Sums total;
   total.metric.resize(metricSums(program.metrics()));
-  while (const data::Batch* share = loader.next()) {
-    program.write(*share, 0, 1, batch, seed);
+  const data::Batch* share = loader.next();
+  bool isAhead = false;  // it is written
+  // While a device is at work.
+  const std::function<Status()> writeNext = [&]() -> Status {
+    share = loader.next();
+    isAhead = true;
+    if (share != nullptr) program.write(*share, 0, 1, batch, seed);
+    return {};
+  };
+  while (share != nullptr) {
+    if (!std::exchange(isAhead, false)) program.write(*share, 0, 1, batch, seed);
     program.writeScalars(0, 0, false);
-    LOCKSTEP_TRY(program.executor().play(step, nullptr));
+    LOCKSTEP_TRY(program.executor().play(step, nullptr, {}, writeNext));
+    if (!isAhead) share = loader.next();
     if (program.hasMetrics()) addTo(total, program.metrics());  // a server has none
   }
   if (Sender* sender = groups.sender()) LOCKSTEP_TRY(sender->drain());

@@ -10,11 +10,22 @@
 
 #include "engine/base/subnormals.h"
 #include "engine/comm/reduce.h"
+#include "engine/plan/inputs.h"
+#include "engine/plan/message_order.h"
 #include "engine/runtime/all_reduce.h"
 #include "engine/runtime/device_play.h"
 
 namespace lockstep::runtime {
 namespace {
+
+// Of a play on a device: the messages that are given before each of its steps, resolved to addresses.
+struct MessageGroupOf {
+  plan::StepId before = 0;
+  bool awaited = false;
+  std::vector<device::Group::Message> messages;
+  bool operator==(const MessageGroupOf&) const = default;
+};
+using MessagesOf = std::vector<MessageGroupOf>;
 
 // One step as it is played: everything resolved to addresses.
 struct BoundStep {
@@ -89,24 +100,34 @@ struct Executor::Impl {
   std::int64_t workspaceBytes = 0;
   std::array<std::vector<std::byte>, plan::kStreams> staging;  // of all all-reduces of a stream
   std::deque<InFlight::Collective> flights;
-  std::unique_ptr<DevicePlay> device;  // null: in the host's memory
+  device::Device* device = nullptr;    // null: in the host's memory
+  // What a turn's play sends and receives, and where it is played; turns that send and receive the same have the same.
+  struct Turns {
+    std::vector<MessagesOf> messages;
+    std::vector<std::unique_ptr<DevicePlay>> plays;
+    std::array<std::vector<std::size_t>, 2> ofTurn;  // of Plan::plays() and of wholeSchedule(): which of `plays`
+    std::size_t alone = 0;                           // of none of them
+  };
+  Turns turns;
+  std::optional<DeviceMirrors> mirrors;
   std::map<std::string, backends::Operand, std::less<>> inputs, results;  // of a device: the host's places
   std::vector<DevicePlay::Span> spans;
 
-  std::byte* address(plan::BufferId id) const {
-    const plan::Buffer& buffer = body->buffers[static_cast<std::size_t>(id)];
+  std::byte* address(plan::BufferId id) const { return address(*body, copy, id); }
+  std::byte* address(const plan::Body& of, int ofCopy, plan::BufferId id) const {
+    const plan::Buffer& buffer = of.buffers[static_cast<std::size_t>(id)];
     if (buffer.base >= 0) {
       const int coordinate = buffer.axis.empty() ? 0 : plan->mesh.coordinate(rank, buffer.axis);
-      return address(buffer.base) + buffer.offset + coordinate * buffer.stride;
+      return address(of, ofCopy, buffer.base) + buffer.offset + coordinate * buffer.stride;
     }
-    if (buffer.kind == plan::BufferKind::kState) return state->operands() + buffer.offset + ofCopy(buffer);
+    if (buffer.kind == plan::BufferKind::kState) return state->operands() + buffer.offset + offsetOf(buffer, ofCopy);
     return arena + buffer.offset;
   }
-  std::int64_t ofCopy(const plan::Buffer& state) const {
-    if (copy == 0) return 0;
+  std::int64_t offsetOf(const plan::Buffer& state, int ofCopy) const {
+    if (ofCopy == 0) return 0;
     const auto slot = std::find_if(plan->state.begin(), plan->state.end(),
                                    [&](const plan::StateSlot& s) { return s.name == state.name; });
-    return slot->copies > 1 ? copy * plan::Plan::copyBytes(*slot) : 0;
+    return slot->copies > 1 ? ofCopy * plan::Plan::copyBytes(*slot) : 0;
   }
   backends::Operand operand(plan::BufferId id) const {
     return {address(id), body->buffers[static_cast<std::size_t>(id)].type};
@@ -118,9 +139,12 @@ struct Executor::Impl {
   }
   Status bindCompute(const plan::Step& step, backends::Backend& backend);
   Status bindCollective(const plan::Step& step);
-  Status bindDevice();
+  Status bindDevice(std::string_view program);
+  Status bindMessages(std::string_view program);
+  std::size_t playOf(MessagesOf messages);  // among the turns'
+  Result<std::unique_ptr<DevicePlay>> bindPlay(const MessagesOf& messages);
   static void giveToDevices(const BoundStep& step);
-  Status playOnDevice(std::int64_t step, std::vector<plan::Event>* events);
+  Status playOnDevice(std::int64_t step, std::vector<plan::Event>* events, Turn turn, const std::function<Status()>& meanwhile);
   void bindOrder();
   Status collective(const BoundStep& step);
   Status named(Status status, std::int64_t step) const;
@@ -185,7 +209,9 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
     bound.counts = static_cast<std::int32_t*>(operand((toPeers ? step.inputs : step.outputs)[1]).data);
     bound.part = static_cast<int>(ir::intAttr(step.attrs, "part"));
   }
-  for (int peer = 0; toPeers && peer < bound.peers; ++peer) {
+  const bool isOfTwo = step.op == ir::Op::kSend || step.op == ir::Op::kRecv;
+  if (isOfTwo && device != nullptr) bound.devices = groups.devicesAlong(step.axis);
+  for (int peer = 0; toPeers && bound.devices == nullptr && peer < bound.peers; ++peer) {
     if (peer == 0) {
       bound.message = messages.size();
       bound.head = heads.size();
@@ -208,7 +234,7 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
   bound.cuts = ir::listAttr(step.attrs, "cuts");
   const bool byDevices = step.op == ir::Op::kAllReduce || step.op == ir::Op::kReduceScatter || step.op == ir::Op::kAllGather ||
                          step.op == ir::Op::kAllToAll || step.op == ir::Op::kBroadcast;
-  if (byDevices && device) bound.devices = groups.devicesAlong(step.axis);
+  if (byDevices && device != nullptr) bound.devices = groups.devicesAlong(step.axis);
   if (step.op == ir::Op::kAllReduce && bound.devices == nullptr) {
     const auto algorithm = ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct"));
     bound.exchanges = plan::exchanges(*algorithm, group->rank(), size, bound.count,
@@ -248,24 +274,107 @@ void Executor::Impl::bindOrder() {
   }
 }
 
-// A collective that the host plays, in memory of its own, is inline: what is in flight elsewhere is only sooner done.
-Status Executor::Impl::bindDevice() {
+Status Executor::Impl::bindDevice(std::string_view program) {
+  mirrors.emplace(*device);
   for (std::size_t i = 0; i < body->buffers.size(); ++i) {
-    if (body->buffers[i].kind != plan::BufferKind::kInput || body->buffers[i].base >= 0) continue;
-    LOCKSTEP_ASSIGN(inputs[body->buffers[i].name], device->mirrorInput(operand(static_cast<plan::BufferId>(i))));
+    const plan::Buffer& buffer = body->buffers[i];
+    if (buffer.kind != plan::BufferKind::kInput || buffer.base >= 0) continue;
+    const backends::Operand there = operand(static_cast<plan::BufferId>(i));
+    LOCKSTEP_ASSIGN(inputs[buffer.name], plan::isOfSamples(buffer) ? mirrors->addAhead(there) : mirrors->addInput(there));
   }
   for (const plan::ResultSlot& slot : body->results) {
-    LOCKSTEP_ASSIGN(results[slot.name], device->mirrorResult(operand(slot.buffer)));
+    LOCKSTEP_ASSIGN(results[slot.name], mirrors->addResult(operand(slot.buffer)));
   }
+  LOCKSTEP_TRY(mirrors->prepare());
+  workspaceBytes += mirrors->waitingBytes();
+  LOCKSTEP_TRY(bindMessages(program));
+  for (const MessagesOf& messages : turns.messages) {
+    LOCKSTEP_ASSIGN(auto play, bindPlay(messages));
+    turns.plays.push_back(std::move(play));
+  }
+  spans.reserve(steps.size());
+  return {};
+}
+
+std::size_t Executor::Impl::playOf(MessagesOf messages) {
+  const auto known = std::find(turns.messages.begin(), turns.messages.end(), messages);
+  if (known != turns.messages.end()) return static_cast<std::size_t>(known - turns.messages.begin());
+  turns.messages.push_back(std::move(messages));
+  return turns.messages.size() - 1;
+}
+
+Status Executor::Impl::bindMessages(std::string_view program) {
+  if (groups.devicesAlong(plan->mesh.messageAxis()) == nullptr) {
+    turns.alone = playOf({});
+    return {};
+  }
+  const auto stages = static_cast<std::size_t>(plan->mesh.stages());
+  const auto stage = static_cast<std::size_t>(plan->stageOf(rank));
+  // Those of the plays of this program and copy.
+  const auto bindSchedule = [&](const std::vector<std::vector<plan::Play>>& schedule, std::vector<std::size_t>& ofTurn) -> Status {
+    LOCKSTEP_ASSIGN(const auto order, plan::messageOrder(*plan, schedule, rank));
+    const std::vector<plan::Play>& plays = schedule[stage];
+    ofTurn.resize(plays.size());
+    for (std::size_t p = 0; p < plays.size(); ++p) {
+      if (plays[p].program != program || plays[p].copy != copy) continue;
+      MessagesOf messages;
+      for (const plan::MessageGroup& group : order[p]) {
+        MessageGroupOf& one = messages.emplace_back(MessageGroupOf{group.before, group.awaited, {}});
+        for (const auto& [of, at] : group.messages) {
+          const plan::Play& from = plays[static_cast<std::size_t>(of)];
+          const plan::Body& its = *plan->find(from.program, rank);
+          const plan::Step& step = its.steps[static_cast<std::size_t>(at)];
+          const plan::BufferId buffer = plan::isSend(step) ? step.inputs[0] : step.outputs[0];
+          one.messages.push_back({plan::isSend(step), address(its, from.copy, buffer),
+                                  its.buffers[static_cast<std::size_t>(buffer)].type.bytes(),
+                                  plan::peersOf(step, from.copy).first});
+        }
+      }
+      ofTurn[p] = playOf(std::move(messages));
+    }
+    return {};
+  };
+  const auto isOf = [&](const plan::Play& play) { return play.program == program && play.copy == copy; };
+  if (const auto& plays = plan->schedule[stage]; std::any_of(plays.begin(), plays.end(), isOf))
+    LOCKSTEP_TRY(bindSchedule(plan->schedule, turns.ofTurn[0]));
+  if (plan->wholeSteps > 0) {
+    const auto whole = plan->wholeSchedule();
+    if (std::any_of(whole[stage].begin(), whole[stage].end(), isOf)) LOCKSTEP_TRY(bindSchedule(whole, turns.ofTurn[1]));
+  }
+  if (!turns.ofTurn[0].empty() || !turns.ofTurn[1].empty()) return {};
+  std::vector<std::size_t> only;
+  LOCKSTEP_TRY(bindSchedule(std::vector(stages, std::vector<plan::Play>{{std::string(program), 0, copy}}), only));
+  turns.alone = only.front();
+  return {};
+}
+
+// A collective that the host plays, in memory of its own, is inline: what is in flight elsewhere is only sooner done.
+Result<std::unique_ptr<DevicePlay>> Executor::Impl::bindPlay(const MessagesOf& messages) {
+  auto play = std::make_unique<DevicePlay>(*device, &*mirrors);
+  auto next = messages.begin();
+  const auto addMessages = [&](std::size_t before) {
+    for (; next != messages.end() && static_cast<std::size_t>(next->before) == before; ++next)
+      play->addMessages([group = groups.devicesAlong(plan->mesh.messageAxis()), given = next->messages] { group->exchange(given); },
+                        next->awaited);
+  };
   for (std::size_t i = 0; i < steps.size(); ++i) {
     BoundStep& bound = steps[i];
-    for (const plan::StepId before : body->steps[i].after) device->await(static_cast<std::size_t>(before));
+    addMessages(i);
+    for (const plan::StepId before : body->steps[i].after) play->await(static_cast<std::size_t>(before));
+    if (bound.devices != nullptr && bound.op == ir::Op::kSend) {
+      play->addPosted();
+      continue;
+    }
+    if (bound.devices != nullptr && bound.op == ir::Op::kRecv) {
+      play->addReceived();
+      continue;
+    }
     if (bound.devices != nullptr) {
-      device->addExchange([&bound] { giveToDevices(bound); }, body->steps[i].stream != plan::kComputeStream);
+      play->addExchange([&bound] { giveToDevices(bound); }, body->steps[i].stream != plan::kComputeStream);
       continue;
     }
     if (bound.kernel != nullptr) {
-      device->addKernel(*bound.kernel, bound.account);
+      play->addKernel(*bound.kernel, bound.account);
       continue;
     }
     const plan::Step& step = body->steps[i];
@@ -273,7 +382,7 @@ Status Executor::Impl::bindDevice() {
     if (bound.counts != nullptr) {  // all rows there is room for: how many there are is not known before
       const bool sends = plan::isSend(step);
       for (const plan::BufferId id : sends ? step.inputs : step.outputs) staged.push_back({operand(id), sends, !sends});
-      LOCKSTEP_ASSIGN(const std::vector<void*> places, device->addCollective(staged));
+      LOCKSTEP_ASSIGN(const std::vector<void*> places, play->addCollective(staged));
       bound.in = bound.out = places[0];
       bound.counts = static_cast<std::int32_t*>(places[1]);
       continue;
@@ -284,14 +393,15 @@ Status Executor::Impl::bindDevice() {
     if (!inPlace || step.outputs.empty())
       staged.push_back({operand(step.inputs.empty() ? step.outputs[1] : step.inputs[0]), !step.inputs.empty(), false});
     if (!step.outputs.empty()) staged.push_back({operand(step.outputs[0]), inPlace && !step.inputs.empty(), true});
-    LOCKSTEP_ASSIGN(const std::vector<void*> places, device->addCollective(staged));
+    LOCKSTEP_ASSIGN(const std::vector<void*> places, play->addCollective(staged));
     bound.in = places.front();
     bound.out = places.back();
     for (int peer = 0; plan::isSend(step) && peer < bound.peers; ++peer)
-      messages[bound.message + static_cast<std::size_t>(peer)].data = bound.in;
+      this->messages[bound.message + static_cast<std::size_t>(peer)].data = bound.in;
   }
-  spans.reserve(steps.size());
-  return device->capture();
+  addMessages(steps.size());
+  LOCKSTEP_TRY(play->capture());
+  return play;
 }
 
 void Executor::Impl::giveToDevices(const BoundStep& step) {
@@ -307,11 +417,15 @@ void Executor::Impl::giveToDevices(const BoundStep& step) {
   }
 }
 
-Status Executor::Impl::playOnDevice(std::int64_t step, std::vector<plan::Event>* events) {
+Status Executor::Impl::playOnDevice(std::int64_t step, std::vector<plan::Event>* events, Turn turn,
+                                    const std::function<Status()>& meanwhile) {
   Breakdown spent;
   spans.clear();
-  const auto play = [&](std::size_t i) { return collective(steps[i]); };
-  LOCKSTEP_TRY(named(device->play(play, spent, events == nullptr ? nullptr : &spans), step));
+  const std::vector<std::size_t>& ofTurn = turns.ofTurn[turn.whole ? 1 : 0];
+  const bool isTurn = turn.play >= 0 && !ofTurn.empty();
+  DevicePlay& play = *turns.plays[isTurn ? ofTurn[static_cast<std::size_t>(turn.play)] : turns.alone];
+  const auto collectively = [&](std::size_t i) { return collective(steps[i]); };
+  LOCKSTEP_TRY(named(play.play(collectively, meanwhile, spent, events == nullptr ? nullptr : &spans), step));
   const std::size_t played = events == nullptr ? 0 : events->size();
   for (std::size_t i = 0; events != nullptr && i < steps.size(); ++i) {
     plan::Event event;
@@ -441,7 +555,7 @@ Result<std::unique_ptr<Executor>> Executor::bind(const plan::Plan& plan, std::st
     LOCKSTEP_ASSIGN(impl->ownArena, Arena::make(backend, impl->body->arenaBytes));
   }
   impl->arena = arena != nullptr ? arena : impl->ownArena->data();
-  if (backend.device() != nullptr) impl->device = std::make_unique<DevicePlay>(*backend.device());
+  impl->device = backend.device();
   impl->state = &state;
   impl->copy = copy;
   impl->steps.reserve(impl->body->steps.size());
@@ -453,8 +567,8 @@ Result<std::unique_ptr<Executor>> Executor::bind(const plan::Plan& plan, std::st
       return bound.error();
     }
   }
-  if (impl->device) {
-    LOCKSTEP_TRY(impl->named(impl->bindDevice(), -1));
+  if (impl->device != nullptr) {
+    LOCKSTEP_TRY(impl->named(impl->bindDevice(program), -1));
   } else {
     impl->bindOrder();
   }
@@ -462,7 +576,7 @@ Result<std::unique_ptr<Executor>> Executor::bind(const plan::Plan& plan, std::st
 }
 
 backends::Operand Executor::input(std::string_view name) {
-  if (impl_->device) {
+  if (impl_->device != nullptr) {
     const auto at = impl_->inputs.find(name);
     return at == impl_->inputs.end() ? backends::Operand{} : at->second;
   }
@@ -474,7 +588,7 @@ backends::Operand Executor::input(std::string_view name) {
 }
 
 backends::Operand Executor::result(std::string_view name) {
-  if (impl_->device) {
+  if (impl_->device != nullptr) {
     const auto at = impl_->results.find(name);
     return at == impl_->results.end() ? backends::Operand{} : at->second;
   }
@@ -483,13 +597,20 @@ backends::Operand Executor::result(std::string_view name) {
   return {};
 }
 
-Status Executor::play(std::int64_t step, std::vector<plan::Event>* events) {
+void Executor::beginSamples() {
+  if (impl_->mirrors) impl_->mirrors->awaitPlaces();
+}
+void Executor::endSamples() {
+  if (impl_->mirrors) impl_->mirrors->send();
+}
+
+Status Executor::play(std::int64_t step, std::vector<plan::Event>* events, Turn turn, const std::function<Status()>& meanwhile) {
   Impl& self = *impl_;
   const FlushSubnormals flushed;
   const Nanoseconds begin = monotonicNow();
   for (const Sender::Message& message : self.messages)
     LOCKSTEP_TRY(self.named(self.groups.sender()->wait(message), step));
-  if (self.device) return self.playOnDevice(step, events);
+  if (self.device != nullptr) return self.playOnDevice(step, events, turn, meanwhile);
   Breakdown spent;
   // The clock is read where the account changes, and round every step when events are wanted.
   double Breakdown::*account = nullptr;

@@ -1,6 +1,7 @@
 // Executor: binds one program of a Plan for one rank and plays it in real time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -19,14 +20,23 @@ void writeFloat(const backends::Operand& operand, std::size_t index, double valu
 // Seconds of one play by what they were spent on.
 struct Breakdown {
   double forward = 0, backward = 0, optimizer = 0, communication = 0;
+  double awaitedHost = 0;           // of a device, that was done before the host had written what comes next
   Nanoseconds firstCollective = 0;  // when this rank arrived at its first collective; 0: none
   void add(const Breakdown& play) {  // of a later play
     forward += play.forward;
     backward += play.backward;
     optimizer += play.optimizer;
     communication += play.communication;
+    awaitedHost += play.awaitedHost;
     if (firstCollective == 0) firstCollective = play.firstCollective;
   }
+};
+
+// Which of a training step's plays a play is, of Plan::plays() or wholeSchedule(): what devices send in it depends on
+// those before it. -1: none of them.
+struct Turn {
+  int play = -1;
+  bool whole = false;
 };
 
 class Executor {
@@ -46,10 +56,15 @@ class Executor {
   // the program does not have.
   backends::Operand input(std::string_view name);
   backends::Operand result(std::string_view name);
+  // On a device samples are written between these two, for the next play, as soon as the play before has begun: they are
+  // copied while it is under way. Else these do nothing.
+  void beginSamples();
+  void endSamples();
   // Plays once. Allocates nothing; waits for nothing but its collectives, and for what its last play
-  // sent. On a device steps are captured when they are bound, and given together (DevicePlay). Subnormal numbers are zero in it (base/subnormals.h). `events`, where not null, receives
+  // sent. On a device steps are captured when they are bound, and given together (DevicePlay); `meanwhile`, where not null,
+  // is called then while the device is at work. Subnormal numbers are zero in it (base/subnormals.h). `events`, where not null, receives
   // one event a plan step more; its capacity is enough for them.
-  Status play(std::int64_t step, std::vector<plan::Event>* events);
+  Status play(std::int64_t step, std::vector<plan::Event>* events, Turn turn = {}, const std::function<Status()>& meanwhile = {});
   const Breakdown& last() const;      // of the last play
   std::int64_t boundBytes() const;    // its own arena and kernels' workspaces
   std::size_t steps() const;

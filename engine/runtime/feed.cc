@@ -58,6 +58,7 @@ bool Feed::readsSamples() const {
 }
 
 void Feed::write(const data::Batch& batch, int micro, int micros, std::int64_t size, std::uint64_t seed) {
+  executor_->beginSamples();
   const auto part = static_cast<std::size_t>(micro);
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     const backends::Operand& to = fields_[f];
@@ -75,13 +76,13 @@ void Feed::write(const data::Batch& batch, int micro, int micros, std::int64_t s
   if (weight_.data != nullptr)
     for (std::size_t i = 0; i < samples; ++i)
       writeFloat(weight_, i, static_cast<double>(batch.weights[part * samples + i]));
-  if (dropout_.data == nullptr) return;
   const std::uint64_t key = randomKey(randomKey(seed, kDropoutStream),
                                       static_cast<std::uint64_t>(batch.step));
   auto* numbers = static_cast<std::int32_t*>(dropout_.data);
-  for (std::int64_t i = 0; i < dropout_.type.count(); ++i)
+  for (std::int64_t i = 0; numbers != nullptr && i < dropout_.type.count(); ++i)
     numbers[i] = static_cast<std::int32_t>(
         randomBits(key, static_cast<std::uint64_t>(micro * size + begin_ + i)));
+  executor_->endSamples();
 }
 
 void Feed::writeScalars(double learningRate, double updates, bool stop) {
@@ -91,6 +92,7 @@ void Feed::writeScalars(double learningRate, double updates, bool stop) {
 }
 
 void Feed::writeMadeUp() {
+  executor_->beginSamples();
   // All that are there: what an input's memory was used for in the play before may be no label, nor any index.
   for (const plan::Buffer& buffer : executor_->body().buffers) {
     if (buffer.kind != plan::BufferKind::kInput) continue;
@@ -99,6 +101,7 @@ void Feed::writeMadeUp() {
   }
   for (std::int64_t i = 0; weight_.data != nullptr && i < weight_.type.count(); ++i)
     writeFloat(weight_, static_cast<std::size_t>(i), 1);
+  executor_->endSamples();
   writeScalars(0, 1, false);
 }
 

@@ -28,12 +28,14 @@ class Feed {
   Executor& executor() { return *executor_; }
 
   bool readsSamples() const;
+  bool isFed() const { return readsSamples() || dropout_.data != nullptr; }  // write() makes a difference
   bool updates() const { return updates_.data != nullptr; }
   // Loss, weight and the number asked to stop are there beside the metric's sums.
   bool hasMetrics() const { return metrics_.data != nullptr && metrics_.type.count() >= 3; }
   const backends::Operand& metrics() const { return metrics_; }
 
-  // One of the batch's `micros` micro-batches of `size` samples on all ranks.
+  // One of the batch's `micros` micro-batches of `size` samples on all ranks. It is what the next play reads; on a device it
+  // may be written as soon as the last one has begun.
   void write(const data::Batch& batch, int micro, int micros, std::int64_t size, std::uint64_t seed);
   void writeScalars(double learningRate, double updates, bool stop);
   // In place of both: samples of zeros, label 0, of weight 1, and a learning rate of 0.

@@ -38,7 +38,11 @@ class Training {
   Status finishEpoch();
   Result<bool> serveEpoch();  // as trainEpoch
   Status addSums();
-  Status step(const data::Batch& batch, Nanoseconds begin);
+  Status step(const data::BatchPosition& position, Nanoseconds begin);
+  // A step's batch, where its epoch has one; that of the step before is gone then.
+  const data::Batch* batchOf(std::int64_t step);
+  void writeSamples(std::int64_t step, std::size_t play);
+  Status writeAhead();
 
   RankState rankState() { return {plan_, rank_, *state_, groups_}; }
   std::int64_t epochSteps() const {
@@ -70,6 +74,7 @@ class Training {
     Feed* feed;
     int micro;
   };
+  const std::vector<BoundPlay>& playsOf(std::int64_t step) const { return step <= plan_.wholeSteps ? wholePlays_ : plays_; }
   Status bindPlays(const std::vector<plan::Play>& plays, std::vector<BoundPlay>& bound);
 
   std::vector<BoundPlay> plays_;       // of a step, as the plan has them
@@ -77,6 +82,12 @@ class Training {
   std::int64_t updates_ = 0;      // of the optimizer in a step
   std::vector<plan::Event> events_;
   std::unique_ptr<data::Loader> loader_;  // of the first epoch, until it is trained
+  data::Loader* loading_ = nullptr;  // of the epoch under way
+  const data::Batch* batch_ = nullptr;
+  std::int64_t batchStep_ = 0;    // that it is of
+  // By step and number in it: what is played, and the last play whose samples have been written. A device plays while
+  // those of the next are.
+  std::pair<std::int64_t, std::size_t> playing_, written_;
   Sums sums_;                     // of the step
   Progress progress_;
   TrainerSummary summary_;
@@ -167,7 +178,34 @@ Status Training::startOrResume() {
   return {};
 }
 
-Status Training::step(const data::Batch& batch, Nanoseconds begin) {
+const data::Batch* Training::batchOf(std::int64_t step) {
+  if (batchStep_ != step) batch_ = loading_->next();
+  batchStep_ = step;
+  return batch_;
+}
+
+void Training::writeSamples(std::int64_t step, std::size_t play) {
+  const auto& [feed, micro] = playsOf(step)[play];
+  feed->write(*batch_, micro, plan_.microBatches, plan_.globalBatch / plan_.microBatches, options_.seed);
+  written_ = {step, play};
+}
+
+// Of the next play that has any. One at a time, so that nothing is written over that is still to be played.
+Status Training::writeAhead() {
+  if (written_ > playing_) return {};
+  const auto next = [this](std::int64_t step, std::size_t from) {
+    const std::vector<BoundPlay>& plays = playsOf(step);
+    while (from < plays.size() && !plays[from].feed->isFed()) ++from;
+    return from;
+  };
+  auto [step, play] = playing_;
+  play = next(step, play + 1);
+  if (play == playsOf(step).size()) play = next(++step, 0);
+  if (play < playsOf(step).size() && batchOf(step) != nullptr) writeSamples(step, play);
+  return {};
+}
+
+Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
   const std::int64_t number = progress_.step + 1;
   // Events are of the plan's own plays.
   const bool whole = number <= plan_.wholeSteps;
@@ -180,13 +218,16 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
   double dataSeconds = 0;
   std::int64_t update = (number - 1) * updates_;
   StepRecord record;
-  for (const auto& [feed, micro] : whole ? wholePlays_ : plays_) {
+  const std::vector<BoundPlay>& plays = playsOf(number);
+  for (std::size_t p = 0; p < plays.size(); ++p) {
+    Feed* const feed = plays[p].feed;
     if (feed->updates()) ++update;
-    feed->write(batch, micro, plan_.microBatches, plan_.globalBatch / plan_.microBatches,
-                options_.seed);
+    playing_ = {number, p};
+    if (feed->isFed() && written_ < playing_) writeSamples(number, p);
     feed->writeScalars(rate, static_cast<double>(update), stop);
     dataSeconds += static_cast<double>(monotonicNow() - since) * 1e-9;
-    LOCKSTEP_TRY(feed->executor().play(number, withEvents ? &events_ : nullptr));
+    LOCKSTEP_TRY(feed->executor().play(number, withEvents ? &events_ : nullptr, {static_cast<int>(p), whole},
+                                       [this] { return writeAhead(); }));
     spent.add(feed->executor().last());
     if (feed->hasScale()) {
       record.lossScale = static_cast<float>(feed->lossScale());
@@ -199,7 +240,8 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
     LOCKSTEP_TRY(sender->drain());
     spent.communication += static_cast<double>(monotonicNow() - since) * 1e-9;
   }
-  const Feed& last = *(whole ? wholePlays_ : plays_).back().feed;
+  dataSeconds += spent.awaitedHost;
+  const Feed& last = *plays.back().feed;
   sums_.loss = sums_.weight = 0;
   std::fill(sums_.metric.begin(), sums_.metric.end(), 0.0);
   addTo(sums_, last.metrics());
@@ -218,7 +260,7 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
   stopAgreed_ = plan_.staleness != 0 ? last.stopAfter() == 1 : stopAsked(last.metrics());
 
   record.step = number;
-  record.epoch = batch.position.epoch + 1;
+  record.epoch = position.epoch + 1;
   record.begin = begin;
   record.end = monotonicNow();
   record.loss = sums_.loss / sums_.weight;
@@ -229,7 +271,7 @@ Status Training::step(const data::Batch& batch, Nanoseconds begin) {
   record.communication = static_cast<float>(spent.communication);
   record.optimizer = static_cast<float>(spent.optimizer);
   record.collectiveBegin = spent.firstCollective;
-  record.samples = batch.position.count;
+  record.samples = position.count;
   if (plan_.staleness != 0) record.staleness = static_cast<float>(plays_.back().feed->staleness());
   observer_.onStep(record);
   if (withEvents) observer_.onEvents(events_);
@@ -262,11 +304,14 @@ std::unique_ptr<data::Loader> Training::load() const {
 
 Result<bool> Training::trainEpoch() {
   const std::unique_ptr<data::Loader> loader = loader_ ? std::move(loader_) : load();
+  loading_ = loader.get();
+  batchStep_ = 0;
   for (;;) {
     const Nanoseconds begin = monotonicNow();
-    const data::Batch* batch = loader->next();
+    const data::Batch* const batch = batchOf(progress_.step + 1);
     if (batch == nullptr) return false;
-    LOCKSTEP_TRY(step(*batch, begin));
+    const data::BatchPosition position = batch->position;
+    LOCKSTEP_TRY(step(position, begin));
     if (stopAgreed_) return true;
   }
 }

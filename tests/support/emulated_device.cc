@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -168,7 +169,8 @@ class EmulatedGroup final : public device::Group {
   void allToAll(const void* in, void* out, std::int64_t bytes) override {
     give("all-to-all", bytes * size(), DType::kU8, [=, this] { return comm_->allToAll(in, out, bytes); });
   }
-  void abort() { comm_->abort(); }
+  void exchange(std::span<const Message> messages) override;
+  void abort();
 
  private:
   static comm::ReduceOp opOf(device::Reduce op) {
@@ -220,6 +222,7 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
     return data;
   }
   void release(void* data, device::Where where) override {
+    touch([&] { play(std::exchange(given_, {})); });
     auto& memory = where == device::Where::kDevice ? memory_ : pinned_;
     const auto at = memory.find(data);
     LOCKSTEP_CHECK(at != memory.end(), "what is released was not allocated");
@@ -249,8 +252,10 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
                Block::one().play(body, arguments.data());
          });
   }
-  void copy(void* to, const void* from, std::int64_t bytes) override {
-    compute(fmt::format("copy {}", bytes), [=] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
+  void copy(void* to, const void* from, std::int64_t bytes, device::Queue queue) override {
+    LOCKSTEP_CHECK(!capturing_ || queue != device::Queue::kAhead, "a copy ahead is in no capture");
+    give(fmt::format("copy {}{}", bytes, queue == device::Queue::kAhead ? " ahead" : ""), queue,
+         [=] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
   }
   void zero(void* memory, std::int64_t bytes) override {
     compute(fmt::format("zero {}", bytes), [=] { std::memset(memory, 0, static_cast<std::size_t>(bytes)); });
@@ -261,7 +266,10 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
     return std::unique_ptr<device::Event>(std::make_unique<Moment>());
   }
   void record(device::Event& event, device::Queue queue) override {
-    give("record", queue, [&event] { static_cast<Moment&>(event).at = monotonicNow(); });
+    auto& moment = static_cast<Moment&>(event);
+    if (capturing_) recorded_.push_back(&moment);
+    else moment.marked = ++marks_;
+    give("record", {queue, [&moment] { moment.at = monotonicNow(); }, capturing_ ? 0 : moment.marked, 0});
   }
   void mark(device::Event& event, device::Queue queue) override {
     static_cast<Moment&>(event).marked = ++marks_;
@@ -269,6 +277,13 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
   }
   void wait(const device::Event& event, device::Queue queue) override {
     give(fmt::format("wait {}", nameOf(queue)), {queue, nullptr, 0, static_cast<const Moment&>(event).marked});
+  }
+  void await(const device::Event& event) override {
+    LOCKSTEP_CHECK(!capturing_, "a capture is waited for");
+    note("await");
+    const std::uint64_t mark = static_cast<const Moment&>(event).marked;
+    if (std::none_of(given_.begin(), given_.end(), [&](const Given& one) { return one.mark == mark; })) return;
+    touch([&] { given_ = play(std::exchange(given_, {}), mark); });
   }
   double seconds(const device::Event& from, const device::Event& to) override {
     return static_cast<double>(static_cast<const Moment&>(to).at - static_cast<const Moment&>(from).at) *
@@ -278,10 +293,10 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
   Status synchronize() override {
     LOCKSTEP_CHECK(!capturing_, "a capture is synchronized");
     note("synchronize");
-    protect(PROT_READ | PROT_WRITE);
-    exchangeFirst_ = !exchangeFirst_;
-    play(std::exchange(given_, {}));
-    protect(PROT_NONE);
+    compute("", [] {});
+    given_.back().mark = ++marks_;
+    first_ = (first_ + 1) % kQueues;
+    touch([&] { given_ = play(std::exchange(given_, {}), marks_); });
     if (!failed_.ok())
       for (EmulatedGroup* group : groups) group->abort();
     return failed_;
@@ -295,36 +310,53 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
   Result<std::unique_ptr<device::Work>> endCapture() override;
 
   void give(std::string call, Given given) {
-    note((capturing_ ? "  " : "") + std::move(call));
+    if (!call.empty()) note((capturing_ ? "  " : "") + std::move(call));
     (capturing_ ? captured_ : given_).push_back(std::move(given));
   }
   void give(std::string call, device::Queue queue, Action action) { give(std::move(call), {queue, std::move(action)}); }
+  // Work that records these: they are as marked as all of it is.
+  void giveRecording(std::string call, Action action, const std::vector<Moment*>& recorded) {
+    const std::uint64_t mark = recorded.empty() ? 0 : ++marks_;
+    for (Moment* moment : recorded) moment->marked = mark;
+    give(std::move(call), {device::Queue::kCompute, std::move(action), mark, 0});
+  }
   void compute(std::string call, Action action) { give(std::move(call), device::Queue::kCompute, std::move(action)); }
   void fail(const Status& status) {
     if (failed_.ok()) failed_ = status;
   }
-  // Each queue in its order. A mark that is not among these was done before.
-  void play(const std::vector<Given>& all) {
+  // Each queue in its order, until `mark` is done, or all; what is left then. A mark that is not among these was done before.
+  std::vector<Given> play(std::vector<Given> all, std::uint64_t mark = 0) {
     std::set<std::uint64_t> open;
-    std::array<std::vector<const Given*>, 2> queues;
-    for (const Given& one : all) {
-      queues[static_cast<std::size_t>(one.queue)].push_back(&one);
+    std::array<std::deque<Given>, kQueues> queues;
+    for (Given& one : all) {
       if (one.mark != 0) open.insert(one.mark);
+      queues[static_cast<std::size_t>(one.queue)].push_back(std::move(one));
     }
-    std::array<std::size_t, 2> at{};
-    const auto advance = [&](std::size_t queue) {
-      if (at[queue] == queues[queue].size()) return false;
-      const Given& next = *queues[queue][at[queue]];
-      if (open.contains(next.wait)) return false;
-      open.erase(next.mark);
+    const auto advance = [&](std::deque<Given>& queue) {
+      if (queue.empty() || open.contains(queue.front().wait)) return false;
+      const Given next = std::move(queue.front());
+      queue.pop_front();
       if (next.action && failed_.ok()) next.action();
-      ++at[queue];
+      open.erase(next.mark);
       return true;
     };
-    const std::size_t first = exchangeFirst_ ? 1 : 0;
-    while (advance(first) || advance(1 - first)) {
+    for (bool goes = true; goes && (mark == 0 || open.contains(mark));) {
+      goes = false;
+      for (std::size_t q = 0; q < kQueues && !goes; ++q) goes = advance(queues[(first_ + q) % kQueues]);
     }
-    LOCKSTEP_CHECK(at[0] == queues[0].size() && at[1] == queues[1].size(), "the queues wait for each other");
+    LOCKSTEP_CHECK(mark == 0 || !open.contains(mark), "the queues wait for each other");
+    std::vector<Given> left;
+    for (std::deque<Given>& queue : queues)
+      for (Given& one : queue) left.push_back(std::move(one));
+    LOCKSTEP_CHECK(mark != 0 || left.empty(), "the queues wait for each other");
+    return left;
+  }
+  // What is given and done where memory may be touched.
+  template <typename Do>
+  void touch(Do what) {
+    protect(PROT_READ | PROT_WRITE);
+    what();
+    protect(PROT_NONE);
   }
   std::vector<EmulatedGroup*> groups;
 
@@ -338,10 +370,14 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
 
   device::Properties properties_;
   std::map<void*, std::size_t> memory_, pinned_;
-  static std::string_view nameOf(device::Queue queue) { return queue == device::Queue::kCompute ? "compute" : "exchange"; }
+  static constexpr std::size_t kQueues = 3;
+  static std::string_view nameOf(device::Queue queue) {
+    return queue == device::Queue::kCompute ? "compute" : queue == device::Queue::kExchange ? "exchange" : "ahead";
+  }
   std::vector<Given> given_, captured_;
+  std::vector<Moment*> recorded_;  // of what is captured
   std::uint64_t marks_ = 0;
-  bool exchangeFirst_ = false;
+  std::size_t first_ = 0;          // the queue that goes ahead
   bool capturing_ = false;
   int failAt_ = 0;
   Status failed_;
@@ -349,15 +385,16 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
 
 class Repeated final : public device::Work {
  public:
-  Repeated(Emulated& device, std::string call, Action action)
-      : device_(device), call_(std::move(call)), action_(std::move(action)) {}
-  void give() override { device_.compute(call_, action_); }
+  Repeated(Emulated& device, std::string call, Action action, std::vector<Moment*> recorded = {})
+      : device_(device), call_(std::move(call)), action_(std::move(action)), recorded_(std::move(recorded)) {}
+  void give() override { device_.giveRecording(call_, action_, recorded_); }
   std::int64_t workspaceBytes() const override { return 0; }
 
  private:
   Emulated& device_;
   std::string call_;
   Action action_;
+  std::vector<Moment*> recorded_;
 };
 
 // Of f32 as a GPU reads it where it multiplies in tf32: 10 bits of fraction.
@@ -417,7 +454,8 @@ Result<std::unique_ptr<device::Work>> Emulated::endCapture() {
                    }), "nothing in a capture waits for its last exchange");
   }
   return std::unique_ptr<device::Work>(
-      std::make_unique<Repeated>(*this, "replay", [this, all = std::exchange(captured_, {})] { play(all); }));
+      std::make_unique<Repeated>(*this, "replay", [this, all = std::exchange(captured_, {})] { play(all); },
+                                 std::exchange(recorded_, {})));
 }
 
 EmulatedGroup::EmulatedGroup(Emulated& device, std::string id, const device::Grouping::Member& as)
@@ -428,6 +466,19 @@ EmulatedGroup::~EmulatedGroup() { std::erase(device_.groups, this); }
 void EmulatedGroup::give(std::string_view what, std::int64_t count, DType dtype, std::function<Status()> call) {
   device_.give(fmt::format("{} {}", what, count * static_cast<std::int64_t>(sizeOf(dtype))), device::Queue::kExchange,
                [this, call = std::move(call)] { device_.fail(call()); });
+}
+void EmulatedGroup::exchange(std::span<const Message> messages) {
+  std::vector<std::string> calls;
+  for (const Message& one : messages)
+    calls.push_back(fmt::format("{} {} {} {}", one.sends ? "send" : "receive", one.bytes, one.sends ? "to" : "from", one.peer));
+  device_.give(fmt::format("{}", fmt::join(calls, ", ")), device::Queue::kExchange,
+               [this, all = std::vector(messages.begin(), messages.end())] {
+                 device_.fail(device_.meeting->exchange(id_, comm_->rank(), all, limit_));
+               });
+}
+void EmulatedGroup::abort() {
+  comm_->abort();
+  device_.meeting->abort();
 }
 
 }  // namespace
@@ -443,6 +494,40 @@ std::unique_ptr<comm::Communicator> EmulatedMeeting::join(const std::string& id,
   if (group.empty()) group = comm::makeInProcessGroup(size, limit);
   LOCKSTEP_CHECK(static_cast<int>(group.size()) == size && group[static_cast<std::size_t>(rank)] != nullptr);
   return std::move(group[static_cast<std::size_t>(rank)]);
+}
+
+Status EmulatedMeeting::exchange(const std::string& id, int rank, std::span<const device::Group::Message> messages,
+                                 Nanoseconds limit) {
+  std::unique_lock lock(mutex_);
+  std::vector<std::shared_ptr<Sent>> mine;
+  for (const auto& one : messages) {
+    if (!one.sends) continue;
+    mine.push_back(std::make_shared<Sent>(Sent{one.data, one.bytes, false}));
+    sent_[{id, rank, one.peer}].push_back(mine.back());
+  }
+  changed_.notify_all();
+  const auto until = [&](const auto& done) -> Status {
+    if (!changed_.wait_for(lock, std::chrono::nanoseconds(limit), [&] { return aborted_ || done(); }))
+      return makeError(Code::kDeadlineExceeded, "rank {} of {} waits for a message", rank, id);
+    return aborted_ ? Status(makeError(Code::kAborted, "a rank has left")) : Status();
+  };
+  for (const auto& one : messages) {
+    if (one.sends) continue;
+    auto& from = sent_[{id, one.peer, rank}];
+    LOCKSTEP_TRY(until([&] { return !from.empty(); }));
+    LOCKSTEP_CHECK(from.front()->bytes == one.bytes, "a message of {} bytes is received as of {}", from.front()->bytes, one.bytes);
+    std::memcpy(one.data, from.front()->data, static_cast<std::size_t>(one.bytes));
+    from.front()->received = true;
+    from.pop_front();
+    changed_.notify_all();
+  }
+  return until([&] { return std::all_of(mine.begin(), mine.end(), [](const auto& one) { return one->received; }); });
+}
+
+void EmulatedMeeting::abort() {
+  const std::lock_guard lock(mutex_);
+  aborted_ = true;
+  changed_.notify_all();
 }
 
 std::unique_ptr<EmulatedDevice> makeEmulatedDevice() { return std::make_unique<Emulated>(); }

@@ -2,7 +2,7 @@
 // the host's, whose work is done in the moment that it is given, and that write down what they are asked. What would
 // compute does nothing.
 //   LOCKSTEP_FAKE_GPUS_LOG   a file that calls are appended to, one a line:
-//     "GPU CALL …", streams as "compute" and "exchange", events and communicators by number, in the order they are made
+//     "GPU CALL …", streams as "compute", "exchange" and "ahead", events and communicators by number, in the order they are made
 //   LOCKSTEP_FAKE_NCCL       "": all is well; "never": communicators stay in progress; "fail N": the N-th collective of
 //     GPU 0 fails, then graphs do not end, and communicators know of a peer's error; "hang": graphs do not end. What does
 //     not end ends when a communicator of its GPU is aborted.
@@ -138,6 +138,7 @@ CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) {
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   *context = &contexts[device];
+  contexts[device].streams = 0;
   return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return CUDA_SUCCESS; }
@@ -194,7 +195,7 @@ CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsi
   say(stream->context->gpu, "launch on %s", nameOf(stream));
   return CUDA_SUCCESS;
 }
-CUresult cuStreamCreate(CUstream* stream, unsigned) { return makeStream(stream, "compute"); }
+CUresult cuStreamCreate(CUstream* stream, unsigned) { return makeStream(stream, current->streams == 0 ? "compute" : "ahead"); }
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
   say(current->gpu, "exchange stream, priority %d%s", priority, flags == CU_STREAM_NON_BLOCKING ? "" : ", blocking");
   return makeStream(stream, "exchange");
@@ -248,6 +249,11 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) 
   const std::lock_guard lock(mutex);
   say(stream->context->gpu, "%s %d on %s", flags == CU_EVENT_RECORD_EXTERNAL ? "time" : "record", event->number,
       nameOf(stream));
+  return CUDA_SUCCESS;
+}
+CUresult cuEventSynchronize(CUevent event) {
+  const std::lock_guard lock(mutex);
+  say(current->gpu, "await %d", event->number);
   return CUDA_SUCCESS;
 }
 CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent, CUevent) {

@@ -39,20 +39,23 @@ class CudaDevice final : public Device {
   ~CudaDevice() override {
     if (context_ == nullptr) return;
     use();
-    if (stream_ != nullptr) driver_.cuStreamSynchronize(stream_);
+    for (CUstream stream : {ahead_, stream_})
+      if (stream != nullptr) driver_.cuStreamSynchronize(stream);
     grouping_.reset();
     if (exchange_ != nullptr) driver_.cuStreamDestroy(exchange_);
     products_.reset();
     if (workspace_ != nullptr) driver_.cuMemFree(address(workspace_));
     for (CUmodule module : modules_) driver_.cuModuleUnload(module);
-    if (stream_ != nullptr) driver_.cuStreamDestroy(stream_);
+    for (CUstream stream : {ahead_, stream_})
+      if (stream != nullptr) driver_.cuStreamDestroy(stream);
     driver_.cuDevicePrimaryCtxRelease(device_);
   }
 
   Status start(const void* const* program) {
     LOCKSTEP_TRY(check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "the GPU cannot be used"));
     use();
-    LOCKSTEP_TRY(check(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "no stream can be made"));
+    for (CUstream* stream : {&stream_, &ahead_})
+      LOCKSTEP_TRY(check(driver_.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING), "no stream can be made"));
     for (; *program != nullptr; ++program) {
       CUmodule module = nullptr;
       LOCKSTEP_TRY(check(driver_.cuModuleLoadData(&module, *program), "Lockstep's kernels do not load"));
@@ -92,7 +95,7 @@ class CudaDevice final : public Device {
   }
   void release(void* memory, Where where) override {
     use();
-    driver_.cuStreamSynchronize(stream_);
+    for (CUstream stream : {ahead_, stream_}) driver_.cuStreamSynchronize(stream);
     if (where == Where::kDevice)
       driver_.cuMemFree(address(memory));
     else
@@ -119,9 +122,9 @@ class CudaDevice final : public Device {
                                 launch.blocksDown, 1, launch.threads, 1, 1, 0, stream_, arguments.data(), nullptr),
          "a kernel cannot be launched");
   }
-  void copy(void* to, const void* from, std::int64_t bytes) override {
+  void copy(void* to, const void* from, std::int64_t bytes, Queue queue) override {
     use();
-    note(driver_.cuMemcpyAsync(address(to), address(from), static_cast<std::size_t>(bytes), stream_),
+    note(driver_.cuMemcpyAsync(address(to), address(from), static_cast<std::size_t>(bytes), streamOf(queue)),
          "a copy cannot be made");
   }
   void zero(void* memory, std::int64_t bytes) override {
@@ -153,6 +156,10 @@ class CudaDevice final : public Device {
     use();
     note(driver_.cuStreamWaitEvent(streamOf(queue), eventOf(event), CU_EVENT_WAIT_DEFAULT),
          "an event cannot be waited for");
+  }
+  void await(const Event& event) override {
+    use();
+    note(driver_.cuEventSynchronize(eventOf(event)), "the GPU failed");
   }
   double seconds(const Event& from, const Event& to) override {
     float milliseconds = 0;
@@ -194,7 +201,9 @@ class CudaDevice final : public Device {
  private:
   class Graph;
   static CUevent eventOf(const Event& event) { return static_cast<const CudaEvent&>(event).event(); }
-  CUstream streamOf(Queue queue) const { return queue == Queue::kCompute ? stream_ : exchange_; }
+  CUstream streamOf(Queue queue) const {
+    return queue == Queue::kCompute ? stream_ : queue == Queue::kExchange ? exchange_ : ahead_;
+  }
   // Whose peers have gone would wait for ever. The GPU does not tell what it does: the limit is on all of it.
   void waitWithPeers(Nanoseconds limit) {
     constexpr Nanoseconds kBusy = 100'000'000, kLook = 1'000'000;  // sleeping costs a short step more than a long one
@@ -235,6 +244,7 @@ class CudaDevice final : public Device {
   const Properties properties_;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
+  CUstream ahead_ = nullptr;     // of copies ahead
   std::vector<CUmodule> modules_;
   void* workspace_ = nullptr;
   std::unique_ptr<Products> products_;

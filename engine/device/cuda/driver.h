@@ -23,6 +23,7 @@ namespace lockstep::device::cuda {
   CALL(cuStreamSynchronize) CALL(cuStreamQuery) CALL(cuStreamWaitEvent)                                         \
   CALL(cuStreamBeginCapture) CALL(cuStreamEndCapture)                                                           \
   CALL(cuEventCreate) CALL(cuEventDestroy) CALL(cuEventRecordWithFlags) CALL(cuEventElapsedTime)                \
+  CALL(cuEventSynchronize)                                                                                      \
   CALL(cuGraphInstantiateWithFlags) CALL(cuGraphDestroy) CALL(cuGraphLaunch) CALL(cuGraphExecDestroy)
 
 struct Driver {

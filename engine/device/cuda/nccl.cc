@@ -225,6 +225,17 @@ class NcclGroup final : public Group {
       return worst;
     });
   }
+  void exchange(std::span<const Message> messages) override {
+    give("a message", [&] {
+      calls().ncclGroupStart();
+      ncclResult_t worst = ncclSuccess;
+      for (const Message& one : messages)
+        note(worst, one.sends ? calls().ncclSend(one.data, size(one.bytes), ncclUint8, one.peer, comm_, all_.exchange_)
+                              : calls().ncclRecv(one.data, size(one.bytes), ncclUint8, one.peer, comm_, all_.exchange_));
+      note(worst, calls().ncclGroupEnd());
+      return worst;
+    });
+  }
 
  private:
   friend class NcclGrouping;

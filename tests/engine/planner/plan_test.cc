@@ -23,6 +23,14 @@ class PlanTest : public QObject {
     return static_cast<int>(std::count_if(body.steps.begin(), body.steps.end(),
                                           [&](const plan::Step& s) { return s.op == op; }));
   }
+  // Of inputs that are of the batch.
+  static std::int64_t bytesOfSamples(const plan::Body& body) {
+    std::int64_t bytes = 0;
+    for (const plan::Buffer& buffer : body.buffers)
+      for (const char* name : {"x", "label", "weight"})
+        if (buffer.kind == plan::BufferKind::kInput && buffer.base < 0 && buffer.name == name) bytes += buffer.type.bytes();
+    return bytes;
+  }
 
  private Q_SLOTS:
   void goldens_data() {
@@ -246,6 +254,9 @@ class PlanTest : public QObject {
     QCOMPARE(memory.gradients + memory.activations,
              std::max(step.arenaBytes, body(plan, "evaluate").arenaBytes));
     QCOMPARE(plan.arenaBytesOf(0), std::max(step.arenaBytes, body(plan, "evaluate").arenaBytes));
+    // On a device the samples of both programs wait in memory of their own: 64 images, labels and weights.
+    QCOMPARE(planner::memory(plan, 0, true).activations - memory.activations,
+             bytesOfSamples(step) + bytesOfSamples(body(plan, "evaluate")));
   }
 
   // Of parameters in parts few are whole at once, and again in the backward pass.

@@ -2,6 +2,7 @@
 #include <QTemporaryDir>
 #include <QTest>
 #include <algorithm>
+#include <utility>
 
 #include "engine/backends/cuda.h"
 #include "tests/support/communicator_groups.h"
@@ -54,6 +55,16 @@ test::RunOutcome onDevices(test::RunSettings settings, Devices& devices) {
   settings.openBackend = devices.opener(settings.ranks);
   settings.rendezvous = devices.store.get();
   return test::trained(settings);
+}
+
+// Each piece of work is waited for before another is given; what is between them is copied ahead.
+bool allAreWaitedForOnce(const std::vector<std::string>& calls) {
+  bool isGiven = false;
+  for (const std::string& call : calls) {
+    if (call == "replay" && std::exchange(isGiven, true)) return false;
+    if (call == "synchronize") isGiven = false;
+  }
+  return !isGiven;
 }
 
 std::ptrdiff_t countOf(const std::vector<std::string>& calls, std::string_view beginning) {
@@ -278,15 +289,14 @@ class DeviceTest : public QObject {
       const std::string kind = call->starts_with("  copy") ? "copy" : call->starts_with("  record") ? "record" : "work";
       if (kinds.empty() || kinds.back() != kind) kinds.push_back(kind);
     }
-    // Moments lie where another account begins: data and forward, backward, optimizer.
-    const std::vector<std::string> expected{"copy", "record", "work", "record", "work", "record", "work", "record", "copy"};
+    // Samples, and that they have left where they waited; what is known only now. Moments lie where another account
+    // begins: data and forward, backward, optimizer.
+    const std::vector<std::string> expected{"copy", "record", "copy", "record", "work", "record", "work", "record", "work", "record", "copy"};
     QVERIFY2(kinds == expected, fmt::format("{}", fmt::join(kinds, ", ")).c_str());
     QCOMPARE(countOf(calls, "replay"), 1 + 5);
     QCOMPARE(countOf(calls, "launch"), 0);
     QCOMPARE(countOf(calls, "product"), 0);
-    // Each is waited for before another is given.
-    for (std::size_t i = 0; i < calls.size(); ++i)
-      if (calls[i] == "replay") QCOMPARE(calls[i + 1], std::string("synchronize"));
+    QVERIFY(allAreWaitedForOnce(calls));
   }
 
   // What devices exchange among themselves is part of the captured step, whichever queue goes ahead.
@@ -350,8 +360,7 @@ class DeviceTest : public QObject {
       QVERIFY(countOf(calls, "  " + exchange.toStdString()) > 0);
       QVERIFY(exchangesOf(calls) == exchangesOf(devices.calls[0]));  // the same order on every rank
       // Nothing cuts a program: each is captured as a whole, and waited for once.
-      for (std::size_t i = 0; i < calls.size(); ++i)
-        if (calls[i] == "replay") QCOMPARE(calls[i + 1], std::string("synchronize"));
+      QVERIFY(allAreWaitedForOnce(calls));
       QCOMPARE(countOf(calls, "begin capture"), static_cast<std::ptrdiff_t>(plan->programs.size()));
       QCOMPARE(countOf(calls, "  mark exchange"), collectives);
       QCOMPARE(countOf(calls, "  wait exchange"), collectives);
@@ -370,21 +379,120 @@ class DeviceTest : public QObject {
     }
   }
 
-  // Stages send each other messages through the host, while those of a stage exchange among themselves.
-  void messagesGoThroughTheHost() {
-    test::RunSettings settings = settingsOf(test::smallGpt(), 8, 3);
+  // Stages send each other messages as part of captured work, sends in both directions together; nothing goes through the
+  // host, whoever waits for whom.
+  void messagesAreOfTheStep_data() {
+    QTest::addColumn<QString>("schedule");
+    QTest::addColumn<int>("ranks");
+    QTest::addColumn<int>("stages");
+    QTest::addColumn<int>("modelRanks");
+    QTest::addColumn<int>("micros");
+    QTest::addRow("1f1b, 2 stages") << "1f1b" << 2 << 2 << 1 << 4;
+    QTest::addRow("1f1b, 3 stages, more micro-batches than are on the way") << "1f1b" << 3 << 3 << 1 << 6;
+    QTest::addRow("gpipe, 3 stages") << "gpipe" << 3 << 3 << 1 << 3;
+    QTest::addRow("zb-h1, 3 stages") << "zb-h1" << 3 << 3 << 1 << 4;
+    QTest::addRow("1f1b, one micro-batch") << "1f1b" << 2 << 2 << 1 << 1;
+    QTest::addRow("1f1b, stages of two that divide the batch") << "1f1b" << 4 << 2 << 1 << 2;
+    QTest::addRow("1f1b, stages of two that share layers") << "1f1b" << 4 << 2 << 2 << 2;
+  }
+  void messagesAreOfTheStep() {
+    QFETCH(QString, schedule);
+    QFETCH(int, ranks);
+    QFETCH(int, stages);
+    QFETCH(int, modelRanks);
+    QFETCH(int, micros);
+    test::RunSettings settings = settingsOf(test::smallGpt(), 12, 3);
     settings.strategy = "pipeline";
-    settings.ranks = 4;
-    settings.stages = 2;
-    settings.microBatches = 2;
+    settings.schedule = schedule.toStdString();
+    settings.ranks = ranks;
+    settings.stages = stages;
+    settings.modelRanks = modelRanks;
+    settings.microBatches = micros;
+    settings.optimizer.clipNorm = 1;  // all stages send all
+    settings.trainer.eventsEvery = 2;
+    settings.trainer.evaluate = micros == 4;
+    settings.evaluateBatch = 6;
     const test::RunOutcome host = test::trained(settings);
     QVERIFY2(host.ok(), host.error().c_str());
     Devices devices;
     devices.meet();
     const test::RunOutcome there = onDevices(settings, devices);
     QVERIFY2(there.ok(), there.error().c_str());
+    QCOMPARE(there.steps.size(), std::size_t{3});
     QVERIFY(test::worstRelative(there, host) < 1e-4);
-    for (const auto& calls : devices.calls) QVERIFY(countOf(calls, "  all-reduce") > 0);
+    QVERIFY(std::abs(there.epochs.back().evalLoss - host.epochs.back().evalLoss) < 1e-4);
+    const auto plan = test::planOf(settings);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto& calls = devices.calls[static_cast<std::size_t>(rank)];
+      const auto has = [&](const char* what) {
+        return std::any_of(calls.begin(), calls.end(), [&](const std::string& call) { return call.find(what) != std::string::npos; });
+      };
+      QVERIFY(has("send") && has("receive"));
+      if (schedule == "1f1b" && micros > 2) QVERIFY(std::any_of(calls.begin(), calls.end(), [](const std::string& call) {
+        return call.find("send") != std::string::npos && call.find("receive") != std::string::npos;
+      }));
+      QVERIFY(allAreWaitedForOnce(calls));
+      // Every play's events, a message's among them.
+      std::size_t steps = 0;
+      for (const plan::Play& play : plan->plays(rank)) steps += plan->find(play.program, rank)->steps.size();
+      const auto& events = there.events[static_cast<std::size_t>(rank)];
+      QCOMPARE(events.size(), steps);
+      for (const plan::Event& event : events) QVERIFY(event.begin > 0 && event.begin <= event.end);
+    }
+  }
+
+  // While a step is under way the next one's samples are copied, to where they wait for it: not before those of this
+  // step have left there, nor before the host's place has been copied is it written again.
+  void samplesAreCopiedAhead() {
+    Devices devices;
+    test::RunSettings settings = settingsOf(test::fashionMlp(), 8, 3);
+    settings.trainer.evaluate = true;
+    settings.evaluateBatch = 12;  // of 24
+    const test::RunOutcome run = onDevices(settings, devices);
+    QVERIFY2(run.ok(), run.error().c_str());
+    std::vector<std::string> calls;  // of the training: each line once where it is repeated
+    for (const std::string& call : devices.calls[0])
+      if (!call.starts_with("  ") && (calls.empty() || calls.back() != call)) calls.push_back(call);
+    const auto begin = std::find(calls.begin(), calls.end(), "copy 6272 ahead");  // 8 images
+    QVERIFY(begin != calls.end());
+    const std::vector<std::string> first{"copy 6272 ahead", "copy 32 ahead", "mark ahead"};  // labels and weights are as large
+    const std::vector<std::string> step{"wait compute", "replay", "await", "wait ahead", "copy 6272 ahead", "copy 32 ahead", "mark ahead", "synchronize"};
+    const std::vector<std::string> last{"wait compute", "replay", "synchronize"};
+    std::vector<std::string> expected = first;
+    for (const auto* part : {&step, &step, &last}) expected.insert(expected.end(), part->begin(), part->end());
+    const std::vector<std::string> asked(begin, begin + std::min<std::ptrdiff_t>(std::ssize(expected), calls.end() - begin));
+    QVERIFY2(asked == expected, fmt::format("{}", fmt::join(asked, "; ")).c_str());
+  }
+
+  // The same bits whether what was written ahead is played or forgotten, and whichever queue goes first.
+  void whatIsAheadChangesNoBits() {
+    std::string bits;
+    for (const std::int64_t epochSteps : {12, 4, 3}) {  // samples are ahead within an epoch
+      Devices devices;
+      test::RunSettings settings = settingsOf(test::fashionMlp(), 8, epochSteps);
+      settings.samples = 96;
+      settings.trainer.maxSteps = 0;
+      settings.trainer.epochs = 1;
+      settings.trainer.hashReplica = true;
+      settings.stopAt = epochSteps;
+      const test::RunOutcome run = onDevices(settings, devices);
+      QVERIFY2(run.ok(), run.error().c_str());
+      const QTemporaryDir folder;
+      if (epochSteps == 12) {
+        bits = run.ranks[0]->replicaSha256;
+        continue;
+      }
+      // Stopped with samples ahead, and resumed.
+      settings.trainer.checkpointFolder = folder.path().toStdString();
+      const test::RunOutcome part = onDevices(settings, devices);
+      QVERIFY2(part.ok() && !part.checkpoints.empty(), part.error().c_str());
+      QVERIFY(part.steps.size() < 12);
+      settings.stopAt = 0;
+      settings.trainer.resumeFrom = part.checkpoints.back();
+      const test::RunOutcome rest = onDevices(settings, devices);
+      QVERIFY2(rest.ok(), rest.error().c_str());
+      QCOMPARE(rest.ranks[0]->replicaSha256, bits);
+    }
   }
 
   void otherVersionsGoThroughTheHost() {

@@ -141,6 +141,8 @@ class NcclTest : public QObject {
       group.allGather(first, out.data(), empty, DType::kF32);
       group.broadcast(out.data(), 12, 1);
       group.allToAll(first, out.data(), 8);
+      const std::array<device::Group::Message, 3> messages{{{true, in.data(), 8, 1}, {false, out.data(), 4, 1}, {true, in.data() + 2, 12, 1}}};
+      group.exchange(messages);
       const float* const theirs = out.data() + 3;
       const auto* bytes = reinterpret_cast<const std::byte*>(first);
       const auto* to = reinterpret_cast<const std::byte*>(out.data());
@@ -156,7 +158,9 @@ class NcclTest : public QObject {
                             at("broadcast from 1", out.data(), out.data(), 12, kU8),
                             "group start", at("send to 0", bytes, nullptr, 8, kU8), at("receive from 0", nullptr, to, 8, kU8),
                             at("send to 1", bytes + 8, nullptr, 8, kU8), at("receive from 1", nullptr, to + 8, 8, kU8),
-                            "group end"}));
+                            "group end",
+                            "group start", at("send to 1", bytes, nullptr, 8, kU8), at("receive from 1", nullptr, to, 4, kU8),
+                            at("send to 1", bytes + 8, nullptr, 12, kU8), "group end"}));
     }
   }
 
@@ -181,8 +185,8 @@ class NcclTest : public QObject {
       captured.push_back(asked().begin()->second);
       runtime::Breakdown spent;
       const auto none = [](std::size_t) -> Status { return makeError(Code::kInternal, "no collective is the host's"); };
-      QVERIFY(play.play(none, spent, nullptr).ok());
-      QVERIFY(play.play(none, spent, nullptr).ok());
+      QVERIFY(play.play(none, nullptr, spent, nullptr).ok());
+      QVERIFY(play.play(none, nullptr, spent, nullptr).ok());
       played.push_back(asked().begin()->second);
       QVERIFY(spent.backward > 0 && spent.optimizer > 0 && spent.communication > 0 && spent.firstCollective > 0);
     }
@@ -203,6 +207,93 @@ class NcclTest : public QObject {
     QCOMPARE(captured[0].join("\n"), expected.join("\n"));
     QCOMPARE(captured[1].join("\n"), expected.join("\n"));
     for (const QStringList& calls : played) QCOMPARE(calls, (QStringList{"launch graph on compute", "launch graph on compute"}));
+  }
+
+  // Stages are connected when their group is formed, and their messages captured: what is received is waited for, what is
+  // only sent is beside what is computed.
+  void messagesAreGivenTogether() {
+    auto ranks = ranksOf(cluster::Mesh({{"stage", 2}, {"data", 1}}));
+    QVERIFY(ranks[0].status.ok() && ranks[1].status.ok());
+    const QStringList formed = asked().begin()->second;
+    QCOMPARE(formed.filter("group start").size() + formed.filter("group end").size(), 2);
+    QCOMPARE(formed.filter("send to").size(), 2);
+    QCOMPARE(formed.mid(formed.size() - 2), (QStringList{"record 0 on exchange", "wait 0 on compute"}));
+    Launching kernel(*ranks[0].device);
+    runtime::DevicePlay play(*ranks[0].device);
+    device::Group* const group = ranks[0].along.devicesAlong("stage");
+    const auto give = [&](bool sends, bool receives) {
+      return [=] {
+        std::vector<device::Group::Message> messages;
+        if (sends) messages.push_back({true, nullptr, 8, 1});
+        if (receives) messages.push_back({false, nullptr, 4, 1});
+        group->exchange(messages);
+      };
+    };
+    play.addMessages(give(true, true), true);
+    play.addReceived();
+    play.addKernel(kernel, &runtime::Breakdown::forward);
+    play.addMessages(give(true, false), false);
+    play.addKernel(kernel, &runtime::Breakdown::forward);
+    play.addPosted();
+    QVERIFY(play.capture().ok());
+    const auto message = [](const char* what, int bytes) {
+      return QString("%1 comm 1 in (nil) out (nil) count %2 type 1 on exchange captured").arg(what).arg(bytes);
+    };
+    QStringList untimed;
+    const QStringList captured = asked().begin()->second;
+    for (const QString& call : captured)
+      if (!call.startsWith("time")) untimed << call;
+    const QStringList expected{
+        "begin capture",
+        "record 2 on compute", "wait 2 on exchange", "group start", message("send to 1", 8), message("receive from 1", 4), "group end",
+        "record 3 on exchange", "wait 3 on compute",
+        "launch on compute",
+        "record 9 on compute", "wait 9 on exchange", "group start", message("send to 1", 8), "group end", "record 10 on exchange",
+        "launch on compute",
+        "wait 10 on compute",
+        "end capture"};
+    QCOMPARE(untimed.join("\n"), expected.join("\n"));
+  }
+
+  // Samples are copied by a stream of their own, which waits for nothing but that those before have left.
+  void samplesAreAhead() {
+    const auto gpu = device::open(0);
+    QVERIFY(gpu.ok());
+    runtime::DeviceMirrors mirrors(**gpu);
+    const auto there = (*gpu)->allocate(64, device::Where::kDevice);
+    const auto place = mirrors.addAhead({*there, {DType::kF32, {16}}});
+    QVERIFY(place.ok() && place->data != *there);
+    QCOMPARE(mirrors.waitingBytes(), std::int64_t{64});
+    QVERIFY(mirrors.prepare().ok());
+    Launching kernel(**gpu);
+    runtime::DevicePlay play(**gpu, &mirrors);
+    play.addKernel(kernel, &runtime::Breakdown::forward);
+    QVERIFY(play.capture().ok());
+    asked();
+    const auto none = [](std::size_t) -> Status { return makeError(Code::kInternal, "no collective is the host's"); };
+    const auto next = [&]() -> Status {
+      mirrors.awaitPlaces();
+      mirrors.send();
+      return {};
+    };
+    runtime::Breakdown spent;
+    QVERIFY(play.play(none, next, spent, nullptr).ok());
+    QVERIFY(play.play(none, nullptr, spent, nullptr).ok());
+    QStringList calls = asked()[0];
+    // Events are numbered from the device's first.
+    const QString sent = calls.filter("on ahead").filter("record").first().section(' ', 1, 1);
+    const QString taken = calls.filter("on ahead").filter("wait").first().section(' ', 1, 1);
+    QVERIFY(sent != taken);
+    for (QString& call : calls) {
+      if (call.startsWith("copy")) continue;
+      call.replace(" " + sent + " ", " sent ").replace(" " + taken + " ", " taken ");
+      if (call == "await " + sent) call = "await sent";
+    }
+    const QStringList expected{"copy 64 on ahead", "record sent on ahead", "wait sent on compute", "launch graph on compute",
+                               "await sent", "wait taken on ahead", "copy 64 on ahead", "record sent on ahead",
+                               "wait sent on compute", "launch graph on compute"};
+    QCOMPARE(calls.join("\n"), expected.join("\n"));
+    (*gpu)->release(*there, device::Where::kDevice);
   }
 
   void aGroupThatDoesNotFormIsGivenUp() {
@@ -233,7 +324,7 @@ class NcclTest : public QObject {
         play.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); }, false);
       runtime::Breakdown spent;
       Status status = play.capture();
-      if (status.ok()) status = play.play([](std::size_t) { return Status(); }, spent, nullptr);
+      if (status.ok()) status = play.play([](std::size_t) { return Status(); }, nullptr, spent, nullptr);
       QVERIFY(!status.ok());
       QVERIFY(!rank.device->synchronize().ok());  // and so after it
       said.push_back(status.error().text());
@@ -256,7 +347,7 @@ class NcclTest : public QObject {
     asked();
     runtime::Breakdown spent;
     const Nanoseconds begin = monotonicNow();
-    const Status status = play.play([](std::size_t) { return Status(); }, spent, nullptr);
+    const Status status = play.play([](std::size_t) { return Status(); }, nullptr, spent, nullptr);
     const Nanoseconds took = monotonicNow() - begin;
     QVERIFY(status.code() == Code::kDeadlineExceeded);
     QVERIFY(took >= kLimit && took < 20 * kLimit);

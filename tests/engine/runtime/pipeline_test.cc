@@ -4,8 +4,12 @@
 #include <QTest>
 
 #include <algorithm>
+#include <deque>
+#include <set>
+#include <tuple>
 
 #include "engine/passes/stages.h"
+#include "engine/plan/message_order.h"
 #include "engine/planner/pipeline.h"
 #include "tests/support/engine_run.h"
 #include "tests/support/sanitizers.h"
@@ -103,6 +107,118 @@ class PipelineTest : public QObject {
         }
       QCOMPARE(worst(passes::balanceStages(costs, 3)), best);
     }
+  }
+
+  // On devices, where a message is a meeting: what ranks give together meets, whatever sends at the same time.
+  void messagesOfDevicesMeet_data() {
+    QTest::addColumn<bool>("tied");  // the first stage and the last send each other the table and its gradient
+    QTest::addColumn<QString>("schedule");
+    QTest::addColumn<int>("stages");
+    QTest::addColumn<int>("micros");
+    for (const std::string_view kind : planner::pipelineSchedules())
+      for (const int stages : {2, 3, 5, 8})
+        for (const int micros : {1, 2, 3, 8})
+          QTest::addRow("%s, %d stages, %d micro-batches", std::string(kind).c_str(), stages, micros)
+              << false << QString::fromStdString(std::string(kind)) << stages << micros;
+    for (const char* kind : {"1f1b", "zb-h1"}) QTest::addRow("%s, tied", kind) << true << kind << 3 << 5;
+  }
+  void messagesOfDevicesMeet() {
+    QFETCH(bool, tied);
+    QFETCH(QString, schedule);
+    QFETCH(int, stages);
+    QFETCH(int, micros);
+    RunSettings settings = pipelineOf(stages, micros, schedule.toStdString());
+    if (tied) settings.model = smallGpt();
+    settings.optimizer.clipNorm = 1;  // each stage sends all others
+    const auto plan = planOf(settings);
+    QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
+    // What a rank gives, in order: messages that are given together, or a collective of all.
+    struct Given {
+      std::vector<std::tuple<bool, int, std::string>> messages;  // sends, peer, which
+      std::size_t met = 0;
+      std::string collective;
+    };
+    std::vector<std::deque<Given>> ranks(static_cast<std::size_t>(stages));
+    std::size_t all = 0, together = 0;
+    for (int rank = 0; rank < stages; ++rank) {
+      const auto order = plan::messageOrder(*plan, plan->schedule, rank);
+      QVERIFY2(order.ok(), order.ok() ? "" : order.error().text().c_str());
+      const auto& plays = plan->plays(rank);
+      std::set<std::pair<int, plan::StepId>> said;
+      for (std::size_t p = 0; p < plays.size(); ++p) {
+        const plan::Body& body = *plan->find(plays[p].program, rank);
+        auto group = (*order)[p].begin();
+        for (plan::StepId s = 0; s <= static_cast<plan::StepId>(body.steps.size()); ++s) {
+          for (; group != (*order)[p].end() && group->before == s; ++group) {
+            Given given;
+            bool sends = false, receives = false;
+            for (const auto& message : group->messages) {
+              const plan::Play& of = plays[static_cast<std::size_t>(message.play)];
+              const plan::Step& step = plan->find(of.program, rank)->steps[static_cast<std::size_t>(message.step)];
+              QVERIFY(said.emplace(message.play, message.step).second);  // once
+              // Not before the plan's order comes to it.
+              if (plan::isSend(step)) QVERIFY(std::pair(message.play, message.step) < std::pair(static_cast<int>(p), s));
+              (plan::isSend(step) ? sends : receives) = true;
+              given.messages.emplace_back(plan::isSend(step), plan::peersOf(step, of.copy).first, fmt::format("{} {}", step.name, of.micro));
+            }
+            QVERIFY(!receives || group->awaited);
+            if (sends && receives) ++together;
+            all += given.messages.size();
+            ranks[static_cast<std::size_t>(rank)].push_back(std::move(given));
+          }
+          if (s == static_cast<plan::StepId>(body.steps.size())) break;
+          const plan::Step& step = body.steps[static_cast<std::size_t>(s)];
+          if (step.kind != plan::StepKind::kCollective) continue;
+          if (plan::isMessage(step)) {
+            if (!plan::isSend(step)) QVERIFY(said.contains({static_cast<int>(p), s}));
+          } else {
+            ranks[static_cast<std::size_t>(rank)].push_back({{}, 0, step.name});
+          }
+        }
+        QVERIFY(group == (*order)[p].end());
+      }
+      std::size_t messages = 0;
+      for (const plan::Play& play : plays)
+        for (const plan::Step& step : plan->find(play.program, rank)->steps) messages += plan::isMessage(step) ? 1 : 0;
+      QCOMPARE(said.size(), messages);
+    }
+    if (schedule == "1f1b" && micros > stages) QVERIFY(together > 0);
+    // Messages that both sides are at meet, those between two ranks in order; who has met all of a group goes on.
+    std::size_t met = 0;
+    for (bool goes = true; goes;) {
+      goes = false;
+      const auto next = [&](std::size_t rank, bool sends, int peer) -> std::tuple<bool, int, std::string>* {
+        if (ranks[rank].empty()) return nullptr;
+        for (auto& message : ranks[rank].front().messages)
+          if (std::get<0>(message) == sends && std::get<1>(message) == peer) return &message;
+        return nullptr;
+      };
+      for (std::size_t from = 0; from < ranks.size(); ++from)
+        for (std::size_t to = 0; to < ranks.size(); ++to) {
+          auto* const sent = next(from, true, static_cast<int>(to));
+          auto* const received = next(to, false, static_cast<int>(from));
+          if (sent == nullptr || received == nullptr) continue;
+          QCOMPARE(std::get<2>(*sent), std::get<2>(*received));
+          std::get<1>(*sent) = std::get<1>(*received) = -1;
+          ++ranks[from].front().met;
+          ++ranks[to].front().met;
+          met += 2;
+          goes = true;
+        }
+      for (auto& rank : ranks)
+        if (!rank.empty() && rank.front().collective.empty() && rank.front().met == rank.front().messages.size()) {
+          rank.pop_front();
+          goes = true;
+        }
+      const bool isMeeting = std::all_of(ranks.begin(), ranks.end(), [&](const auto& rank) {
+        return !rank.empty() && !rank.front().collective.empty() && rank.front().collective == ranks[0].front().collective;
+      });
+      if (!isMeeting) continue;
+      for (auto& rank : ranks) rank.pop_front();
+      goes = true;
+    }
+    for (const auto& rank : ranks) QVERIFY(rank.empty());
+    QCOMPARE(met, all);
   }
 
   void schedulesPlayEveryMicroBatchOnce() {
