@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -189,8 +190,14 @@ std::vector<specs::RankDevice> devicesOf(const node::v1::PrepareRequest& request
 
 Status checkGpus(const node::v1::GpuSurvey& node, const std::vector<specs::RankDevice>& ranks,
                  const std::vector<std::int64_t>& bytes) {
-  const auto onGpu = [](const specs::RankDevice& rank) { return rank.kind == "cuda"; };
-  const auto needed = std::count_if(ranks.begin(), ranks.end(), onGpu);
+  std::map<int, std::pair<int, std::int64_t>> gpus;  // by number: its ranks, and what they need
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i].kind != "cuda") continue;
+    auto& [count, needed] = gpus[ranks[i].number];
+    ++count;
+    needed += bytes[i];
+  }
+  const int needed = gpus.empty() ? 0 : gpus.rbegin()->first + 1;
   const std::string found = fmt::format("{}", fmt::join(node.libraries(), "; "));
   if (node.has_problem()) {
     Error error = makeError(Code::kFailedPrecondition, "the node cannot compute on a GPU: {}", node.problem().what());
@@ -200,20 +207,23 @@ Status checkGpus(const node::v1::GpuSurvey& node, const std::vector<specs::RankD
     return error;
   }
   if (needed > node.gpus_size()) {
-    Error error = makeError(Code::kFailedPrecondition, "the run has {} ranks on GPUs of a node that has {}", needed,
+    Error error = makeError(Code::kFailedPrecondition, "the run has ranks on {} GPUs of a node that has {}", needed,
                             node.gpus_size());
     std::vector<std::string> names;
     for (const auto& gpu : node.gpus()) names.push_back(gpu.name());
     error.why = fmt::format("{}; {}", fmt::join(names, ", "), found);
-    error.next = fmt::format("give its devices of kind cuda a count of {} at most", node.gpus_size());
+    error.next = fmt::format("give its devices of kind cuda a count of {0} at most, or, for ranks to share them, gpus: {0}",
+                             node.gpus_size());
     return error;
   }
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (!onGpu(ranks[i])) continue;
-    const auto& gpu = node.gpus(ranks[i].number);
-    if (bytes[i] <= gpu.memory_bytes()) continue;
-    Error error = makeError(Code::kResourceExhausted, "not enough memory on GPU {} for its rank", ranks[i].number);
-    error.why = fmt::format("the rank needs {} MiB, {} has {} MiB", bytes[i] >> 20, gpu.name(), gpu.memory_bytes() >> 20);
+  for (const auto& [number, load] : gpus) {
+    const auto& gpu = node.gpus(number);
+    const auto [count, total] = load;
+    if (total <= gpu.memory_bytes()) continue;
+    Error error = makeError(Code::kResourceExhausted, "not enough memory on GPU {} for its {}", number,
+                            count == 1 ? "rank" : fmt::format("{} ranks", count));
+    error.why = fmt::format("{} {} MiB, {} has {} MiB", count == 1 ? "the rank needs" : "they need", total >> 20, gpu.name(),
+                            gpu.memory_bytes() >> 20);
     error.next = "use a smaller batch, more micro-batches, strategy.recompute, or more ranks";
     return error;
   }
@@ -305,7 +315,7 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
     if (rank < 0 || rank >= world)
       return invalidArgument("rank {} is not in the plan, which has {}", rank, world);
   const bool several = request.ranks_size() < world;
-  if (several && !evaluation && request.comm() != "gloo") {
+  if (several && !evaluation && request.comm() != "gloo" && request.comm() != "nccl") {
     Error error = invalidArgument("comm \"{}\" reaches the ranks of one node only", request.comm());
     error.next = "use comm: gloo for a cluster of several nodes";
     return error;
@@ -335,6 +345,12 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
     bytes.resize(devices.size());
     LOCKSTEP_ASSIGN(const node::v1::GpuSurvey node, survey());
     LOCKSTEP_TRY(checkGpus(node, devices, bytes));
+    if (request.comm() == "nccl" && world > 1 && !evaluation && !node.alone().empty()) {
+      Error error = makeError(Code::kFailedPrecondition, "comm is nccl, and the node's GPUs cannot exchange among themselves");
+      error.why = node.alone();
+      error.next = "install NCCL there, or leave comm out of the cluster: what GPUs cannot exchange goes through the host";
+      return error;
+    }
   }
 
   const auto paths = dataPaths(request.spec(), request.data_paths());

@@ -56,7 +56,7 @@ Result<RankGroups> RankGroups::form(const node::v1::WorkerStart& start, const cl
     const bool crowded = start.oversubscribed() ||
                          (axis.name == mesh.messageAxis() && mesh.size() * (start.threads() + 1) > usableCores());
     const auto connect = [&]() -> Result<std::unique_ptr<comm::Communicator>> {
-      if (start.comm() == "shm")
+      if (start.comm() == "shm" || (start.comm() == "nccl" && start.shared_memory_fd() >= 0))
         return comm::openSharedMemory(start.shared_memory_fd(), offset, rank, axis.size, crowded, kCollectiveLimit);
       comm::GlooOptions options;
       options.rank = rank;
@@ -89,6 +89,12 @@ Result<runtime::DeviceGroups> joinDevices(const node::v1::WorkerStart& start, co
                                               {.rank = start.rank(),
                                                .prefix = fmt::format("{}/{}", start.run(), start.generation()),
                                                .limit = kDeviceLimit}));
+  if (!devices.whyNot().empty() && start.comm() == "nccl") {
+    Error error = makeError(Code::kFailedPrecondition, "comm is nccl, and the ranks' GPUs cannot exchange among themselves");
+    error.why = devices.whyNot();
+    error.next = "leave comm out of the cluster: what GPUs cannot exchange goes through the host";
+    return error;
+  }
   if (devices.whyNot().empty()) logInfo("the GPUs exchange among themselves, by NCCL {}", devices.version());
   else logInfo("collectives go through the host: {}", devices.whyNot());
   devices.addTo(groups);

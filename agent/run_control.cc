@@ -201,11 +201,13 @@ Status RunControl::startWorkers() {
   std::vector<int> each;
   for (int i = 0; i < ranks; ++i) threads += each.emplace_back(devices[static_cast<std::size_t>(i)].threads);
   cores_ = request_.spec().training().unpinned() ? CoreClaims("training.unpinned") : CoreClaims::claim(each);
-  if (kind == "shm" && ranks > 1) {
+  if ((kind == "shm" || kind == "nccl") && ranks > 1) {
     LOCKSTEP_ASSIGN(const std::string text, readFile(folder_.plan()));
     LOCKSTEP_ASSIGN(const plan::Plan plan, plan::parse(text, folder_.plan()));
-    LOCKSTEP_ASSIGN(const std::int64_t bytes, sharedMemoryBytes(plan.mesh));
-    LOCKSTEP_ASSIGN(sharedMemory_, comm::makeSharedMemory(bytes));
+    if (plan.mesh.size() == ranks) {  // what GPUs do not exchange goes through memory here, by Gloo where there are other nodes
+      LOCKSTEP_ASSIGN(const std::int64_t bytes, sharedMemoryBytes(plan.mesh));
+      LOCKSTEP_ASSIGN(sharedMemory_, comm::makeSharedMemory(bytes));
+    }
   }
   for (int i = 0; i < ranks; ++i)
     LOCKSTEP_TRY(startWorker(i, request_.ranks(i), devices[static_cast<std::size_t>(i)], threads > usableCores()));

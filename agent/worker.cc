@@ -125,6 +125,7 @@ Status surveyDevices(WorkerLink& link) {
   }
   for (const device::Library& library : found.libraries)
     if (library.problem.empty()) out.add_libraries(fmt::format("{} {}", library.name, library.found));
+    else if (library.name == "NCCL") out.set_alone(fmt::format("NCCL cannot be used: {}", library.problem));
   if (!found.usable.ok()) *out.mutable_problem() = toInfo(found.usable.error());
   link.channel().send(message);
   return {};

@@ -130,7 +130,7 @@ struct Group {
 
   Status start(EventLoop& loop, std::vector<WorkerStart>& starts) {
     const int size = static_cast<int>(starts.size());
-    if (starts.front().comm() == "shm" && size > 1) {
+    if ((starts.front().comm() == "shm" || starts.front().comm() == "nccl") && size > 1) {
       cluster::Mesh mesh({{"data", size}});
       if (!starts.front().plan_path().empty()) {
         LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(starts.front()));
@@ -220,10 +220,10 @@ double middle(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-// Each on a device of its own, where they are GPUs.
-void setIndex(WorkerStart& start, int index) {
+// Where they are GPUs, each on that of `devices`, or on one of its own.
+void setIndex(WorkerStart& start, int index, const google::protobuf::RepeatedField<std::int32_t>& devices = {}) {
   start.set_local_index(index);
-  start.set_device(index);
+  start.set_device(index < devices.size() ? devices[index] : index);
   start.set_all_on_gpus(start.backend() == "cuda");
 }
 
@@ -297,7 +297,7 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
   // As many at once as will be at work at once: they share caches and memory bandwidth.
   const int atWork = std::clamp(usableCores() / start.threads(), 1, ranks);
   std::vector<WorkerStart> each(static_cast<std::size_t>(atWork), start);
-  for (int i = 0; i < atWork; ++i) setIndex(each[static_cast<std::size_t>(i)], i);
+  for (int i = 0; i < atWork; ++i) setIndex(each[static_cast<std::size_t>(i)], i, request.devices());
   LOCKSTEP_ASSIGN(const auto alone, playWorkers(loop, std::move(each), kMeasurement, limit, cancelled));
   node::v1::MeasureReply reply = meanCosts(alone);
   if (!collectives) return reply;
@@ -306,6 +306,7 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
   start.set_seconds(seconds * 2 / 3 / kRounds);
   start.set_world(ranks);
   start.set_comm(request.comm());
+  start.set_link(request.link().empty() ? request.comm() : request.link());
   start.set_oversubscribed(ranks * start.threads() > usableCores());
   std::vector<double> steps;
   std::vector<std::vector<double>> costs;
@@ -314,7 +315,7 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
     std::vector<WorkerStart> starts;
     for (int rank = 0; rank < ranks; ++rank) {
       start.set_rank(rank);
-      setIndex(start, rank);
+      setIndex(start, rank, request.devices());
       starts.push_back(start);
     }
     LOCKSTEP_ASSIGN(auto together, playWorkers(loop, std::move(starts), kMeasurement, limit, cancelled));

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
@@ -375,6 +376,63 @@ class Collective {
   runtime::AlignedMemory memory_, other_;
 };
 
+// What the devices of a group do of a plan, all at once, on memory of its own: a collective, or a message of each to the
+// next, which receives it from the one before.
+class DeviceCollective {
+ public:
+  static Result<DeviceCollective> make(device::Device& device, device::Group& group, const plan::Body& body, const plan::Step& step) {
+    const auto typeOf = [&](plan::BufferId id) { return body.buffers[static_cast<std::size_t>(id)].type; };
+    DeviceCollective out(device, group);
+    out.op_ = step.op;
+    out.cuts_ = ir::listAttr(step.attrs, "cuts");
+    const ir::TensorType in = typeOf(step.inputs.empty() ? step.outputs[0] : step.inputs[0]);
+    const ir::TensorType result = typeOf(step.outputs.empty() ? step.inputs[0] : step.outputs[0]);
+    out.type_ = in.bytes() > result.bytes() ? in : result;
+    for (device::Memory* memory : {&out.from_, &out.to_}) {
+      LOCKSTEP_ASSIGN(*memory, device::Memory::allocate(device, out.type_.bytes(), device::Where::kDevice));
+    }
+    for (auto* event : {&out.begun_, &out.ended_}) {
+      LOCKSTEP_ASSIGN(*event, device.makeEvent());
+    }
+    return out;
+  }
+  // Seconds of each of so many, one after another: that ranks do not begin at once is shared by all.
+  Result<double> play(int times) {
+    device_->record(*begun_, device::Queue::kExchange);
+    for (int time = 0; time < times; ++time) give();
+    device_->record(*ended_, device::Queue::kExchange);
+    device_->wait(*ended_, device::Queue::kCompute);
+    LOCKSTEP_TRY(device_->synchronize());
+    return device_->seconds(*begun_, *ended_) / times;
+  }
+
+ private:
+  DeviceCollective(device::Device& device, device::Group& group) : device_(&device), group_(&group) {}
+  void give() {
+    const std::int64_t bytes = type_.bytes();
+    switch (op_) {
+      case ir::Op::kAllReduce: return group_->allReduce(to_.data(), type_.count(), type_.dtype, device::Reduce::kMax);
+      case ir::Op::kReduceScatter: return group_->reduceScatter(from_.data(), to_.data(), cuts_, type_.dtype, device::Reduce::kMax);
+      case ir::Op::kAllGather: return group_->allGather(from_.data(), to_.data(), cuts_, type_.dtype);
+      case ir::Op::kAllToAll: return group_->allToAll(from_.data(), to_.data(), bytes / group_->size());
+      case ir::Op::kBroadcast: return group_->broadcast(to_.data(), bytes, 0);
+      default: break;
+    }
+    const int size = group_->size(), rank = group_->rank();
+    const std::array<device::Group::Message, 2> messages{{{true, from_.data(), bytes, (rank + 1) % size},
+                                                          {false, to_.data(), bytes, (rank + size - 1) % size}}};
+    group_->exchange(messages);
+  }
+
+  device::Device* device_;
+  device::Group* group_;
+  ir::Op op_{};
+  ir::TensorType type_;
+  std::vector<std::int64_t> cuts_;
+  device::Memory from_, to_;
+  std::unique_ptr<device::Event> begun_, ended_;
+};
+
 double medianDuration(const std::vector<runtime::StepRecord>& steps) {
   std::vector<double> durations;
   for (const auto& step : steps)
@@ -434,17 +492,35 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
   plan.wholeSteps = 0;  // the first steps are not what a run is made of
   LOCKSTEP_ASSIGN(const RankGroups groups,
                   RankGroups::form(start, meshFor(plan, start.world()), link));
+  // As the run will: what the ranks' devices exchange among themselves is measured there.
+  const bool isOfAll = plan.mesh.size() == start.world();
+  std::unique_ptr<backends::Backend> backend;
+  runtime::DeviceGroups devices;
+  runtime::Groups all = groups.groups();
+  if (isOfAll) {
+    LOCKSTEP_ASSIGN(backend, openBackend(start));
+    LOCKSTEP_ASSIGN(devices, joinDevices(start, plan, *backend, link, all));
+  }
   const PinnedThread pinned(start);
   const std::unique_ptr<data::Dataset> table = tableHere(start);
-  std::map<std::tuple<std::string, std::string, std::int64_t>, Collective> collectives;  // axis, kind, bytes
+  using Name = std::tuple<std::string, std::string, std::int64_t>;  // axis, kind, bytes
+  std::map<Name, Collective> collectives;
+  std::map<Name, DeviceCollective> ofDevices;
   for (const plan::Program& program : plan.programs)
     for (const plan::Body& body : program.bodies)
       for (const plan::Step& step : body.steps) {
         comm::Communicator* const group = groups.groups().along(step.axis);
+        if (device::Group* const there = all.devicesAlong(step.axis); there != nullptr && step.kind == plan::StepKind::kCollective) {
+          const Name name{step.axis, planner::costKind(start.link(), step), step.bytes};
+          if (ofDevices.contains(name)) continue;
+          LOCKSTEP_ASSIGN(auto one, DeviceCollective::make(*backend->device(), *there, body, step));
+          ofDevices.emplace(name, std::move(one));
+          continue;
+        }
         const bool isMeasured = step.op == ir::Op::kAllReduce || step.op == ir::Op::kAllGather ||
                                 step.op == ir::Op::kAllToAll;
         if (!isMeasured || group == nullptr || step.axis == plan.mesh.messageAxis()) continue;
-        collectives.try_emplace({step.axis, planner::costKind(start.comm(), step), step.bytes}, *group,
+        collectives.try_emplace({step.axis, planner::costKind(start.link(), step), step.bytes}, *group,
                                 body, step);
       }
   node::v1::FromWorker ready;
@@ -455,18 +531,17 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
   node::v1::FromWorker message;
   node::v1::MeasureReply* reply = message.mutable_measured();
   const double each =
-      start.seconds() * 0.3 / static_cast<double>(std::max<std::size_t>(1, collectives.size()));
-  for (auto& [name, collective] : collectives) {
+      start.seconds() * 0.3 / static_cast<double>(std::max<std::size_t>(1, collectives.size() + ofDevices.size()));
+  // All ranks of a group play equally often: its first one's clock decides.
+  const auto measure = [&](const Name& name, int ranks, const std::function<Result<double>()>& play) -> Status {
     const auto& [axis, kind, bytes] = name;
     comm::Communicator* const group = groups.groups().along(axis);
     std::vector<double> seconds;
-    // All ranks of a group play equally often: its first one's clock decides.
     const Nanoseconds begin = monotonicNow();
     for (int plays = 0; plays < 5000; ++plays) {
       LOCKSTEP_TRY(group->barrier());  // waiting for the others is not counted
-      const Nanoseconds from = monotonicNow();
-      LOCKSTEP_TRY(collective.play());
-      if (plays >= 3) seconds.push_back(since(from));
+      LOCKSTEP_ASSIGN(const double took, play());
+      if (plays >= 3) seconds.push_back(took);
       std::int64_t over = group->rank() == 0 && plays >= 8 && since(begin) > each ? 1 : 0;
       if (plays % 8 == 7) {
         LOCKSTEP_TRY(group->broadcast(&over, sizeof over, 0));
@@ -475,14 +550,26 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
     }
     auto* cost = reply->add_collectives();
     cost->set_kind(kind);
-    cost->set_ranks(group->size());
+    cost->set_ranks(ranks);
     cost->set_bytes(bytes);
     cost->set_seconds(median(seconds));
+    return {};
+  };
+  for (auto& [name, collective] : collectives) {
+    LOCKSTEP_TRY(measure(name, groups.groups().along(std::get<0>(name))->size(), [&, &one = collective]() -> Result<double> {
+      const Nanoseconds from = monotonicNow();
+      LOCKSTEP_TRY(one.play());
+      return since(from);
+    }));
   }
-  if (plan.mesh.size() == start.world()) {
-    LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
-    runtime::Groups all = groups.groups();
-    LOCKSTEP_ASSIGN(const runtime::DeviceGroups devices, joinDevices(start, plan, *backend, link, all));
+  constexpr int kTogether = 8;
+  for (auto& [name, collective] : ofDevices) {
+    const bool isMessage = std::get<1>(name).ends_with(" send");
+    LOCKSTEP_TRY(measure(name, isMessage ? 2 : all.devicesAlong(std::get<0>(name))->size(),
+                         [&one = collective] { return one.play(kTogether); }));
+  }
+  ofDevices.clear();
+  if (isOfAll) {
     LOCKSTEP_ASSIGN(const auto steps,
                     rehearse(plan, start, link, *backend, all, table.get(), start.seconds() * 0.7));
     reply->set_step_seconds(medianDuration(steps));

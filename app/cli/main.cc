@@ -21,7 +21,7 @@ const std::vector<Command>& commands() {
        "Trains what SPEC says, on a cluster or on N agents of this machine (1).\n"
        "  --set       one field, as training.max_steps=100; model, training, strategy, data\n"
        "  --ranks     other ranks on a node than the cluster says\n"
-       "  --comm      shm, gloo: what ranks talk through, whatever the cluster says\n"
+       "  --comm      shm, gloo, nccl: what ranks talk through, whatever the cluster says\n"
        "  --detach    returns once the run has started and prints its id\n"
        "  --resume    goes on from a run's last checkpoint, or from a checkpoint folder\n"
        "  --every     tells every N-th step instead of at most ten a second\n"

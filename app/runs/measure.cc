@@ -56,10 +56,13 @@ Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequ
   });
   const std::string backend = specs::backendOn(devices.front().kind, request.spec->training());
   const auto table = paths.find("train.table");
-  const std::string key = sha256Hex(fmt::format("{} {} {} {} {} {} {} {}", inventory.bootId,
+  std::string indices;  // ranks may share a GPU
+  for (const cluster::Device& device : devices) indices += fmt::format(" {}", device.index);
+  const std::string key = sha256Hex(fmt::format("{} {} {} {} {} {} {} {}{}", inventory.bootId,
                                                 inventory.agentVersion, preview.planHash, backend,
                                                 devices.front().threads, preview.comm, oneHost,
-                                                table == paths.end() ? "" : table->second));
+                                                table == paths.end() ? "" : table->second,
+                                                backend == "cuda" ? indices : ""));
   const std::string folder = home.root + "/measured";
   const std::string path = folder + "/" + key.substr(0, 32) + ".json";
   if (auto before = read(path)) return *before;
@@ -70,6 +73,8 @@ Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequ
   ask.set_backend(backend);
   ask.set_threads(devices.front().threads);
   ask.set_comm(oneHost && devices.size() > 1 ? preview.comm : "");
+  for (const cluster::Device& device : devices) ask.add_devices(device.index);
+  ask.set_link(preview.cluster.link.kind);
   ask.set_seconds(1.5);
   ask.set_events_every(request.eventsEvery);
   *ask.mutable_spec() = *request.spec;

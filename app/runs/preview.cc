@@ -169,6 +169,12 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   out.planText = plan::text(out.plan);
   out.planHash = plan::hash(out.plan);
   out.comm = out.cluster.link.kind;
+  if (out.comm == "nccl" && clusterSpec.comm().empty()) {
+    const auto& devices = out.cluster.devices;
+    const bool oneNode = std::all_of(devices.begin(), devices.end(), [&](const auto& device) { return device.node == devices[0].node; });
+    out.comm = oneNode ? "shm" : "gloo";
+    out.remarks.push_back("the ranks' GPUs exchange among themselves, by NCCL; where the nodes do not have it, through the host");
+  }
 
   out.encoded = planner::encodedGradients(out.plan, 0);
   out.tables = planner::servedTables(out.plan, 0);

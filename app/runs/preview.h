@@ -65,7 +65,7 @@ struct Preview {
   cluster::Cluster cluster;
   planner::CostModel cost;
   planner::Simulation simulation;      // of some steps, with events
-  std::string comm;                    // "gloo"
+  std::string comm;                    // "gloo"; "nccl" where it was asked for: else of what GPUs cannot exchange
   double stepSeconds = 0;
   double samplesPerSecond = 0;
   bool measured = false;               // cost model from the nodes, else the built-in one

@@ -329,6 +329,7 @@ const std::vector<FieldFacts>& facts() {
       {"DeviceSpec.kind", {devices.begin(), devices.end()}, "What ranks compute on: processors (cpu), or a GPU each (cuda)"},
       {"DeviceSpec.count", {}, "Ranks of this kind on the node"},
       {"DeviceSpec.threads", {}, "Compute threads a rank; 0: 1"},
+      {"DeviceSpec.gpus", {}, "GPUs that the ranks share; 0: each has its own"},
       {"ModelSpec.name", {}, "What this model is called"},
       {"ModelSpec.input", {}, "Shape of one sample"},
       {"ModelSpec.layers", {}, "Layers; each takes the one before it unless it names its inputs"},

@@ -251,7 +251,7 @@ ClusterSpecFile localCluster(int nodes, const std::string& localFolder, const st
   auto spec = std::make_shared<spec::v1::ClusterSpec>();
   spec->set_version(1);
   spec->set_comm(comm);
-  const bool oneNode = comm == "shm" || comm == "in-process" || nodes == 1;
+  const bool oneNode = comm == "shm" || comm == "nccl" || comm == "in-process" || nodes == 1;
   spec->set_name("local-" + std::to_string(nodes));
   const int count = oneNode ? 1 : nodes;
   for (int i = 1; i <= count; ++i) {

@@ -66,7 +66,7 @@ class Mesh {
 
 // How the ranks of one communicator group reach each other.
 struct Link {
-  std::string kind = "shm";            // communicator: "in-process", "shm", "gloo"
+  std::string kind = "shm";            // communicator: "in-process", "shm", "gloo"; "nccl": the devices' own
   double latency = 5e-6;               // seconds a collective costs at least
   double bytesPerSecond = 5e9;         // algorithm bandwidth of an all-reduce
 };

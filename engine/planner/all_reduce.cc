@@ -109,6 +109,9 @@ Status chooseAllReduces(plan::Plan& plan, const cluster::Cluster& cluster, std::
     return cannot(fmt::format("unknown all-reduce {}", forced), "",
                   fmt::format("strategy.all_reduce is one of {}", fmt::join(known, ", ")));
   }
+  if (asked && *asked != ir::Algorithm::kDirect && cluster.link.kind == "nccl")
+    return cannot(fmt::format("gradients on GPUs are not added up by {}", forced), "NCCL chooses how it adds up",
+                  "leave strategy.all_reduce out");
   // Inside a host there are no links on which messages could be fewer or go elsewhere.
   const bool links =
       cluster.link.kind == "gloo" &&

@@ -465,14 +465,14 @@ class Maker {
     return checked("compress", passes::compress(local, kDataAxis, ranks_, *compression_));
   }
 
-  // On one host a collective is work for the cores that compute; between hosts it is waiting.
+  // On one host a collective is work for the cores that compute; between hosts it is waiting, and GPUs have a queue for it.
   FlightRules& flightOf(const std::string& program) {
     const auto [known, isNew] = flights_.try_emplace(program);
     FlightRules& rules = known->second;
     if (!isNew) return rules;
     rules.may = [this](std::string_view axis) {
       return request_.overlap != "never" && axis != cluster_.mesh.messageAxis() && cluster_.mesh.axisSize(axis) > 1 &&
-             (request_.overlap == "always" || crossesHosts(cluster_.mesh, cluster_, axis));
+             (request_.overlap == "always" || cluster_.link.kind == "nccl" || crossesHosts(cluster_.mesh, cluster_, axis));
     };
     rules.flopsPerSecond = cost_.flopsPerSecond;
     rules.bytesPerSecond = cost_.bytesPerSecond;

@@ -28,7 +28,7 @@ struct CostModel {
 // Op, types and attributes, so that equal work has equal text: "matmul f32[22x784] f32[784x128] …".
 std::string signature(const plan::Body& body, const plan::Step& step);
 // The name a collective's costs are kept under: "gloo" of an all-reduce that is the communicator's own,
-// "gloo ring" of another, "gloo all-gather".
+// "gloo ring" of another, "gloo all-gather"; "nccl send" of a message, sent or received, between 2 ranks.
 std::string costKind(std::string_view link, const plan::Step& step);
 
 struct PlanRequest {

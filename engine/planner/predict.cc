@@ -100,6 +100,7 @@ std::string signature(const plan::Body& body, const plan::Step& step) {
 
 std::string costKind(std::string_view link, const plan::Step& step) {
   const std::string_view name = step.op == ir::Op::kAllReduce ? ir::textAttr(step.attrs, "algorithm")
+                                : step.op == ir::Op::kRecv    ? ir::info(ir::Op::kSend).name
                                                               : ir::info(step.op).name;
   return name.empty() ? std::string(link) : fmt::format("{} {}", link, name);
 }
@@ -107,6 +108,8 @@ std::string costKind(std::string_view link, const plan::Step& step) {
 double priceOf(const plan::Plan& plan, const plan::Body& body, const plan::Step& step,
                const cluster::Cluster& cluster, const CostModel& cost) {
   if (const int count = plan::peersOf(step).count; count > 0) {  // each of the messages
+    if (const auto own = measured(cost, costKind(cluster.link.kind, step), 2); !own.empty())
+      return interpolate(own, step.bytes / count);
     return cluster.link.latency +
            static_cast<double>(step.bytes) / count / cluster.link.bytesPerSecond;
   }

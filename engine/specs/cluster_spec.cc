@@ -9,7 +9,7 @@
 namespace lockstep::specs {
 
 std::span<const std::string_view> commKinds() {
-  static constexpr std::array<std::string_view, 3> kKinds{"shm", "gloo", "in-process"};
+  static constexpr std::array<std::string_view, 4> kKinds{"shm", "gloo", "in-process", "nccl"};
   return kKinds;
 }
 
@@ -56,6 +56,9 @@ Status checkNode(const NodeSpec& node, const std::string& path,
     if (!device.kind().empty()) LOCKSTEP_TRY(checkKind(at + ".kind", device.kind(), deviceKinds()));
     LOCKSTEP_TRY(checkRange(at + ".count", device.count(), 0, kMaxRanks));
     LOCKSTEP_TRY(checkRange(at + ".threads", device.threads(), 0, kMaxThreads));
+    LOCKSTEP_TRY(checkRange(at + ".gpus", device.gpus(), 0, kMaxRanks));
+    if (device.gpus() > 0 && device.kind() != "cuda")
+      return wrongField(at + ".gpus", "gpus are given of a device of kind cpu; expected kind: cuda");
   }
   return {};
 }
@@ -72,17 +75,37 @@ void addHost(const std::string& name, int cores, cluster::Cluster& out) {
   if (it == out.hosts.end()) out.hosts.push_back({name, std::max(1, cores)});
 }
 
-Status chooseLink(const ClusterSpec& spec, std::size_t nodes, bool hostsKnown,
+// GPUs exchange among themselves what all give at one time, and none is two ranks'.
+Status checkNccl(const spec::v1::StrategySpec& strategy, const cluster::Cluster& cluster) {
+  if (hasServers(strategy))
+    return wrongField("comm", "comm is nccl but parameter servers exchange through the host; expected shm or gloo");
+  std::set<std::pair<std::string, int>> taken;
+  for (const cluster::Device& device : cluster.devices) {
+    if (device.kind != "cuda")
+      return wrongField("comm", fmt::format("comm is nccl but node {} has ranks on processors; expected shm or gloo, or devices "
+                                            "of kind cuda alone", device.node));
+    if (!taken.emplace(device.node, device.index).second)
+      return wrongField("comm", fmt::format("comm is nccl but ranks share GPU {} of node {}; expected shm or gloo, or a GPU for "
+                                            "each rank", device.index, device.node));
+  }
+  return {};
+}
+
+Status chooseLink(const ClusterSpec& spec, const spec::v1::StrategySpec& strategy, std::size_t nodes, bool hostsKnown,
                   cluster::Cluster& out) {
   std::string kind = spec.comm();
+  if (kind.empty() && out.devices.size() > 1 && checkNccl(strategy, out).ok()) kind = "nccl";
   if (kind.empty()) kind = nodes == 1 ? "shm" : "gloo";
   LOCKSTEP_TRY(checkKind("comm", kind, commKinds()));
   if (kind == "in-process" && nodes > 1)
     return wrongField("comm", "comm is in-process but there are several nodes; expected gloo");
   if (kind == "shm" && hostsKnown && out.hosts.size() > 1)
     return wrongField("comm", "comm is shm but the nodes are on several hosts; expected gloo");
-  // What is assumed of a loopback or a machine's memory until it has been measured.
-  out.link = kind == "gloo" ? cluster::Link{kind, 1e-4, 2e9} : cluster::Link{kind, 5e-6, 5e9};
+  // What is assumed of a loopback, of PCIe or a machine's memory until it has been measured.
+  out.link = kind == "gloo"   ? cluster::Link{kind, 1e-4, 2e9}
+             : kind == "nccl" ? cluster::Link{kind, 2e-5, 1e10}
+                              : cluster::Link{kind, 5e-6, 5e9};
+  if (kind == "nccl") LOCKSTEP_TRY(checkNccl(strategy, out));
   for (int i = 0; i < spec.links_size(); ++i) {
     const auto& link = spec.links(i);
     const std::string path = fmt::format("links[{}]", i);
@@ -154,7 +177,7 @@ Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<No
     hostsKnown = hostsKnown && found;
   }
   LOCKSTEP_ASSIGN(out.mesh, toMesh(strategy, static_cast<int>(out.devices.size()), servers));
-  LOCKSTEP_TRY(chooseLink(spec, nodes.size(), hostsKnown, out));
+  LOCKSTEP_TRY(chooseLink(spec, strategy, nodes.size(), hostsKnown, out));
   LOCKSTEP_TRY(checkDevices(spec, training));
   return out;
 }

@@ -29,19 +29,22 @@ std::string backendOn(std::string_view deviceKind, const TrainingSpec& training)
 std::vector<RankDevice> rankDevices(const NodeSpec& node, const TrainingSpec& training) {
   std::vector<RankDevice> out;
   std::array<int, 2> numbers{};  // of cpu and cuda
-  const auto add = [&](const std::string& kind, int count, int threads) {
+  const auto add = [&](const std::string& kind, int ranks, int gpus, int threads) {
     RankDevice one;
     one.backend = backendOn(kind, training);
     const bool onGpu = one.backend == "cuda";
     one.kind = onGpu ? "cuda" : "cpu";
     one.threads = std::max(1, threads);
-    for (int i = 0; i < std::max(1, count); ++i) {
-      one.number = numbers[onGpu ? 1 : 0]++;
+    const int count = std::max(1, ranks), devices = onGpu && gpus > 0 ? std::min(gpus, count) : count;
+    int& number = numbers[onGpu ? 1 : 0];
+    for (int i = 0; i < count; ++i) {
+      one.number = number + i * devices / count;
       out.push_back(one);
     }
+    number += devices;
   };
-  if (node.devices().empty()) add("", 1, 1);
-  for (const auto& device : node.devices()) add(device.kind(), device.count(), device.threads());
+  if (node.devices().empty()) add("", 1, 0, 1);
+  for (const auto& device : node.devices()) add(device.kind(), device.count(), device.gpus(), device.threads());
   return out;
 }
 

@@ -29,7 +29,7 @@ int deviceCount(const spec::v1::NodeSpec& node);
 struct RankDevice {
   std::string backend;  // as in backendKinds()
   std::string kind;     // what it computes on, as in deviceKinds()
-  int number = 0;       // among the node's of this kind: which GPU
+  int number = 0;       // among the node's of this kind: which GPU, perhaps not of this rank alone
   int threads = 1;
 };
 // A node's, in the order of its ranks.
@@ -45,7 +45,8 @@ const spec::v1::NodeSpec* evaluatorNode(const spec::v1::ClusterSpec& spec);
 // One rank a device of the nodes with ranks, on the axes the strategy divides work over (toMesh).
 // `hosts` says on which physical host each node is and its cores (from the agents'
 // inventories); where a node is missing it is a host of its own with as many cores as its ranks
-// have threads. What ranks compute on is as rankDevices() says. The communicator kind is spec.comm or, chosen: "shm" on one node, else "gloo".
+// have threads. What ranks compute on is as rankDevices() says. The communicator kind is spec.comm or, chosen: "nccl" where each rank has a GPU
+// of its own and there are no servers, so that GPUs exchange among themselves all that ranks do; "shm" on one node; else "gloo".
 // Paths start at the cluster ("nodes[1].devices[0].kind"), or are the strategy's ("strategy.servers").
 struct NodeHost {
   std::string node;

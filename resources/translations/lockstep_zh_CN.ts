@@ -782,6 +782,10 @@ It uses:
             <translation>每进程计算线程数；0：1</translation>
         </message>
         <message>
+            <source>GPUs that the ranks share; 0: each has its own</source>
+            <translation>进程共用的 GPU 数；0：各用一块</translation>
+        </message>
+        <message>
             <source>What this model is called</source>
             <translation>模型的名称</translation>
         </message>
@@ -2775,6 +2779,42 @@ It uses:
         <message>
             <source>comm is shm but the nodes are on several hosts</source>
             <translation>通信方式为 shm，但节点位于多台主机</translation>
+        </message>
+        <message>
+            <source>the ranks&apos; GPUs exchange among themselves, by NCCL; where the nodes do not have it, through the host</source>
+            <translation>各进程的 GPU 之间通过 NCCL 直接交换数据；节点没有 NCCL 时经主机交换</translation>
+        </message>
+        <message>
+            <source>comm is nccl but parameter servers exchange through the host</source>
+            <translation>通信方式为 nccl，但参数服务器经主机交换数据</translation>
+        </message>
+        <message>
+            <source>comm is nccl but node %1 has ranks on processors</source>
+            <translation>通信方式为 nccl，但节点 %1 有在处理器上运行的进程</translation>
+        </message>
+        <message>
+            <source>comm is nccl but ranks share GPU %1 of node %2</source>
+            <translation>通信方式为 nccl，但有进程共用节点 %2 的 GPU %1</translation>
+        </message>
+        <message>
+            <source>comm is nccl, and the ranks&apos; GPUs cannot exchange among themselves</source>
+            <translation>通信方式为 nccl，但各进程的 GPU 之间无法直接交换数据</translation>
+        </message>
+        <message>
+            <source>comm is nccl, and the node&apos;s GPUs cannot exchange among themselves</source>
+            <translation>通信方式为 nccl，但该节点的 GPU 之间无法直接交换数据</translation>
+        </message>
+        <message>
+            <source>leave comm out of the cluster: what GPUs cannot exchange goes through the host</source>
+            <translation>在集群中不写 comm：GPU 之间无法直接交换的数据经主机传递</translation>
+        </message>
+        <message>
+            <source>install NCCL there, or leave comm out of the cluster: what GPUs cannot exchange goes through the host</source>
+            <translation>在该节点安装 NCCL，或在集群中不写 comm：GPU 之间无法直接交换的数据经主机传递</translation>
+        </message>
+        <message>
+            <source>gpus are given of a device of kind cpu</source>
+            <translation>在类型为 cpu 的设备上写了 gpus</translation>
         </message>
         <message>
             <source>%1 is %2 but its input is %3</source>

@@ -348,9 +348,16 @@ class AgentPartsTest : public QObject {
     }
     QVERIFY(checkGpus(node, ranks(2), bytes(2)).ok());
     const Status few = checkGpus(node, ranks(3), bytes(3));
-    QCOMPARE(few.error().what, std::string("the run has 3 ranks on GPUs of a node that has 2"));
+    QCOMPARE(few.error().what, std::string("the run has ranks on 3 GPUs of a node that has 2"));
     QCOMPARE(few.error().why, std::string("Fake GPU 0, Fake GPU 1; driver CUDA 13.0 (libcuda.so.1)"));
-    QCOMPARE(few.error().next, std::string("give its devices of kind cuda a count of 2 at most"));
+    QCOMPARE(few.error().next, std::string("give its devices of kind cuda a count of 2 at most, or, for ranks to share them, gpus: 2"));
+    auto sharing = ranks(2);
+    sharing[2].number = 0;
+    const Status both = checkGpus(node, sharing, bytes(2));
+    QCOMPARE(both.error().what, std::string("not enough memory on GPU 0 for its 2 ranks"));
+    QCOMPARE(both.error().why, std::string("they need 6144 MiB, Fake GPU 0 has 4096 MiB"));
+    node.mutable_gpus(0)->set_memory_bytes(std::int64_t{6} << 30);
+    QVERIFY(checkGpus(node, sharing, bytes(2)).ok());
     node.mutable_gpus(1)->set_memory_bytes(std::int64_t{2} << 30);
     const Status small = checkGpus(node, ranks(2), bytes(2));
     QVERIFY(small.code() == Code::kResourceExhausted);

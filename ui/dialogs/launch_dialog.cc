@@ -154,6 +154,7 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   comm_->addItem({}, QString());
   comm_->addItem("gloo", "gloo");
   comm_->addItem("shm", "shm");
+  comm_->addItem("nccl", "nccl");
   measure_ = new QCheckBox(this);
   measure_->setObjectName("launchMeasure");
   measure_->setChecked(true);

@@ -25,6 +25,7 @@ namespace lockstep::ui {
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "What ranks compute on: processors (cpu), or a GPU each (cuda)"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Ranks of this kind on the node"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Compute threads a rank; 0: 1"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "GPUs that the ranks share; 0: each has its own"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "What this model is called"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Shape of one sample"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Layers; each takes the one before it unless it names its inputs"),

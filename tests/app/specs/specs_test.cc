@@ -4,6 +4,7 @@
 
 #include "app/specs/spec_text.h"
 #include "engine/base/file.h"
+#include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 using namespace lockstep;
@@ -291,6 +292,12 @@ class SpecsTest : public QObject {
     const SpecText again = SpecText::parse(toYaml(*cluster->spec), "local-3", SpecKind::kCluster);
     QVERIFY(again.ok());
     QCOMPARE(again.cluster()->SerializeAsString(), cluster->spec->SerializeAsString());
+    const auto gpus = loadClusterSpec(LOCKSTEP_SOURCE_DIR "/resources/examples/cluster-gpus.yaml");
+    QVERIFY2(gpus.ok(), gpus.ok() ? "" : gpus.error().text().c_str());
+    const auto devices = specs::toCluster(*gpus->spec, {}, {});
+    QVERIFY2(devices.ok(), devices.ok() ? "" : devices.error().text().c_str());
+    QCOMPARE(devices->devices.size(), std::size_t{8});
+    QCOMPARE(devices->link.kind, std::string("nccl"));
     QCOMPARE(localCluster(3, "/h", "shm").spec->nodes_size(), 1);
     QCOMPARE(localCluster(3, "/h", "").spec->nodes_size(), 3);
   }

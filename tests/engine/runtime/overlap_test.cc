@@ -109,6 +109,12 @@ class OverlapTest : public QObject {
     QVERIFY(!inFlight(stepOf(*plan)).empty());
     far.link.kind = "shm";
     QCOMPARE(flightsOf(*planner::makePlan(*request, far, slow)), std::size_t{0});
+    far.link.kind = "nccl";  // GPUs have a queue for it, on one host too
+    far.devices[1].host = "host";
+    QVERIFY(flightsOf(*planner::makePlan(*request, far, slow)) > 0);
+    auto ring = *request;
+    ring.allReduce = "ring";
+    QVERIFY(!planner::makePlan(ring, far, slow).ok());
   }
 
   void gathersAreAheadWithinTheirBytes() {

@@ -221,6 +221,25 @@ class PipelineTest : public QObject {
     QCOMPARE(met, all);
   }
 
+  void messagesCostWhatWasMeasured() {
+    const RunSettings settings = pipelineOf(2, 2, "1f1b");
+    auto plan = planOf(settings);
+    QVERIFY(plan.ok());
+    cluster::Cluster cluster = oneHost(2, 2, 1, 2);
+    cluster.link.kind = "nccl";
+    planner::CostModel cost;
+    cost.collectives = {{"nccl send", 2, 1, 0.25}, {"nccl send", 2, 1'000'000, 0.25}, {"nccl", 2, 4, 0.5}};
+    planner::predict(*plan, cluster, cost);
+    int messages = 0;
+    for (const plan::Program& program : plan->programs)
+      for (const plan::Body& body : program.bodies)
+        for (const plan::Step& step : body.steps) {
+          if (plan::isMessage(step)) QCOMPARE(step.seconds, 0.25);
+          messages += plan::isMessage(step) ? 1 : 0;
+        }
+    QVERIFY(messages > 0);
+  }
+
   void schedulesPlayEveryMicroBatchOnce() {
     for (const std::string_view kind : planner::pipelineSchedules())
       for (const int stages : {2, 3, 8})

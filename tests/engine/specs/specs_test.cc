@@ -355,6 +355,61 @@ class SpecsTest : public QObject {
              "nodes[1].devices[0].kind | kind is cuda, which has no fp64; expected cpu, or training.precision fp32, tf32, bf16 or fp16");
   }
 
+  // Neighbours share a GPU where there are fewer than ranks.
+  void ranksShareGpus() {
+    ClusterSpec spec = nodes(1);
+    for (const auto& [count, gpus] : {std::pair(5, 2), {2, 1}, {2, 0}, {1, 3}}) {
+      auto& device = *spec.mutable_nodes(0)->add_devices();
+      device.set_kind("cuda");
+      device.set_count(count);
+      device.set_gpus(gpus);
+    }
+    const auto cluster = toCluster(spec, {}, {});
+    QVERIFY(cluster.ok());
+    std::vector<int> numbers;
+    for (const auto& device : cluster->devices) numbers.push_back(device.index);
+    QVERIFY(numbers == (std::vector<int>{0, 0, 0, 1, 1, 2, 2, 3, 4, 5}));
+    QCOMPARE(deviceCount(spec.nodes(0)), 10);
+    spec::v1::TrainingSpec training;
+    training.set_backend("onednn");
+    for (const RankDevice& rank : rankDevices(spec.nodes(0), training)) QCOMPARE(rank.kind, std::string("cpu"));
+    spec.mutable_nodes(0)->mutable_devices(1)->set_kind("cpu");
+    QCOMPARE(messageOf(toCluster(spec, {}, {}).status()),
+             "nodes[0].devices[1].gpus | gpus are given of a device of kind cpu; expected kind: cuda");
+  }
+
+  void ncclIsOfGpusThatNoneShare() {
+    ClusterSpec spec = nodes(2);
+    spec.set_comm("nccl");
+    for (int n = 0; n < 2; ++n) {
+      auto& device = *spec.mutable_nodes(n)->add_devices();
+      device.set_kind("cuda");
+      device.set_count(2);
+    }
+    const auto cluster = toCluster(spec, {}, {});
+    QVERIFY2(cluster.ok(), cluster.ok() ? "" : cluster.error().text().c_str());
+    QCOMPARE(cluster->link.kind, std::string("nccl"));
+    ClusterSpec chosen = spec;
+    chosen.clear_comm();
+    QCOMPARE(toCluster(chosen, {}, {})->link.kind, std::string("nccl"));
+    chosen.mutable_nodes(1)->mutable_devices(0)->set_gpus(1);
+    QCOMPARE(toCluster(chosen, {}, {})->link.kind, std::string("gloo"));
+    spec::v1::StrategySpec servers;
+    servers.set_kind("parameter-server");
+    servers.set_servers(1);
+    QCOMPARE(messageOf(toCluster(spec, {}, servers).status()),
+             "comm | comm is nccl but parameter servers exchange through the host; expected shm or gloo");
+    spec.mutable_nodes(1)->mutable_devices(0)->set_gpus(1);
+    QCOMPARE(messageOf(toCluster(spec, {}, {}).status()),
+             "comm | comm is nccl but ranks share GPU 0 of node n1; expected shm or gloo, or a GPU for each rank");
+    spec.mutable_nodes(1)->clear_devices();
+    QCOMPARE(messageOf(toCluster(spec, {}, {}).status()),
+             "comm | comm is nccl but node n1 has ranks on processors; expected shm or gloo, or devices of kind cuda alone");
+    spec::v1::TrainingSpec training;
+    training.set_backend("cuda");
+    QVERIFY(toCluster(spec, {}, {}, training).ok());
+  }
+
   void ranksOfACluster() {
     ClusterSpec spec = nodes(3);
     auto& device = *spec.mutable_nodes(1)->add_devices();
@@ -422,7 +477,7 @@ class SpecsTest : public QObject {
     ClusterSpec comm = nodes(1);
     comm.set_comm("glo");
     QCOMPARE(messageOf(toCluster(comm, {}, {}).status()),
-             "comm | comm is \"glo\"; expected shm, gloo or in-process; did you mean gloo?");
+             "comm | comm is \"glo\"; expected shm, gloo, in-process or nccl; did you mean gloo?");
     ClusterSpec noWorker = nodes(1);
     noWorker.mutable_nodes(0)->add_roles("ps");
     QCOMPARE(messageOf(toCluster(noWorker, {}, {}).status()),
