@@ -214,7 +214,8 @@ class PreviewTest : public QObject {
     QCOMPARE(cpus->ranks[1].device, std::string("cpu 0"));
     QCOMPARE(gpus->ranks[1].device, std::string("cuda 0"));
     QCOMPARE(cpus->remarks.size(), std::size_t{2});  // cores and memory
-    QCOMPARE(gpus->remarks.size(), std::size_t{0});
+    QCOMPARE(gpus->remarks.size(), std::size_t{1});
+    QVERIFY2(gpus->remarks[0].find("by NCCL") != std::string::npos, gpus->remarks[0].c_str());
     QVERIFY(gpus->stepSeconds < cpus->stepSeconds);
     request.spec = requestFor("fashion-mlp.yaml", 2, "", {"training.precision=fp64"}).spec;
     QCOMPARE(makePreview(request, hosts).error().why, std::string("nodes[0].devices[0].kind"));
