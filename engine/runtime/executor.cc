@@ -378,6 +378,9 @@ Result<std::unique_ptr<DevicePlay>> Executor::Impl::bindPlay(const MessagesOf& m
       continue;
     }
     const plan::Step& step = body->steps[i];
+    // The places it is played in are kept with the step: there is one play that has them.
+    if (turns.messages.size() > 1)
+      return makeError(Code::kInternal, "{} would be played by the host in a program that has plays of several kinds", step.name);
     std::vector<DevicePlay::Staged> staged;
     if (bound.counts != nullptr) {  // all rows there is room for: how many there are is not known before
       const bool sends = plan::isSend(step);
