@@ -276,6 +276,7 @@ int workerCommand(Arguments& arguments) {
   else if (start.mode() == "bench") status = playBench(start, *link);
   else if (start.mode() == "bench-collectives") status = playCollectives(start, *link);
   else if (start.mode() == "bench-communication") status = playCommunication(start, *link);
+  else if (start.mode() == "bench-speed") status = playSpeed(start, *link);
   else if (start.mode() == "evaluate") status = evaluateModel(start, *link);
   else if (start.mode() == "verify") status = playVerify(start, *link);
   else if (start.mode() == "survey") status = surveyDevices(*link);

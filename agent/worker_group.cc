@@ -55,6 +55,27 @@ Status checkCollectives(const node::v1::CollectiveBench& asked, int ranks) {
   return error;
 }
 
+// Of the largest size there are three memories.
+Status checkSpeed(const node::v1::SpeedBench& asked, int ranks) {
+  constexpr std::int64_t kMostSide = 1 << 15, kMostBytes = std::int64_t{1} << 34;
+  const bool products = asked.kind() == "gemm";
+  if (!products && asked.kind() != "memory") return invalidArgument("there is no benchmark of '{}'", asked.kind());
+  if (ranks != 1) return invalidArgument("{} ranks cannot measure one machine's limits", ranks);
+  const std::int64_t most = products ? kMostSide : kMostBytes;
+  if (asked.min() < 4 || asked.max() < asked.min() || asked.max() > most)
+    return invalidArgument("sizes from {} to {}, expected 4 to {}", asked.min(), asked.max(), most);
+  if (products && asked.precisions().empty()) return invalidArgument("no precision is named");
+  for (const std::string& one : asked.precisions())
+    if (one != "fp32" && one != "tf32" && one != "bf16" && one != "fp16")
+      return invalidArgument("no precision is named '{}'", one);
+  const std::int64_t available = memoryAvailable(), needed = 3 * (products ? 4 * asked.max() * asked.max() : asked.max());
+  if (available < 0 || needed <= available) return {};
+  Error error = makeError(Code::kResourceExhausted, "not enough memory for the benchmark");
+  error.why = fmt::format("the largest size needs {} MiB, {} MiB are available", needed >> 20, available >> 20);
+  error.next = "use a smaller largest size";
+  return error;
+}
+
 struct Group {
   struct Member {
     std::unique_ptr<WorkerProcess> process;
@@ -276,6 +297,7 @@ Result<std::vector<FromWorker>> playWorkers(EventLoop& loop, std::vector<WorkerS
 Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureRequest& request,
                                        const std::string& folder,
                                        const std::function<bool()>& cancelled) {
+  if (speed) LOCKSTEP_TRY(checkSpeed(request.speed(), ranks));
   const PlanFile plan(folder, request.plan());
   LOCKSTEP_TRY(plan.status());
   const double seconds = request.seconds() > 0 ? std::min(request.seconds(), 60.0) : 1;
@@ -346,9 +368,10 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
 Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest& request,
                                    const std::string& folder,
                                    const std::function<bool()>& cancelled) {
-  const bool collectives = request.has_collectives();
+  const bool collectives = request.has_collectives(), speed = request.has_speed();
   const int ranks = std::max(1, request.ranks());
   if (collectives) LOCKSTEP_TRY(checkCollectives(request.collectives(), ranks));
+  if (speed) LOCKSTEP_TRY(checkSpeed(request.speed(), ranks));
   const PlanFile plan(folder, request.plan());
   LOCKSTEP_TRY(plan.status());
   const double seconds = request.seconds() > 0 ? std::min(request.seconds(), 600.0) : 5;
@@ -367,6 +390,12 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
   if (collectives) {
     start.clear_plan_path();
     *start.mutable_collectives() = request.collectives();
+  }
+  if (speed) {
+    start.set_mode("bench-speed");
+    start.set_backend(request.speed().backend());
+    start.clear_plan_path();
+    *start.mutable_speed() = request.speed();
   }
   start.set_seconds(seconds);
   std::vector<WorkerStart> starts;

@@ -50,6 +50,7 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link);
 Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link);
 Status playCollectives(const node::v1::WorkerStart& start, WorkerLink& link);
 Status playCommunication(const node::v1::WorkerStart& start, WorkerLink& link);
+Status playSpeed(const node::v1::WorkerStart& start, WorkerLink& link);
 Status playBench(const node::v1::WorkerStart& start, WorkerLink& link);
 Status playVerify(const node::v1::WorkerStart& start, WorkerLink& link);
 

@@ -19,6 +19,7 @@
 
 #include "agent/cores.h"
 #include "agent/rank_groups.h"
+#include "agent/speed.h"
 #include "agent/telemetry.h"
 #include "agent/worker_link.h"
 #include "engine/backends/backend.h"
@@ -655,43 +656,14 @@ class BenchObserver final : public runtime::TrainerObserver {
   std::vector<double> sum_, count_;
 };
 
-// The least seconds of ten plays, or of as many as fit in half a second.
-Result<double> leastSeconds(backends::Backend& backend, ir::Op op, const Shape& a, const Shape& b, const Shape& out) {
-  const ir::Attrs attrs;
-  std::vector<runtime::Arena> memory;
-  backends::KernelSpec spec{op, "limit", &attrs};
-  for (const Shape* shape : {&a, &b, &out}) {
-    const ir::TensorType type{DType::kF32, *shape};
-    LOCKSTEP_ASSIGN(auto one, runtime::Arena::make(backend, type.bytes()));
-    memory.push_back(std::move(one));
-    (shape == &out ? spec.outputs : spec.inputs).push_back({memory.back().data(), type});
-  }
-  // Of halves rather than of the zeros that memory begins with.
-  const ir::Attrs half{{"value", 0.5}};
-  for (const backends::Operand& operand : spec.inputs) {
-    LOCKSTEP_ASSIGN(const auto fill, backend.bind({ir::Op::kFill, "limit", &half, {}, {operand}}));
-    fill->run();
-    if (backend.device() != nullptr) LOCKSTEP_TRY(backend.device()->synchronize());
-  }
-  LOCKSTEP_ASSIGN(const auto kernel, backend.bind(spec));
-  double least = 1e9;
-  const Nanoseconds begin = monotonicNow();
-  for (int play = 0; play < 10 && (play == 0 || since(begin) < 0.5); ++play) {
-    const Nanoseconds from = monotonicNow();
-    kernel->run();
-    if (backend.device() != nullptr) LOCKSTEP_TRY(backend.device()->synchronize());
-    least = std::min(least, since(from));
-  }
-  return least;
-}
-
 // What this machine does at most, for what was measured to be held against.
 Status measureLimits(backends::Backend& backend, node::v1::BenchReply& out) {
-  constexpr std::int64_t kSide = 1024, kArray = 16 << 20;
-  LOCKSTEP_ASSIGN(const double product, leastSeconds(backend, ir::Op::kMatmul, {kSide, kSide}, {kSide, kSide}, {kSide, kSide}));
-  LOCKSTEP_ASSIGN(const double sum, leastSeconds(backend, ir::Op::kAdd, {kArray}, {kArray}, {kArray}));
-  out.set_flops_per_second(2.0 * kSide * kSide * kSide / product);
-  out.set_bytes_per_second(3.0 * sizeof(float) * kArray / sum);
+  constexpr std::int64_t kSide = 1024, kArray = 64 << 20;  // bytes
+  constexpr double kSeconds = 0.3;
+  LOCKSTEP_ASSIGN(const PlayTime product, timeProduct(backend, DType::kF32, kSide, kSeconds));
+  LOCKSTEP_ASSIGN(const PlayTime sum, timeMemory(backend, kMemoryAdd, kArray, kSeconds));
+  out.set_flops_per_second(2.0 * kSide * kSide * kSide / product.least);
+  out.set_bytes_per_second(static_cast<double>(kMemoryAdd.arrays * kArray) / sum.least);
   return {};
 }
 

@@ -1,4 +1,4 @@
-// bench train, bench collective: played by the worker of a local agent.
+// bench train, bench collective, bench gemm, bench memory: played by the worker of a local agent.
 #include <grpcpp/channel.h>
 #include <unistd.h>
 
@@ -57,6 +57,21 @@ Result<Bench> benchOf(const Globals& globals, const Arguments& arguments) {
   if (!preview.ok()) return placed(preview.error(), spec.yaml, spec.file, local.written, local.file);
   out.preview = std::move(*preview);
   return out;
+}
+
+Result<node::v1::BenchReply> played(const Globals& globals, std::shared_ptr<const spec::v1::ClusterSpec> cluster,
+                                    const node::v1::BenchRequest& request) {
+  constexpr double kBesides = 90;  // seconds to start and to end
+  node::v1::BenchReply reply;
+  LOCKSTEP_TRY(onLocalAgent(globals, std::move(cluster), "the benchmark", [&](NodeAccess& access, std::stop_token stop) -> Status {
+    LOCKSTEP_ASSIGN(const auto channel, access.agent());
+    const auto stub = node::v1::Agent::NewStub(channel);
+    grpc::ClientContext context;
+    setLimit(context, std::chrono::milliseconds(static_cast<std::int64_t>((request.seconds() + kBesides) * 1e3)));
+    const CancelOnStop cancel(context, stop);
+    return rpcStatus(stub->Bench(&context, request, &reply), "the benchmark failed", access.name());
+  }));
+  return reply;
 }
 
 double median(std::vector<double> values) {
@@ -121,18 +136,7 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
                      bench.request.spec->model().name().c_str(), bench.seconds,
                      static_cast<long long>(bench.preview.plan.globalBatch), bench.ranks,
                      bench.threads);
-        node::v1::BenchReply reply;
-        LOCKSTEP_TRY(
-            onLocalAgent(globals, bench.request.cluster, "the benchmark", [&](NodeAccess& access, std::stop_token stop) -> Status {
-              LOCKSTEP_ASSIGN(const auto channel, access.agent());
-              const auto stub = node::v1::Agent::NewStub(channel);
-              grpc::ClientContext context;
-              setLimit(context, std::chrono::milliseconds(
-                                    static_cast<std::int64_t>((bench.seconds + 90) * 1e3)));
-              const CancelOnStop cancel(context, stop);
-              return rpcStatus(stub->Bench(&context, request, &reply), "the benchmark failed",
-                               access.name());
-            }));
+        LOCKSTEP_ASSIGN(const node::v1::BenchReply reply, played(globals, bench.request.cluster, request));
         if (request.communication()) {
           sayCommunication(bench, reply.communication(), json);
           return {};
@@ -260,16 +264,7 @@ int benchCollectiveCommand(const Globals& globals, const Arguments& arguments) {
         request.set_seconds(seconds);
         request.set_comm(comm);
         const ClusterSpecFile local = localCluster(static_cast<int>(ranks), globals.home.root + "/local", "shm");
-        node::v1::BenchReply reply;
-        LOCKSTEP_TRY(
-            onLocalAgent(globals, local.spec, "the benchmark", [&](NodeAccess& access, std::stop_token stop) -> Status {
-              LOCKSTEP_ASSIGN(const auto channel, access.agent());
-              const auto stub = node::v1::Agent::NewStub(channel);
-              grpc::ClientContext context;
-              setLimit(context, std::chrono::milliseconds(static_cast<std::int64_t>((seconds + 90) * 1e3)));
-              const CancelOnStop cancel(context, stop);
-              return rpcStatus(stub->Bench(&context, request, &reply), "the benchmark failed", access.name());
-            }));
+        LOCKSTEP_ASSIGN(const node::v1::BenchReply reply, played(globals, local.spec, request));
         Table table;
         table.header = {"collective", "size", "µs", "algbw", "busbw"};
         table.right = {false, true, true, true, true};
@@ -297,6 +292,73 @@ int benchCollectiveCommand(const Globals& globals, const Arguments& arguments) {
         return {};
       }(),
       json);
+}
+
+namespace {
+
+int benchSpeed(const Globals& globals, const Arguments& arguments, const node::v1::SpeedBench& asked, std::int64_t least,
+               std::int64_t most) {
+  watchInterrupts();
+  const bool json = arguments.has("json"), products = asked.kind() == "gemm";
+  return conclude(
+      [&]() -> Status {
+        node::v1::BenchRequest request;
+        node::v1::SpeedBench& speed = *request.mutable_speed();
+        speed = asked;
+        LOCKSTEP_ASSIGN(least, arguments.integer("min", least, 4, std::int64_t{1} << 34));
+        LOCKSTEP_ASSIGN(most, arguments.integer("max", std::max(least, most), least, std::int64_t{1} << 34));
+        speed.set_min(least);
+        speed.set_max(most);
+        speed.set_backend(arguments.text("backend", "onednn"));
+        if (speed.backend() != "onednn" && speed.backend() != "reference" && speed.backend() != "cuda")
+          return invalidArgument("--backend is '{}', expected onednn, reference or cuda", speed.backend());
+        LOCKSTEP_ASSIGN(const std::int64_t threads, arguments.integer("threads", 1, 1, 1024));
+        LOCKSTEP_ASSIGN(const double seconds, arguments.number("seconds", 5, 0.1, 600));
+        request.set_ranks(1);
+        request.set_threads(static_cast<int>(threads));
+        request.set_seconds(seconds);
+        const ClusterSpecFile local = localCluster(1, globals.home.root + "/local", "shm");
+        LOCKSTEP_ASSIGN(const node::v1::BenchReply reply, played(globals, local.spec, request));
+        Table table;
+        table.header = {products ? "factors" : "memory", products ? "side" : "array", "µs", products ? "GFLOP/s" : "rate"};
+        table.right = {false, true, true, true};
+        for (const auto& one : reply.speeds()) {
+          const bool measured = one.why_not().empty();
+          const double rate = measured && one.seconds() > 0 ? one.work() / one.seconds() : 0;
+          if (json) {
+            JsonLine line("bench");
+            line.add("name", one.name()).add(products ? "side" : "bytes", std::int64_t{one.size()});
+            line.add("threads", threads).add("backend", speed.backend());
+            if (measured) line.add("seconds", one.seconds()).add(products ? "flops_per_second" : "bytes_per_second", rate);
+            else line.add("why_not", one.why_not());
+            line.print();
+            continue;
+          }
+          table.rows.push_back({one.name(), products ? fmt::format("{}", one.size()) : bytesText(static_cast<double>(one.size())),
+                                measured ? fmt::format("{:.1f}", one.seconds() * 1e6) : one.why_not(),
+                                !measured ? "" : products ? fmt::format("{:.1f}", rate * 1e-9) : rateText(rate)});
+        }
+        if (!json) std::fputs(table.text().c_str(), stdout);
+        return {};
+      }(),
+      json);
+}
+
+}  // namespace
+
+int benchGemmCommand(const Globals& globals, const Arguments& arguments) {
+  node::v1::SpeedBench asked;
+  asked.set_kind("gemm");
+  for (const std::string& one : arguments.words()) asked.add_precisions(one);
+  if (asked.precisions().empty())
+    for (const char* one : {"fp32", "bf16"}) asked.add_precisions(one);
+  return benchSpeed(globals, arguments, asked, 128, 2048);
+}
+
+int benchMemoryCommand(const Globals& globals, const Arguments& arguments) {
+  node::v1::SpeedBench asked;
+  asked.set_kind("memory");
+  return benchSpeed(globals, arguments, asked, 16 << 10, 64 << 20);
 }
 
 }  // namespace lockstep::app::cli

@@ -27,6 +27,8 @@ int clusterDeployCommand(const Globals& globals, const Arguments& arguments);
 
 int benchTrainCommand(const Globals& globals, const Arguments& arguments);
 int benchCollectiveCommand(const Globals& globals, const Arguments& arguments);
+int benchGemmCommand(const Globals& globals, const Arguments& arguments);
+int benchMemoryCommand(const Globals& globals, const Arguments& arguments);
 
 int makeDataCommand(const Globals& globals, const Arguments& arguments);
 int doctorCommand(const Globals& globals, const Arguments& arguments);

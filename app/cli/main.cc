@@ -131,6 +131,28 @@ const std::vector<Command>& commands() {
        "  --seconds    all together: 5\n"
        "  --algorithm  of the all-reduce: direct, ring, halving-doubling or tree",
        benchCollectiveCommand},
+      {"bench gemm",
+       {{"threads=", "backend=", "min=", "max=", "seconds=", "json"},
+        0,
+        4,
+        "bench gemm [PRECISION…] [--threads T] [--backend KIND] [--min SIDE] [--max SIDE] [--seconds S] [--json]"},
+       "Measures products of square matrices on this machine, by side.\n"
+       "  PRECISION    of the factors: fp32, tf32, bf16, fp16; none: fp32 and bf16\n"
+       "  --backend    onednn, reference or cuda\n"
+       "  --min --max  sides from 128 to 2048, each twice the one before\n"
+       "  --seconds    all together: 5",
+       benchGemmCommand},
+      {"bench memory",
+       {{"threads=", "backend=", "min=", "max=", "seconds=", "json"},
+        0,
+        0,
+        "bench memory [--threads T] [--backend KIND] [--min BYTES] [--max BYTES] [--seconds S] [--json]"},
+       "Measures how fast arrays of floats are read, scaled and added up on this machine, by the size of one: what it\n"
+       "reads and writes of them in a second.\n"
+       "  --backend    onednn, reference or cuda\n"
+       "  --min --max  sizes from 16384 to 67108864, each twice the one before\n"
+       "  --seconds    all together: 5",
+       benchMemoryCommand},
       {"make-data ctr",
        {{"rows=", "seed=", "skew=", "out=", "json"}, 0, 0,
         "make-data ctr [--rows N] [--seed S] [--skew Z] [--out FILE] [--json]"},

@@ -29,7 +29,10 @@ class Training {
 
  private:
   Status bind();
+  Status playMadeUp();
   Status warmUp();
+  Status warmAgain();
+  void clearWhatInitLeaves();
   Status startOrResume();
   std::unique_ptr<data::Loader> load() const;  // of the rest of the epoch
   Result<bool> trainEpoch();  // true: asked to stop
@@ -137,7 +140,8 @@ Status Training::bindPlays(const std::vector<plan::Play>& plays, std::vector<Bou
   return {};
 }
 
-Status Training::warmUp() {
+// A step, or as many as are short together, where the plan says that one takes no longer than is to be warmed up.
+Status Training::playMadeUp() {
   if (server_ || plan_.mesh.stages() > 1) return {};
   // The same on all ranks.
   double predicted = 0;
@@ -161,8 +165,46 @@ Status Training::warmUp() {
       LOCKSTEP_TRY(play.feed->executor().play(0, nullptr));
     }
   }
-  std::memset(state_->data(), 0, static_cast<std::size_t>(state_->bytes()));
+  return {};
+}
+
+Status Training::warmUp() {
+  LOCKSTEP_TRY(playMadeUp());
+  // On a device what has been played lies there alone.
+  if (backend_.device() == nullptr) clearWhatInitLeaves();
   return state_->put();
+}
+
+// While a rank waited for the others, its caches went to what else ran. Where the state is small it is laid aside.
+Status Training::warmAgain() {
+  constexpr std::int64_t kSmall = 32 << 20;
+  if (plan_.staleness != 0 || state_->bytes() > kSmall || progress_.step >= lastStep()) return {};
+  LOCKSTEP_TRY(state_->fetch());
+  const std::vector<std::byte> aside(state_->data(), state_->data() + state_->bytes());
+  LOCKSTEP_TRY(playMadeUp());
+  std::copy(aside.begin(), aside.end(), state_->data());
+  return state_->put();
+}
+
+// The state is as it was at first where init does not write; large tables are not gone through for it.
+void Training::clearWhatInitLeaves() {
+  std::vector<std::pair<std::int64_t, std::int64_t>> written;
+  if (const plan::Body* const init = options_.resumeFrom.empty() ? plan_.find("init", rank_) : nullptr; init != nullptr)
+    for (const plan::Step& step : init->steps)
+      for (const plan::BufferId id : step.outputs) {
+        const plan::Buffer& buffer = init->buffers[static_cast<std::size_t>(id)];
+        const plan::Buffer& base = buffer.base < 0 ? buffer : init->buffers[static_cast<std::size_t>(buffer.base)];
+        if (base.kind != plan::BufferKind::kState || !buffer.axis.empty()) continue;
+        const std::int64_t begin = base.offset + (buffer.base < 0 ? 0 : buffer.offset);
+        written.emplace_back(begin, begin + buffer.type.bytes());
+      }
+  std::sort(written.begin(), written.end());
+  written.emplace_back(state_->bytes(), state_->bytes());
+  std::int64_t from = 0;
+  for (const auto& [begin, end] : written) {
+    if (begin > from) std::memset(state_->data() + from, 0, static_cast<std::size_t>(begin - from));
+    from = std::max(from, end);
+  }
 }
 
 Status Training::startOrResume() {
@@ -407,6 +449,7 @@ Result<TrainerSummary> Training::run() {
   }
   if (loader_) loader_->awaitFull();
   observer_.onReady(bytes);
+  if (options_.warmUpSeconds > 0) LOCKSTEP_TRY(warmAgain());
   summary_.status = "succeeded";
   if (progress_.step >= lastStep()) LOCKSTEP_TRY(evaluate());  // resumed at its end
   while (progress_.step < lastStep()) {

@@ -34,7 +34,7 @@ struct TrainerOptions {
   std::string resumeFrom;             // "": start anew; a checkpoint read by rank 0 (…/step-000938)
   std::string modelFile;              // "": none. Rank 0 writes the trained parameters at the end
   // Where a step is predicted to take no longer, seconds: all ranks play one on made-up input before they have any
-  // state, so that their first finds caches and page tables warm.
+  // state, and where it is small once more when all are ready, so that their first finds caches and page tables warm.
   double warmUpSeconds = 0;
   bool hashReplica = false;           // fills TrainerSummary::replicaSha256
   // Where not null, called with replicaHash() when the state is there, new or resumed, before the first

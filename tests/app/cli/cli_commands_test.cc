@@ -329,6 +329,41 @@ class CliCommandsTest : public QObject {
     QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
   }
 
+  void benchesTheMachine() {
+    const Cli cli;
+    const CliResult products = cli.run({"bench", "gemm", "fp32", "bf16", "--min", "32", "--max", "64", "--seconds", "0.2", "--json"});
+    QVERIFY2(products.exit == 0, products.text());
+    QCOMPARE(products.events.size(), 4);  // two sides, two precisions
+    for (const QJsonObject& one : products.events) {
+      const double side = one["side"].toDouble(), seconds = one["seconds"].toDouble();
+      QVERIFY(side == 32 || side == 64);
+      QVERIFY(seconds > 0);
+      QVERIFY(std::abs(one["flops_per_second"].toDouble() * seconds / (2 * side * side * side) - 1) < 1e-6);
+    }
+    const CliResult memory = cli.run({"bench", "memory", "--min", "4096", "--max", "8192", "--seconds", "0.2", "--json"});
+    QVERIFY2(memory.exit == 0, memory.text());
+    QCOMPARE(memory.events.size(), 6);  // two sizes; read, scale, add
+    for (const QJsonObject& one : memory.events) {
+      const QString name = one["name"].toString();
+      const double arrays = name == "read" ? 1 : name == "scale" ? 2 : 3;
+      QVERIFY(std::abs(one["bytes_per_second"].toDouble() * one["seconds"].toDouble() / (arrays * one["bytes"].toDouble()) - 1) < 1e-6);
+    }
+    const std::vector<std::pair<QStringList, const char*>> wrong{
+        {{"bench", "gemm", "fp7"}, "fp7"},
+        {{"bench", "gemm", "--max", "2", "--min", "2"}, "min"},
+        {{"bench", "memory", "--max", "17179869184"}, "memory"},
+        {{"bench", "memory", "--backend", "abacus"}, "abacus"},
+        {{"bench", "gemm", "--backend", "cuda", "--seconds", "0.2"}, "cuda"}};
+    for (const auto& [words, named] : wrong) {
+      const CliResult result = cli.run(words + QStringList{"--json"});
+      if (QString(named) == "cuda" && result.exit == 0) continue;  // there is a GPU
+      QVERIFY2(result.exit != 0, result.text());
+      QVERIFY2(result.text().contains(named), result.text());
+    }
+    QVERIFY(cli.leave());
+    QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
+  }
+
   void doctorLeavesNothing() {
     const Cli cli;
     const CliResult result = cli.run({"doctor", "--json"});
