@@ -169,6 +169,7 @@ struct Group {
       options.run = from.run();
       options.rank = from.rank();
       options.threads = from.threads();
+      options.oversubscribed = from.oversubscribed();
       options.sharedMemoryFd = sharedMemory;
       WorkerProcess::Handlers handlers;
       handlers.onMessage = [this, i](FromWorker& message) { onMessage(i, message); };
@@ -308,6 +309,7 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
   start.set_world(1);
   start.set_backend(request.backend());
   start.set_threads(std::max(1, request.threads()));
+  start.set_oversubscribed(ranks * start.threads() > usableCores());
   start.set_events_every(request.events_every());
   *start.mutable_spec() = request.spec();
   for (const auto& [name, path] : dataPaths(request.spec(), request.data_paths()))
@@ -328,7 +330,6 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
   start.set_world(ranks);
   start.set_comm(request.comm());
   start.set_link(request.link().empty() ? request.comm() : request.link());
-  start.set_oversubscribed(ranks * start.threads() > usableCores());
   std::vector<double> steps;
   std::vector<std::vector<double>> costs;
   for (int round = 0; round < kRounds; ++round) {
