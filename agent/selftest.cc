@@ -277,8 +277,11 @@ std::vector<Subject> subjects(const std::string& kind, bool cuda) {
       one.speed.peaks = knownPeaks(gpu.name);
       constexpr std::int64_t kSide = 8192, kSmallSide = 2048;
       one.speed.side = gpu.memoryBytes >= (std::int64_t{4} << 30) ? kSide : kSmallSide;
+      // The k-th of a name is the k-th of that name for the manager.
+      const auto named = [&](const auto& other) { return other.name == gpu.name; };
+      auto before = std::count_if(node.devices.begin(), node.devices.begin() + i, named);
       if (const auto same = std::find_if(managed->gpus.begin(), managed->gpus.end(),
-                                         [&](const run::v1::GpuSample& sample) { return sample.name() == gpu.name; });
+                                         [&](const run::v1::GpuSample& sample) { return sample.name() == gpu.name && before-- == 0; });
           same != managed->gpus.end())
         one.speed.pcie = pcieBytesPerSecond(same->pcie_generation_max(), same->pcie_width());
       out.push_back(std::move(one));

@@ -5,6 +5,7 @@
 #include "agent/prepare.h"
 #include "agent/worker_link.h"
 #include "engine/base/hash.h"
+#include "engine/device/module.h"
 
 namespace lockstep::agent {
 namespace {
@@ -34,6 +35,13 @@ std::string keyOf(const node::v1::VerifyRequest& request) {
   reference.clear_any_order();
   reference.mutable_spec()->clear_strategy();
   return sha256Hex(reference.SerializeAsString());
+}
+
+// Ranks on GPUs: each on another, as far as there are.
+std::function<Result<std::unique_ptr<backends::Backend>>(int)> openers(const std::string& backend) {
+  if (backend != "cuda") return nullptr;
+  const int gpus = std::max(1, static_cast<int>(device::survey().devices.size()));
+  return [backend, gpus](int rank) { return backends::makeBackend(backend, {.device = rank % gpus}); };
 }
 
 }  // namespace
@@ -85,7 +93,8 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
                                        .fixedOrder = !request.any_order(),
                                        .schedule = scheduleOf(training),
                                        .backend = training.backend(),
-                                       .backendOptions = {}};
+                                       .backendOptions = {},
+                                       .openBackend = openers(training.backend())};
   const std::atomic<bool> stop{false};
   std::map<std::string, runtime::Reference> here;
   if (known == nullptr) known = &here;

@@ -326,7 +326,7 @@ const std::vector<FieldFacts>& facts() {
       {"SshSpec.port", {}, "Port; 0: as ~/.ssh/config says"},
       {"SshSpec.identity_file", {}, "Private key; empty: as ~/.ssh/config says"},
       {"SshSpec.proxy_jump", {}, "Host to jump through"},
-      {"DeviceSpec.kind", {devices.begin(), devices.end()}, "What ranks compute on: processors (cpu), or a GPU each (cuda)"},
+      {"DeviceSpec.kind", {devices.begin(), devices.end()}, "What ranks compute on: processors (cpu), or GPUs (cuda)"},
       {"DeviceSpec.count", {}, "Ranks of this kind on the node"},
       {"DeviceSpec.threads", {}, "Compute threads a rank; 0: 1"},
       {"DeviceSpec.gpus", {}, "GPUs that the ranks share; 0: each has its own"},

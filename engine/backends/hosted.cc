@@ -1,5 +1,6 @@
 #include "engine/backends/hosted.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -13,11 +14,32 @@ using device::Where;
 // An operand's memory has this alignment, and the operand lies in it as the host's does in its own.
 constexpr std::size_t kAlignment = 256;
 
+// An operand between margins that nothing may write. It lies as the host's does between multiples of the alignment.
 struct Mirror {
+  static constexpr std::size_t kMargin = kAlignment;
+  static constexpr std::byte kUnwritten{0xa5};
   Operand host;
-  Memory pinned, memory;  // as large as the operand and what lies before it
-  std::size_t before = 0;
+  Memory pinned, memory;
+  std::size_t before = 0;  // of the operand
   std::byte* address() const { return memory.data() + before; }
+  std::size_t bytes() const { return static_cast<std::size_t>(host.type.bytes()); }
+
+  void fill() {
+    std::byte* const from = pinned.data();
+    std::fill(from, from + before, kUnwritten);
+    std::memcpy(from + before, host.data, bytes());
+    std::fill(from + before + bytes(), from + pinned.bytes(), kUnwritten);
+  }
+  // Errors: kInternal where the margins are not as they were.
+  Status take() {
+    const std::byte* const from = pinned.data();
+    const auto isUnwritten = [](std::byte one) { return one == kUnwritten; };
+    if (!std::all_of(from, from + before, isUnwritten) ||
+        !std::all_of(from + before + bytes(), from + pinned.bytes(), isUnwritten))
+      return makeError(Code::kInternal, "wrote outside its operands");
+    std::memcpy(host.data, from + before, bytes());
+    return {};
+  }
 };
 
 class HostedKernel final : public Kernel {
@@ -30,8 +52,8 @@ class HostedKernel final : public Kernel {
     if (known != mirrors_.end()) return static_cast<void*>(known->second.address());
     Mirror mirror;
     mirror.host = host;
-    mirror.before = reinterpret_cast<std::uintptr_t>(host.data) % kAlignment;
-    const std::int64_t bytes = host.type.bytes() + static_cast<std::int64_t>(mirror.before);
+    mirror.before = Mirror::kMargin + reinterpret_cast<std::uintptr_t>(host.data) % kAlignment;
+    const auto bytes = static_cast<std::int64_t>(mirror.before + mirror.bytes() + Mirror::kMargin);
     LOCKSTEP_ASSIGN(mirror.pinned, Memory::allocate(device_, bytes, Where::kPinned));
     LOCKSTEP_ASSIGN(mirror.memory, Memory::allocate(device_, bytes, Where::kDevice));
     return static_cast<void*>(mirrors_.emplace(host.data, std::move(mirror)).first->second.address());
@@ -41,16 +63,15 @@ class HostedKernel final : public Kernel {
   void run() override {
     if (!failed_.ok()) return;
     for (auto& [data, mirror] : mirrors_) {
-      std::memcpy(mirror.pinned.data(), data, static_cast<std::size_t>(mirror.host.type.bytes()));
-      device_.copy(mirror.address(), mirror.pinned.data(), mirror.host.type.bytes());
+      mirror.fill();
+      device_.copy(mirror.memory.data(), mirror.pinned.data(), mirror.pinned.bytes());
     }
     kernel_->run();
     for (auto& [data, mirror] : mirrors_)
-      device_.copy(mirror.pinned.data(), mirror.address(), mirror.host.type.bytes());
+      device_.copy(mirror.pinned.data(), mirror.memory.data(), mirror.pinned.bytes());
     failed_ = device_.synchronize();
-    if (!failed_.ok()) return;
     for (auto& [data, mirror] : mirrors_)
-      std::memcpy(data, mirror.pinned.data(), static_cast<std::size_t>(mirror.host.type.bytes()));
+      if (failed_.ok()) failed_ = mirror.take();
   }
   std::int64_t workspaceBytes() const override { return kernel_->workspaceBytes(); }
 

@@ -6,7 +6,7 @@
 // Completion: synchronize() returns when all of queue kCompute is: what others were given is waited for there.
 // Failure: what goes wrong with work is told by the next synchronize(), and by every one after it: memory and what is
 //   under way are lost then, and the device's groups are aborted.
-// Threads: one at a time; of those that give work, each holds inUse() until it has synchronized.
+// Threads: one at a time: where several give work, each holds inUse() until it has synchronized.
 #pragma once
 
 #include <cstddef>

@@ -8,8 +8,8 @@
 
 namespace lockstep::plan {
 
-// Whether it is of the batch's samples, which are known before the play's turn; else of the update: its learning rate and
-// number, and whether to stop.
+// Whether it is known before the play's turn, as the batch's samples are; else of the update: its learning rate and number,
+// and whether to stop.
 inline bool isOfSamples(const Buffer& input) { return input.name != "lr" && input.name != "t" && input.name != "stop"; }
 
 // On a device samples wait for their turn in memory of their own: so many bytes, of all programs that the rank plays.

@@ -770,8 +770,8 @@ It uses:
             <translation>跳板主机</translation>
         </message>
         <message>
-            <source>What ranks compute on: processors (cpu), or a GPU each (cuda)</source>
-            <translation>进程的计算设备：处理器（cpu），或每个进程一块 GPU（cuda）</translation>
+            <source>What ranks compute on: processors (cpu), or GPUs (cuda)</source>
+            <translation>进程的计算设备：处理器（cpu）或 GPU（cuda）</translation>
         </message>
         <message>
             <source>Ranks of this kind on the node</source>

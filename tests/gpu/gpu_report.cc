@@ -40,6 +40,9 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Words = std::vector<std::string>;
 
+constexpr std::string_view kParts[] = {"selftest", "conformance", "matrix", "steps", "training", "peers", "losses"};
+bool isPart(std::string_view name) { return std::find(std::begin(kParts), std::end(kParts), name) != std::end(kParts); }
+
 struct Options {
   std::string device = "cuda", python = "python3", out;
   std::vector<std::string> only;
@@ -113,9 +116,9 @@ class Report {
   }
 
   int run() {
-    const bool usable = selftest();
+    const int unusable = selftest();
     write();
-    if (!usable) return 3;
+    if (unusable != 0) return unusable;
     if (wanted("conformance")) conformance();
     if (wanted("matrix")) matrix();
     if (wanted("steps")) steps();
@@ -153,6 +156,10 @@ class Report {
     words.insert(words.begin(), {at("lockstep"), "--home", scratch_ + "/h"});
     return words;
   }
+  // A run goes on when its client has been ended.
+  void kill(const std::string& run) {
+    if (!run.empty()) play(lockstep({"kill", run, "--json"}), 60);
+  }
   // Agents that this program's runs have started leave.
   void leave() {
     std::error_code ignored;
@@ -181,8 +188,8 @@ class Report {
     all_["claims"].push_back({{"what", what}, {"measured", nullptr}, {"claimed", text}, {"holds", nullptr}, {"why", why}});
   }
 
-  // Whether there is a device for the rest.
-  bool selftest() {
+  // Where not 0, there is no device for the rest, and that is the exit.
+  int selftest() {
     const Child child = play({at("lockstep-agent"), "selftest", "--device", options_.device, "--json"});
     Json part = partOf(child, child.code == 0);
     part["kernels"] = part["speeds"] = part["steps"] = all_["gpus"] = all_["libraries"] = Json::array();
@@ -208,13 +215,19 @@ class Report {
     if (onCuda() && child.code == 3) {
       all_["nothing_ran"] = problem;
       std::printf("Nothing was run: no GPU can be used here. %s\n", problem.c_str());
-      return false;
+      return 3;
+    }
+    const auto ran = [](const Json& kernel) { return kernel.value("ok", false); };
+    if (onCuda() && std::none_of(part["kernels"].begin(), part["kernels"].end(), ran)) {
+      all_["nothing_ran"] = "the self-test came to no kernel: " + part.value("why", std::string("it said nothing"));
+      keep("selftest", std::move(part));
+      return 1;
     }
     for (const Json& speed : part["speeds"])
       if (speed["name"].get<std::string>().ends_with(" in bf16")) product_ = speed.value("per_second", 0.0);
     all_["ran_on_a_gpu"] = onCuda();
     keep("selftest", std::move(part));
-    return true;
+    return 0;
   }
 
   void conformance() {
@@ -272,6 +285,7 @@ class Report {
       Json part = partOf(child, child.code == 0);
       std::string run;
       for (const Json& line : objects(child.output)) run = line.value("event", "") == "started" ? line.value("run", "") : run;
+      if (child.overtime) kill(run);
       if (child.code == 0 && !run.empty()) {
         const std::vector<Json> rows = objects(play(lockstep({"history", "show", run, "--json"}), 60).output);
         const double predicted = rows.empty() ? 0 : rows[0].value("predicted_step_seconds", 0.0);
@@ -443,7 +457,7 @@ int main(const Words& words) {
     if (words[i] == "--full") options.full = true;
     else if (words[i] == "--peers") options.peers = true;
     else if (words[i] == "--device" && more && (words[i + 1] == "cuda" || words[i + 1] == "cpu")) options.device = words[++i];
-    else if (words[i] == "--only" && more) options.only.push_back(words[++i]);
+    else if (words[i] == "--only" && more && isPart(words[i + 1])) options.only.push_back(words[++i]);
     else if (words[i] == "--python" && more) options.python = words[++i];
     else if (words[i] == "--out" && more) options.out = words[++i];
     else if (words[i] == "--limit" && more) options.limit = std::max(1.0, std::atof(words[++i].c_str()));

@@ -7,7 +7,7 @@
 //   --small         few rows, in fp64 only
 //   --whole-models  fp32 with the models as they are; else with their small variants
 //   --precision     of the models that are played in fp32 else: bf16 or fp16; nothing is played in fp64
-//   --backend       onednn, or cuda: all ranks are threads of this process on the first GPU. Nothing is played in fp64;
+//   --backend       onednn, or cuda: ranks are threads of this process, on the GPUs in turn. Nothing is played in fp64;
 //                   a row that needs a kernel that cuda has not is refused. Exit 77, and a line that says why, without a GPU
 //   --examples      where they are, else the source's; --json: a row is an object
 //   --refusals      the refused rows must be those of the file; written with LOCKSTEP_UPDATE_GOLDEN=1

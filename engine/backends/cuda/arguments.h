@@ -210,7 +210,7 @@ struct DistinctArguments {
   Index n, most, parts;
   const std::uint32_t *keys, *places;
   const std::int32_t* ids;
-  const std::int32_t* cuts;   // parts + 1
+  const std::int32_t* cuts;   // where each part begins
   std::uint32_t *part, *first, *number;  // of each place: its part, or `parts`; the id's first place; that one's number
   std::int32_t *each, *counts, *out;
 };
