@@ -175,8 +175,7 @@ class ConformanceTest : public QObject {
           if (inPlace && !canShare) continue;
           const Outcome got = play(*other.backend, test, DType::kF32, inPlace);
           std::string text = got.problem.empty() ? difference(want, got, backends::kCaseTolerance) : got.problem;
-          const bool isHere = other.backend->device() == nullptr;  // a driver may allocate
-          if (text.empty() && got.allocations > 0 && isHere)
+          if (text.empty() && got.allocations > 0 && !other.emulated)
             text = fmt::format("{} allocations in a run", got.allocations);
           QVERIFY2(text.empty(), fmt::format("{} on {}{}: {}", label, other.name,
                                              inPlace ? " in place" : "", text)
