@@ -74,9 +74,6 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
     link.channel().send(ready);
     logInfo("rank {} of {} is bound to the plan: {} KiB", start.rank(), plan.mesh.size(), boundBytes >> 10);
     link.waitGo();
-    // Who hears of it first would have the others' way to it in the first step.
-    comm::Communicator* const data = groups.groups().along(cluster::kDataAxis);
-    if (data != nullptr && plan.staleness == 0 && plan.mesh.stages() == 1) (void)data->barrier();  // what fails, fails in the step too
   });
   auto summary = runtime::train(plan, start.rank(), options, *trainData, *evalData, *backend,
                                 all, link.stopAsked(), telemetry);

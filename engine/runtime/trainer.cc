@@ -178,12 +178,17 @@ Status Training::warmUp() {
 // While a rank waited for the others, its caches went to what else ran. Where the state is small it is laid aside.
 Status Training::warmAgain() {
   constexpr std::int64_t kSmall = 32 << 20;
-  if (plan_.staleness != 0 || state_->bytes() > kSmall || progress_.step >= lastStep()) return {};
-  LOCKSTEP_TRY(state_->fetch());
-  const std::vector<std::byte> aside(state_->data(), state_->data() + state_->bytes());
-  LOCKSTEP_TRY(playMadeUp());
-  std::copy(aside.begin(), aside.end(), state_->data());
-  return state_->put();
+  if (plan_.staleness != 0 || plan_.mesh.stages() > 1) return {};
+  if (state_->bytes() <= kSmall && progress_.step < lastStep()) {
+    LOCKSTEP_TRY(state_->fetch());
+    const std::vector<std::byte> aside(state_->data(), state_->data() + state_->bytes());
+    LOCKSTEP_TRY(playMadeUp());
+    std::copy(aside.begin(), aside.end(), state_->data());
+    LOCKSTEP_TRY(state_->put());
+  }
+  // Who is first would have the others' way to it in the first step.
+  comm::Communicator* const data = groups_.along(cluster::kDataAxis);
+  return data != nullptr ? data->barrier() : Status();
 }
 
 // The state is as it was at first where init does not write; large tables are not gone through for it.
