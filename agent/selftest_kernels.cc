@@ -36,18 +36,21 @@ KernelFindings testKernels(std::unique_ptr<backends::Backend> given) {
       finding.where = one.name;
     };
     const backends::CaseOutcome want = backends::play(**reference, one, {.compute = DType::kF64});
-    const backends::CaseOutcome got = backends::play(*backend, one, {});
-    out.failed = backends::failureOf(*backend);
-    if (!want.problem.empty() || !got.problem.empty()) {
-      blame(want.problem.empty() ? got.problem : want.problem);
-      continue;
+    for (const bool aligned : {true, false}) {  // as training's operands mostly are, and as parameters may be
+      if (!out.failed.ok()) break;
+      const backends::CaseOutcome got = backends::play(*backend, one, {.aligned = aligned});
+      out.failed = backends::failureOf(*backend);
+      if (!want.problem.empty() || !got.problem.empty()) {
+        blame(want.problem.empty() ? got.problem : want.problem);
+        break;
+      }
+      const backends::CaseDifference apart = backends::difference(want, got);
+      if (apart.relative > finding.error) {
+        finding.error = apart.relative;
+        finding.where = one.name;
+      }
+      if (apart.relative > backends::kCaseTolerance) blame(apart.where);
     }
-    const backends::CaseDifference apart = backends::difference(want, got);
-    if (apart.relative > finding.error) {
-      finding.error = apart.relative;
-      finding.where = one.name;
-    }
-    if (apart.relative > backends::kCaseTolerance) blame(apart.where);
   }
   for (std::size_t op = 0; op < ir::kOpCount; ++op) {
     if (!found[op].op.empty()) out.ops.push_back(std::move(found[op]));

@@ -120,8 +120,10 @@ double draw(Fill fill, std::uint64_t key, std::uint64_t i) {
   return 0;
 }
 
-CaseTensor::CaseTensor(ir::TensorType type) : type_(std::move(type)) {
-  bytes_.resize((static_cast<std::size_t>(type_.count()) + 2) * sizeOf(type_.dtype));
+CaseTensor::CaseTensor(ir::TensorType type, bool aligned) : type_(std::move(type)) {
+  static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ >= 16);
+  before_ = aligned ? 16 : static_cast<std::int64_t>(sizeOf(type_.dtype));
+  bytes_.resize(static_cast<std::size_t>(before_ + type_.bytes()) + sizeOf(type_.dtype));
   set(-1, kFence);
   set(type_.count(), kFence);
 }
@@ -192,12 +194,12 @@ CaseOutcome play(Backend& backend, const Case& one, const CaseOptions& options) 
   std::vector<ir::TensorType> types;
   for (const CaseInput& input : one.inputs) {
     types.push_back({dtypeOf(input.fill, options.compute), input.shape});
-    inputs.emplace_back(types.back());
+    inputs.emplace_back(types.back(), options.aligned);
   }
   const ir::OpInfo& info = ir::info(one.op);
   auto inferred = info.infer(types, attrs);
   if (!inferred.ok()) return {{}, inferred.error().text()};
-  for (const ir::TensorType& type : *inferred) outcome.outputs.emplace_back(type);
+  for (const ir::TensorType& type : *inferred) outcome.outputs.emplace_back(type, options.aligned);
 
   KernelSpec spec;
   spec.op = one.op;

@@ -247,10 +247,14 @@ std::vector<Case> allCases() {
   addConv(cases, "one deep tap", {2, 5, 5, 24}, {1, 1, 24, 16}, 1, 0);
   addConv(cases, "one deep tap in a stride", {2, 6, 7, 16}, {1, 1, 16, 32}, 2, 0);
   addConv(cases, "deep stride", {2, 9, 9, 32}, {3, 3, 32, 17}, 2, 1);
+  addConv(cases, "eight channels", {5, 6, 5, 8}, {2, 3, 8, 12}, 1, 1);
+  addConv(cases, "far apart", {3, 9, 8, 4}, {2, 2, 4, 6}, 3, 1);
   addPool(cases, "fashion", {6, 26, 26, 32}, 2, 2);
   addPool(cases, "uneven", {2, 7, 9, 5}, 2, 2);
   addPool(cases, "overlapping", {2, 9, 8, 20}, 3, 2);
+  addPool(cases, "overlapping in each pixel", {2, 6, 7, 3}, 3, 1);
   addPool(cases, "gaps", {1, 9, 9, 33}, 2, 3);
+  addPool(cases, "uneven gaps", {2, 10, 7, 8}, 2, 3);
   for (const Shape& x : {Shape{1, 1, 1, 1}, Shape{3, 5, 4, 33}, Shape{32, 7, 7, 16}, Shape{32, 14, 14, 33}}) {
     const Shape pooled{x[0], x[3]};
     cases.push_back({shapeText(x), Op::kMeanPool2d, {}, {{x}}});
@@ -261,6 +265,8 @@ std::vector<Case> allCases() {
   addBatchNorm(cases, {6, 5, 3, 33}, 1);
   addBatchNorm(cases, {6, 5, 3, 33}, 3);
   addBatchNorm(cases, {64, 14, 14, 16}, 1);
+  addBatchNorm(cases, {32, 9, 8, 6}, 2);
+  addBatchNorm(cases, {32, 9, 8, 140}, 2);
   addBatchNorm(cases, {8, 7}, 2);
   for (const auto& [batch, classes] :
        {std::pair<std::int64_t, std::int64_t>{1, 10}, {21, 10}, {22, 3}, {64, 257}}) {

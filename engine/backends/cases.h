@@ -42,10 +42,10 @@ double draw(Fill fill, std::uint64_t key, std::uint64_t i);
 std::uint16_t narrowBits(DType type, float x);
 float ofNarrow(DType type, std::uint16_t bits);
 
-// Elements as numbers, with a fence on each side; the data start one element past an aligned address.
+// Elements as numbers, with a fence on each side; the data start on 16 bytes or, not aligned, one element past that.
 class CaseTensor {
  public:
-  explicit CaseTensor(ir::TensorType type);
+  explicit CaseTensor(ir::TensorType type, bool aligned = false);
   double at(std::int64_t i) const;
   void set(std::int64_t i, double value);
   void fill(double value);
@@ -56,11 +56,12 @@ class CaseTensor {
   const ir::TensorType& type() const { return type_; }
 
  private:
-  std::byte* address(std::int64_t i) { return bytes_.data() + (i + 1) * static_cast<std::int64_t>(sizeOf(type_.dtype)); }
+  std::byte* address(std::int64_t i) { return bytes_.data() + before_ + i * static_cast<std::int64_t>(sizeOf(type_.dtype)); }
   const std::byte* address(std::int64_t i) const {
-    return bytes_.data() + (i + 1) * static_cast<std::int64_t>(sizeOf(type_.dtype));
+    return bytes_.data() + before_ + i * static_cast<std::int64_t>(sizeOf(type_.dtype));
   }
   ir::TensorType type_;
+  std::int64_t before_ = 0;
   std::vector<std::byte> bytes_;
 };
 
@@ -72,6 +73,7 @@ struct CaseOutcome {
 struct CaseOptions {
   DType compute = DType::kF32;
   bool inPlace = false;                     // outputs that may lie on an input's memory do
+  bool aligned = false;                     // operands lie on 16 bytes
   std::int64_t (*allocations)() = nullptr;  // until now
 };
 // Runs the case twice, so that a kernel that leaves something behind is found out. Outputs are poisoned before. The

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -17,9 +18,13 @@ namespace {
 
 // Sums over a whole array go by so many blocks, whatever the GPU: their bits are the same on each.
 constexpr unsigned kSumBlocks = 512;
-constexpr Index kRowsOfPart = 256;  // of sums of columns
-constexpr unsigned kMostParts = 64;
-unsigned partsOf(Index rows) { return static_cast<unsigned>(std::clamp<Index>(rows / kRowsOfPart, 1, kMostParts)); }
+constexpr Index kRowsOfPart = 256;
+// Of rows whose sums by columns take `blocks` blocks.
+unsigned partsOf(Index rows, Index blocks) {
+  return static_cast<unsigned>(std::clamp<Index>(rows / kRowsOfPart, 1, std::max<Index>(kSumBlocks / blocks, 1)));
+}
+// Of a block whose threads are rows of so many columns: up to kWarp, a power of two.
+unsigned lanesOf(Index columns) { return std::bit_ceil(static_cast<unsigned>(std::min<Index>(columns, kWarp))); }
 
 std::optional<Element> elementOf(DType dtype) {
   switch (dtype) {
@@ -113,37 +118,98 @@ Status Binder::sum(SumArguments whole) {
 }
 
 Status Binder::columnSums(Index rows, Index columns, const float* x, float* y) {
-  const unsigned parts = partsOf(rows), across = ceilDivide(columns, kWarp);
-  if (parts == 1) return given_.add("columnSums", across, ColumnSumArguments{rows, columns, 1, x, y});
+  const unsigned across = ceilDivide(columns, kWarp), parts = partsOf(rows, across);
+  if (parts == 1) return addParts(rows, 1, columns, x, y);
   LOCKSTEP_ASSIGN(float* const between, given_.workspace(parts * columns));
   LOCKSTEP_TRY(given_.add("columnSums", across, ColumnSumArguments{rows, columns, parts, x, between}, parts));
-  return given_.add("columnSums", across, ColumnSumArguments{parts, columns, 1, between, y});
+  return addParts(parts, 1, columns, between, y);
+}
+// Of groups of as many rows.
+Status Binder::addParts(Index parts, Index groups, Index columns, const float* x, float* y) {
+  return given_.add("columnSums", ceilDivide(columns, kWarp), ColumnSumArguments{parts * groups, columns, groups, x, y},
+                    static_cast<unsigned>(groups));
 }
 
+// Parts of the batch one after another. Where a window is a pixel the image is its own columns.
 Status Binder::convolution() {
   const ConvShape s = convShape(spec_);
-  const Element factors = elementOf(spec_.inputs[0].type.dtype).value_or(Element::kF32);
-  const float* const bias = spec_.op == Op::kConv2d && spec_.inputs.size() > 2 ? in(spec_, 2) : nullptr;
-  const ConvArguments a{s.b,      s.h,   s.w,  s.c,    s.kh,   s.kw, s.o, s.oh, s.ow, s.stride,
-                        s.pad,    s.relu, factors, spec_.inputs[0].data, spec_.inputs[1].data, bias, out(spec_)};
-  if (spec_.op == Op::kConv2d) return given_.add("conv2d", blocksOf(count()), a);
-  if (spec_.op == Op::kConv2dInputGrad) return given_.add("conv2dInputGrad", blocksOf(count()), a);
-  return given_.add("conv2dWeightGrad", static_cast<unsigned>(s.kh * s.kw * s.c), a, ceilDivide(s.o, kWarp));
+  const bool forward = spec_.op == Op::kConv2d, ofInput = spec_.op == Op::kConv2dInputGrad;
+  const bool isColumns = s.kh == 1 && s.kw == 1 && s.stride == 1 && s.pad == 0;
+  const DType factors = spec_.inputs[0].type.dtype;
+  const bool tf32 = factors == DType::kF32 && attr("tf32") != 0;
+  constexpr Index kFloat = sizeof(float), kSixteen = 16;
+  const auto factor = static_cast<Index>(sizeOf(factors)), element = ofInput ? kFloat : factor;  // of image and columns
+  const Index pixels = s.oh * s.ow, taps = s.kh * s.kw * s.c;
+  // So that products find their factor's rows on 16 bytes.
+  const Index pitch = isColumns || ofInput ? taps : (taps * element + kSixteen - 1) / kSixteen * (kSixteen / element);
+  const Index most = isColumns ? s.b : std::max<Index>(options_.columnsBytes / (pixels * pitch * element), 1);
+  const Index parts = (s.b + most - 1) / most, largest = (s.b + parts - 1) / parts;
+  auto* const images = static_cast<std::byte*>((ofInput ? spec_.outputs : spec_.inputs)[0].data);
+  auto* const results = static_cast<std::byte*>(forward ? spec_.outputs[0].data : spec_.inputs[ofInput ? 0 : 1].data);
+  const Index unit = s.c * element % kSixteen == 0 && onSixteen({images}) ? kSixteen : element, channels = s.c * element / unit;
+  const auto narrow = [](Index x) { return static_cast<unsigned>(x); };
+  ImageArguments a{0, narrow(s.h), narrow(s.w), narrow(channels), narrow(s.kh), narrow(s.kw), narrow(s.oh), narrow(s.ow),
+                   narrow(s.stride), narrow(s.pad), narrow(pitch * element / unit), narrow(unit), nullptr, nullptr};
+  LOCKSTEP_ASSIGN(const unsigned blocks, blocksOfShort(largest * channels * std::max(pixels * s.kw, s.h * s.w)));
+  std::byte* columns = nullptr;
+  if (!isColumns) {
+    LOCKSTEP_ASSIGN(columns, given_.workspace<std::byte>(largest * pixels * pitch * element));
+  }
+  for (Index part = 0; part < parts; ++part) {
+    const Index first = s.b * part / parts, samples = s.b * (part + 1) / parts - first, rows = samples * pixels;
+    std::byte* const image = images + first * s.h * s.w * s.c * element;
+    std::byte* const result = results + first * pixels * s.o * (forward ? kFloat : factor);
+    std::byte* const factorOrSums = isColumns ? image : columns;
+    a.b = narrow(samples);
+    a.x = ofInput ? columns : image;
+    a.y = ofInput ? image : columns;
+    if (!isColumns && !ofInput) LOCKSTEP_TRY(given_.add("imageToColumns", blocks, a));
+    if (forward) {
+      const void* const bias = spec_.inputs.size() > 2 ? spec_.inputs[2].data : nullptr;
+      LOCKSTEP_TRY(given_.add(device::Product{rows, taps, s.o, false, false, s.relu, factors, factorOrSums,
+                                              spec_.inputs[1].data, bias, result, tf32, pitch}));
+    } else if (ofInput) {
+      LOCKSTEP_TRY(given_.add(device::Product{rows, s.o, taps, false, true, false, factors, result, spec_.inputs[1].data,
+                                              nullptr, factorOrSums, tf32}));
+    } else {
+      LOCKSTEP_TRY(given_.add(device::Product{taps, rows, s.o, true, false, false, factors, factorOrSums, result, nullptr,
+                                              out(spec_), tf32, pitch, part > 0}));
+    }
+    if (!isColumns && ofInput) LOCKSTEP_TRY(given_.add("columnsToImage", blocks, a));
+  }
+  return {};
 }
 
 Status Binder::pooling() {
   const PoolShape s = poolShape(spec_);
   const bool forward = spec_.op == Op::kMaxPool2d;
-  const PoolArguments a{s.b,  s.h,  s.w, s.c, s.oh, s.ow, s.size, s.stride, s.relu,
-                        in(spec_, 0), forward ? nullptr : in(spec_, 2), out(spec_)};
-  return given_.add(forward ? "maxPool2d" : "maxPool2dGrad", blocksOf(count()), a);
+  const auto narrow = [](Index x) { return static_cast<unsigned>(x); };
+  PoolArguments a{narrow(s.b), narrow(s.h), narrow(s.w), narrow(s.c), narrow(s.oh), narrow(s.ow), narrow(s.size), narrow(s.stride),
+                  s.relu, false, in(spec_, 0), forward ? nullptr : in(spec_, 2), out(spec_), nullptr};
+  a.four = s.c % 4 == 0 && onSixteen({a.x, a.dy, a.y});
+  if (a.four) a.c /= 4;
+  const Index windows = s.b * s.oh * s.ow * a.c;
+  if (!forward && s.stride >= s.size) {
+    const Index down = ceilDivide(s.h, s.stride), across = ceilDivide(s.w, s.stride);
+    LOCKSTEP_ASSIGN(const unsigned blocks, blocksOfShort(s.b * down * across * a.c));
+    return given_.add("maxPool2dGradApart", blocks, a);
+  }
+  LOCKSTEP_ASSIGN(const unsigned blocks, blocksOfShort(std::max(windows, s.b * s.h * s.w * a.c)));
+  if (forward) return given_.add("maxPool2d", blocksOf(windows), a);
+  LOCKSTEP_ASSIGN(a.places, given_.workspace<std::int32_t>(s.b * s.oh * s.ow * s.c));
+  LOCKSTEP_TRY(given_.add("maxPool2d", blocksOf(windows), a));
+  return given_.add("maxPool2dGrad", blocks, a);
 }
 
 Status Binder::meanPooling() {
   const bool forward = spec_.op == Op::kMeanPool2d;
   const Shape& image = forward ? shapeIn(0) : spec_.outputs[0].type.shape;
-  const MeanPoolArguments a{image[0], image[1] * image[2], image[3], in(spec_, 0), out(spec_)};
-  return given_.add(forward ? "meanPool2d" : "meanPool2dGrad", blocksOf(count()), a);
+  MeanPoolArguments a{image[0], image[1] * image[2], image[3], false, in(spec_, 0), out(spec_)};
+  if (forward) return given_.add("meanPool2d", blocksOf(count()), a);
+  a.four = a.channels % 4 == 0 && onSixteen({a.x, a.y});
+  if (a.four) a.channels /= 4;
+  LOCKSTEP_ASSIGN(const unsigned blocks, blocksOfShort(a.samples * a.pixels * a.channels));
+  return given_.add("meanPool2dGrad", blocks, a);
 }
 
 Status Binder::batchNorm() {
@@ -160,34 +226,32 @@ Status Binder::batchNorm() {
     return given_.add("batchStatistics", blocksOf(a.channels), a);
   }
   const bool gradient = spec_.op == Op::kBatchNormGrad || spec_.op == Op::kBatchNormWeightGrad;
+  const bool isSum = spec_.op == Op::kBatchMoments || spec_.op == Op::kBatchNormWeightGrad;
   const Shape& x = shapeIn(gradient ? 1 : 0);
   a.samples = x[0];
   a.channels = x.back();
   a.pixels = elementCount(x) / (a.samples * a.channels);
   if (gradient) a.dy = in(spec_, 0);
   a.x = in(spec_, gradient ? 1 : 0);
-  const unsigned across = ceilDivide(a.channels, kWarp);
   switch (spec_.op) {
     case Op::kBatchMoments:
       a.groups = spec_.outputs[0].type.shape[0];
       a.w = in(spec_, 1);
       a.shift = in(spec_, 2);
-      return given_.add("batchMoments", across, a, static_cast<unsigned>(a.groups));
+      break;
     case Op::kBatchNorm:
       a.gain = in(spec_, 1);
       a.bias = in(spec_, 2);
       a.mean = in(spec_, 3);
       a.variance = in(spec_, 4);
       a.groups = countIn(4) / a.channels;
-      return given_.add("batchNorm", blocksOf(count()), a);
+      break;
     case Op::kBatchNormWeightGrad:
       a.mean = in(spec_, 2);
       a.variance = in(spec_, 3);
       a.groups = countIn(3) / a.channels;
       a.second = out(spec_, 1);
-      a.third = out(spec_, 2);
-      LOCKSTEP_TRY(given_.add("batchNormSums", across, a, static_cast<unsigned>(a.groups)));
-      return given_.add("batchNormWeightGrad", blocksOf(a.channels), a);
+      break;
     default:
       a.w = in(spec_, 2);
       a.gain = in(spec_, 3);
@@ -196,13 +260,36 @@ Status Binder::batchNorm() {
       a.variance = in(spec_, 6);
       a.sums = in(spec_, 7);
       a.groups = countIn(6) / a.channels;
-      return given_.add("batchNormGrad", blocksOf(count()), a);
   }
+  a.four = a.channels % 4 == 0 && onSixteen({a.dy, a.x, isSum ? nullptr : a.y});
+  const Index columns = a.four ? a.channels / 4 : a.channels, rows = a.samples / a.groups * a.pixels;
+  LOCKSTEP_TRY(blocksOfShort(rows * a.groups).status());
+  a.lanes = lanesOf(columns);
+  const unsigned across = ceilDivide(columns, a.lanes);
+  const auto down = [&] { return static_cast<unsigned>(a.groups) * a.parts; };
+  if (!isSum) {
+    const Index most = std::max<Index>(mostBlocks_ / (across * a.groups), 1);
+    a.parts = static_cast<unsigned>(std::clamp<Index>(rows * a.lanes / kThreads, 1, most));
+    return given_.add(spec_.op == Op::kBatchNorm ? "batchNorm" : "batchNormGrad", across, a, down());
+  }
+  a.parts = partsOf(rows, across * a.groups);
+  const Index sums = (spec_.op == Op::kBatchMoments ? 1 : 0) + 2 * a.channels;
+  float* const whole = spec_.op == Op::kBatchMoments ? a.y : out(spec_, 2);
+  float* parts = whole;
+  if (a.parts > 1) {
+    LOCKSTEP_ASSIGN(parts, given_.workspace(down() * sums));
+  }
+  (spec_.op == Op::kBatchMoments ? a.y : a.third) = parts;
+  LOCKSTEP_TRY(given_.add(spec_.op == Op::kBatchMoments ? "batchMoments" : "batchNormSums", across, a, down()));
+  if (a.parts > 1) LOCKSTEP_TRY(addParts(a.parts, a.groups, sums, parts, whole));
+  if (spec_.op == Op::kBatchMoments) return {};
+  a.third = whole;
+  return given_.add("batchNormWeightGrad", blocksOf(a.channels), a);
 }
 
 Status Binder::layerNormWeightGrad() {
   const Index rows = shapeIn(0)[0], channels = shapeIn(0)[1];
-  const unsigned parts = partsOf(rows), across = ceilDivide(channels, kWarp);
+  const unsigned across = ceilDivide(channels, kWarp), parts = partsOf(rows, across);
   LayerNormWeightGradArguments a{rows, channels, parts, in(spec_, 0), in(spec_, 1), in(spec_, 2),
                                  in(spec_, 3), out(spec_, 0), out(spec_, 1)};
   if (parts == 1) return given_.add("layerNormWeightGrad", across, a);
@@ -526,7 +613,8 @@ const Row* rowOf(Op op) {
 
 class Cuda final : public Backend {
  public:
-  explicit Cuda(std::unique_ptr<device::Device> device) : device_(std::move(device)) {}
+  Cuda(std::unique_ptr<device::Device> device, const CudaOptions& options)
+      : device_(std::move(device)), options_(options), scratch_(*device_) {}
   std::string_view name() const override { return "cuda"; }
   bool supports(Op op, DType dtype) const override {
     if (op == Op::kCast && sizeOf(dtype) == 2) return true;
@@ -534,8 +622,8 @@ class Cuda final : public Backend {
   }
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
     if (!supports(spec.op, computeType(spec))) return unsupported(name(), spec);
-    auto given = std::make_unique<cuda::Given>(*device_);
-    Binder binder(*device_, spec, *given);
+    auto given = std::make_unique<cuda::Given>(*device_, scratch_);
+    Binder binder(*device_, options_, spec, *given);
     LOCKSTEP_TRY(rowOf(spec.op)->bind(binder));
     return std::unique_ptr<Kernel>(std::move(given));
   }
@@ -543,12 +631,14 @@ class Cuda final : public Backend {
 
  private:
   std::unique_ptr<device::Device> device_;
+  const CudaOptions options_;
+  cuda::Scratch scratch_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> makeCuda(std::unique_ptr<device::Device> device) {
-  return std::make_unique<Cuda>(std::move(device));
+std::unique_ptr<Backend> makeCuda(std::unique_ptr<device::Device> device, const CudaOptions& options) {
+  return std::make_unique<Cuda>(std::move(device), options);
 }
 
 }  // namespace lockstep::backends

@@ -3,6 +3,7 @@
 // it refuses by name when it is bound.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "engine/backends/backend.h"
@@ -10,6 +11,11 @@
 
 namespace lockstep::backends {
 
-std::unique_ptr<Backend> makeCuda(std::unique_ptr<device::Device> device);
+struct CudaOptions {
+  // A convolution is a product on the columns of its image, of as many samples at once as have so many bytes of these: they
+  // are read from the cache that they were written to, of which an A100 has 40 MiB and an H100 50.
+  std::int64_t columnsBytes = std::int64_t{32} << 20;
+};
+std::unique_ptr<Backend> makeCuda(std::unique_ptr<device::Device> device, const CudaOptions& options = {});
 
 }  // namespace lockstep::backends

@@ -142,7 +142,7 @@ Status Binder::topK(const CodingShape& s, std::uint8_t* payloads, float* t) {
   a.payloads = payloads;
   const unsigned blocks = ceilDivide(s.count, a.range);
   LOCKSTEP_ASSIGN(a.state, given_.workspace<TopKState>(parts));
-  LOCKSTEP_ASSIGN(a.counts, given_.workspace<std::uint32_t>(parts * kTopKDigits));
+  LOCKSTEP_ASSIGN(a.counts, given_.kept<std::uint32_t>(parts * kTopKDigits));
   LOCKSTEP_ASSIGN(a.above, given_.workspace<std::uint32_t>(2 * s.payloads * blocks));
   for (const unsigned shift : {20u, 10u, 0u}) {
     a.shift = shift;

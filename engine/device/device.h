@@ -58,6 +58,8 @@ struct Product {
   const void* bias = nullptr;  // may be null
   void* y = nullptr;
   bool tf32 = false;
+  std::int64_t pitch = 0;  // elements from a row of a, as it lies, to the next; 0: the row's
+  bool adds = false;       // to what y has
 };
 
 // Work that is given again and again.

@@ -73,10 +73,10 @@ enum class Op : std::uint8_t {
   kReduceRows,  // (x[…×C]) {period? 1} -> f[C], or f[period×C] where period > 1: the sums of the rows
                 // that are equal mod period, the gradient of kBiasAdd
   // Images, NHWC. `pad` zeros on each of the four sides; H' = ⌊(H + 2·pad − kh) / stride⌋ + 1.
-  kConv2d,            // (x[B×H×W×C], w[kh×kw×C×O] [, bias[O]]) {stride, pad, act? ""|"relu"} -> [B×H'×W'×O]:
-                      // cross-correlation (no flip), act(conv + bias)
-  kConv2dInputGrad,   // (dy, w) {stride, pad, shape of dx} -> dx
-  kConv2dWeightGrad,  // (x, dy) {stride, pad, shape of dw} -> dw
+  kConv2d,            // (x[B×H×W×C], w[kh×kw×C×O] [, bias[O]]) {stride, pad, act? ""|"relu", tf32? 0} -> [B×H'×W'×O]:
+                      // cross-correlation (no flip), act(conv + bias). tf32 as of kMatmul
+  kConv2dInputGrad,   // (dy, w) {stride, pad, shape of dx, tf32? 0} -> dx
+  kConv2dWeightGrad,  // (x, dy) {stride, pad, shape of dw, tf32? 0} -> dw
   kMaxPool2d,         // (x) {size, stride} -> y; no padding, H' = ⌊(H − size) / stride⌋ + 1
   kMaxPool2dGrad,     // (x, y, dy) {size, stride, act} -> dx; the first maximum in row-major order takes all; act
                       // "relu": where it is above 0, x being what relu made

@@ -7,17 +7,19 @@ namespace {
 constexpr std::string_view kImage = "four dimensions, NHWC";
 constexpr std::string_view kFilter = "four dimensions, HWIO";
 
-Status wantWindow(const Attrs& attrs) {
+Status wantConvolution(const Attrs& attrs) {
   const std::int64_t stride = intAttr(attrs, "stride"), pad = intAttr(attrs, "pad");
   if (stride < 1 || stride > kMaxCount)
     return invalidArgument("stride is {}, expected at least 1", stride);
   if (pad < 0 || pad > kMaxCount) return invalidArgument("pad is {}, expected at least 0", pad);
+  if (const std::int64_t tf32 = intAttr(attrs, "tf32"); tf32 != 0 && tf32 != 1)
+    return invalidArgument("tf32 is {}, expected 0 or 1", tf32);
   return {};
 }
 
 // The type of y for x and w, of the type of x, or what is wrong with w or x.
 Result<TensorType> convolved(const TensorType& x, const TensorType& w, const Attrs& attrs) {
-  LOCKSTEP_TRY(wantWindow(attrs));
+  LOCKSTEP_TRY(wantConvolution(attrs));
   const std::int64_t stride = intAttr(attrs, "stride"), pad = intAttr(attrs, "pad");
   TensorType y{x.dtype, {x.shape[0], 0, 0, w.shape[3]}};
   for (std::size_t i = 0; i < 2; ++i) {
@@ -236,6 +238,7 @@ constexpr AttrInfo kPad{"pad", AttrKind::kInt};
 constexpr AttrInfo kSize{"size", AttrKind::kInt};
 constexpr AttrInfo kShape{"shape", AttrKind::kShape};
 constexpr AttrInfo kAct{"act", AttrKind::kText, false};
+constexpr AttrInfo kTf32{"tf32", AttrKind::kInt, false};
 
 }  // namespace
 
@@ -243,14 +246,14 @@ std::vector<OpInfo> imageOps() {
   return {
       {.op = Op::kConv2d, .name = "conv2d", .minInputs = 2, .maxInputs = 3, .outputs = 1,
        .isView = false, .isCollective = false,
-       .attrs = {kStride, kPad, kAct}, .inPlace = {-1},
+       .attrs = {kStride, kPad, kAct, kTf32}, .inPlace = {-1},
        .infer = inferConv2d, .gradient = gradConv2d, .place = placeConv2d, .cost = costConv2d},
       {.op = Op::kConv2dInputGrad, .name = "conv2d-input-grad", .minInputs = 2, .maxInputs = 2,
-       .outputs = 1, .isView = false, .isCollective = false, .attrs = {kStride, kPad, kShape},
+       .outputs = 1, .isView = false, .isCollective = false, .attrs = {kStride, kPad, kShape, kTf32},
        .inPlace = {-1}, .infer = inferConv2dInputGrad, .gradient = nullptr,
        .place = placeConv2dInputGrad, .cost = costConv2dInputGrad},
       {.op = Op::kConv2dWeightGrad, .name = "conv2d-weight-grad", .minInputs = 2, .maxInputs = 2,
-       .outputs = 1, .isView = false, .isCollective = false, .attrs = {kStride, kPad, kShape},
+       .outputs = 1, .isView = false, .isCollective = false, .attrs = {kStride, kPad, kShape, kTf32},
        .inPlace = {-1}, .infer = inferConv2dWeightGrad, .gradient = nullptr,
        .place = placeConv2dWeightGrad, .cost = costConv2dWeightGrad},
       {.op = Op::kMaxPool2d, .name = "max-pool2d", .minInputs = 1, .maxInputs = 1, .outputs = 1,

@@ -54,7 +54,7 @@ Result<ir::Graph> allowTf32(const ir::Graph& graph) {
   for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
     const ir::Node& node = graph.nodes()[id];
     ir::Attrs attrs = node.attrs;
-    if (node.op == Op::kMatmul) attrs["tf32"] = std::int64_t{1};
+    if (isProduct(node.op)) attrs["tf32"] = std::int64_t{1};
     LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id), std::move(attrs), rewrite.inputs(node)).status());
   }
   return rewrite.take();

@@ -35,7 +35,7 @@ struct PlanRequest {
   // Products read factors of this type, bf16 or f16, and add up in `step.compute`, of which parameters and all else
   // are; kF32: of no other.
   DType products = DType::kF32;
-  bool tf32 = false;                 // matrix products of f32 may round their factors to 10 bits of fraction
+  bool tf32 = false;                 // products of f32 may round their factors to 10 bits of fraction
   ir::ModelGraph step;               // of the global batch, or of one of its micro-batches
   int microBatches = 1;              // so many of them are added up before an update; of local-sgd, the
                                      // updates each rank makes by itself before the ranks average

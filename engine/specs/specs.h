@@ -86,7 +86,7 @@ Result<int> microBatches(const spec::v1::StrategySpec& strategy, int dataRanks);
 // What training.precision says: of parameters and most else, and of the factors of products.
 struct Precision {
   DType compute = DType::kF32, products = DType::kF32;
-  bool tf32 = false;  // matrix products of f32 may round their factors to 10 bits of fraction
+  bool tf32 = false;  // products of f32 may round their factors to 10 bits of fraction
 };
 Precision precisionOf(const spec::v1::TrainingSpec& training);
 // What training.precision can be.

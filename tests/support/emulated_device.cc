@@ -413,10 +413,11 @@ float factorAt(const void* x, std::int64_t i) {
 // Row by row, and b column by column.
 template <DType Factor>
 void multiply(const device::Product& p) {
+  const std::int64_t pitch = p.pitch > 0 ? p.pitch : p.ta ? p.n : p.k;
   std::vector<float> rows(static_cast<std::size_t>(p.n * p.k)), columns(static_cast<std::size_t>(p.k * p.o));
   for (std::int64_t n = 0; n < p.n; ++n)
     for (std::int64_t k = 0; k < p.k; ++k)
-      rows[static_cast<std::size_t>(n * p.k + k)] = factorAt<Factor>(p.a, p.ta ? k * p.n + n : n * p.k + k);
+      rows[static_cast<std::size_t>(n * p.k + k)] = factorAt<Factor>(p.a, p.ta ? k * pitch + n : n * pitch + k);
   for (std::int64_t o = 0; o < p.o; ++o)
     for (std::int64_t k = 0; k < p.k; ++k)
       columns[static_cast<std::size_t>(o * p.k + k)] = factorAt<Factor>(p.b, p.tb ? o * p.k + k : k * p.o + o);
@@ -426,14 +427,16 @@ void multiply(const device::Product& p) {
     for (std::int64_t o = 0; o < p.o; ++o) {
       double sum = p.bias != nullptr ? static_cast<double>(static_cast<const float*>(p.bias)[o]) : 0;
       const float *a = rows.data() + n * p.k, *b = columns.data() + o * p.k;
+      float& y = static_cast<float*>(p.y)[n * p.o + o];
+      if (p.adds) sum += static_cast<double>(y);
       for (std::int64_t k = 0; k < p.k; ++k) sum += static_cast<double>(a[k]) * static_cast<double>(b[k]);
-      static_cast<float*>(p.y)[n * p.o + o] = static_cast<float>(p.relu && !(sum > 0) ? 0 : sum);
+      y = static_cast<float>(p.relu && !(sum > 0) ? 0 : sum);
     }
 }
 
 Result<std::unique_ptr<device::Work>> Emulated::bind(const device::Product& product) {
   return std::unique_ptr<device::Work>(
-      std::make_unique<Repeated>(*this, fmt::format("product {}×{}×{}{}", product.n, product.k, product.o, product.tf32 ? " tf32" : ""), [product] {
+      std::make_unique<Repeated>(*this, fmt::format("product {}×{}×{}{}{}", product.n, product.k, product.o, product.adds ? " added" : "", product.tf32 ? " tf32" : ""), [product] {
         if (product.factors == DType::kBf16) multiply<DType::kBf16>(product);
         else if (product.factors == DType::kF16) multiply<DType::kF16>(product);
         else multiply<DType::kF32>(product);

@@ -46,7 +46,7 @@ class EmulatedDevice : public device::Device {
  public:
   EmulatedMeeting* meeting = nullptr;  // null: it forms no groups
   std::string version = "1";           // of what groups are formed by
-  // Where calls are written down, one a line: "launch relu 4×1×256", "product 2×3×4", "product 2×3×4 tf32", "copy 64", "record", "synchronize", "begin capture",
+  // Where calls are written down, one a line: "launch relu 4×1×256", "product 2×3×4", "product 2×3×4 added tf32", "copy 64", "record", "synchronize", "begin capture",
   // "end capture", "replay", "all-reduce 64", "send 64 to 1", "mark compute", "wait exchange", "copy 64 ahead", "await"; in a capture they are
   // indented. Messages given together are one line: "send 64 to 1, receive 64 from 1".
   std::vector<std::string>* calls = nullptr;  // null: nowhere

@@ -102,23 +102,23 @@ struct ColumnSumArguments {
   float* y;
 };
 
-// As ConvShape. The factors are f32, bf16 or f16.
-struct ConvArguments {
-  Index b, h, w, c, kh, kw, o, oh, ow, stride, pad;
-  bool relu;
-  Element factors;
-  const void *x, *weights;    // of the weights' gradient: x and dy; of the input's: dy and weights
-  const float* bias;
-  float* y;
+// An image beside its columns: row (b·oh + oy)·ow + ox of these is what the window there has of the image, tap after tap, and
+// zeros beyond its edges and behind the last tap, up to `pitch`. c and pitch count elements of `unit` bytes.
+struct ImageArguments {
+  unsigned b, h, w, c, kh, kw, oh, ow, stride, pad, pitch, unit;
+  const void* x;
+  void* y;
 };
-struct PoolArguments {  // as PoolShape
-  Index b, h, w, c, oh, ow, size, stride;
-  bool relu;
+struct PoolArguments {  // as PoolShape; with `four` c counts fours
+  unsigned b, h, w, c, oh, ow, size, stride;
+  bool relu, four;
   const float *x, *dy;
   float* y;
+  std::int32_t* places;  // of overlapping windows: which tap is the first maximum, −1 where none has a gradient
 };
-struct MeanPoolArguments {
+struct MeanPoolArguments {  // with `four` channels counts fours
   Index samples, pixels, channels;
+  bool four;
   const float* x;
   float* y;
 };
@@ -141,8 +141,12 @@ struct LayerNormWeightGradArguments {
   float *dgain, *dbias;
 };
 
-struct BatchNormArguments {  // as BatchNormShape; which are used says the op
+// As BatchNormShape; which are used says the op. A block is `lanes` columns, of four channels with `four`, by kThreads / lanes
+// rows; blocks down are the parts of each group's rows.
+struct BatchNormArguments {
   Index samples, pixels, channels, groups;
+  unsigned lanes, parts;
+  bool four;
   float epsilon;
   const float *dy, *x, *w, *shift, *gain, *bias, *moments, *mean, *variance, *sums;
   float *y, *second, *third;

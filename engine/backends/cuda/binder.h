@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <string_view>
 #include <type_traits>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "engine/backends/compression.h"
+#include "engine/backends/cuda.h"
 #include "engine/backends/cuda/arguments.h"
 #include "engine/backends/kernel.h"
 
@@ -20,10 +22,37 @@ namespace lockstep::backends::cuda {
 
 inline constexpr unsigned kMostDown = 65535;
 
+// Memory on the device that kernels have in turn, each while it runs: what one leaves there the next one overwrites. Where it
+// is too small for a kernel that is bound it is made anew, twice as large at least; those bound before keep theirs.
+// Threads: as the device.
+class Scratch {
+ public:
+  explicit Scratch(device::Device& device) : device_(device) {}
+  void begin() { used_ = 0; }  // another kernel is bound
+  Result<std::byte*> take(Index bytes) {
+    constexpr Index kAlignment = 256;
+    bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    if (blocks_.empty() || used_ + bytes > blocks_.back().bytes()) {
+      const Index size = std::max(bytes, blocks_.empty() ? 0 : 2 * blocks_.back().bytes());
+      LOCKSTEP_ASSIGN(auto block, device::Memory::allocate(device_, size, device::Where::kDevice));
+      blocks_.push_back(std::move(block));
+      bytes_ += size;
+      used_ = 0;
+    }
+    return blocks_.back().data() + std::exchange(used_, used_ + bytes);
+  }
+  Index bytes() const { return bytes_; }  // of all that were made
+
+ private:
+  device::Device& device_;
+  std::vector<device::Memory> blocks_;
+  Index used_ = 0, bytes_ = 0;
+};
+
 // A kernel of this backend: launches, copies and products, one after another.
 class Given final : public Kernel {
  public:
-  explicit Given(device::Device& device) : device_(device) {}
+  Given(device::Device& device, Scratch& scratch) : device_(device), scratch_(scratch) { scratch.begin(); }
 
   // Errors: what the device says of a kernel that its program does not have.
   template <typename Arguments>
@@ -45,9 +74,17 @@ class Given final : public Kernel {
     bytes_ += steps_.back().product->workspaceBytes();
     return {};
   }
-  // Zero at first.
+  // For what is written before it is read, in each run.
   template <typename T = float>
   Result<T*> workspace(Index count) {
+    const Index before = scratch_.bytes();
+    LOCKSTEP_ASSIGN(std::byte* const memory, scratch_.take(count * static_cast<Index>(sizeof(T))));
+    bytes_ += scratch_.bytes() - before;
+    return reinterpret_cast<T*>(memory);
+  }
+  // The kernel's own: zero at first, and what a run leaves there the next one finds.
+  template <typename T>
+  Result<T*> kept(Index count) {
     const auto bytes = count * static_cast<Index>(sizeof(T));
     LOCKSTEP_ASSIGN(auto memory, device::Memory::allocate(device_, bytes, device::Where::kDevice));
     bytes_ += bytes;
@@ -58,7 +95,7 @@ class Given final : public Kernel {
   template <typename T>
   Result<const T*> constants(const std::vector<T>& values) {
     const auto count = static_cast<Index>(values.size()), bytes = count * static_cast<Index>(sizeof(T));
-    LOCKSTEP_ASSIGN(T* const there, workspace<T>(count));
+    LOCKSTEP_ASSIGN(T* const there, kept<T>(count));
     LOCKSTEP_ASSIGN(const auto pinned, device::Memory::allocate(device_, bytes, device::Where::kPinned));
     std::memcpy(pinned.data(), values.data(), static_cast<std::size_t>(bytes));
     device_.copy(there, pinned.data(), bytes);
@@ -85,6 +122,7 @@ class Given final : public Kernel {
     std::unique_ptr<device::Work> product;
   };
   device::Device& device_;
+  Scratch& scratch_;
   std::vector<Step> steps_;
   std::vector<device::Memory> memory_;
   Index bytes_ = 0;
@@ -105,8 +143,8 @@ inline unsigned ceilDivide(Index n, Index d) { return static_cast<unsigned>((n +
 // Binds one op: what it gives is added to `given`. A method an op, or a few that are alike.
 class Binder {
  public:
-  Binder(device::Device& device, const KernelSpec& spec, Given& given)
-      : spec_(spec), attrs_(*spec.attrs), given_(given),
+  Binder(device::Device& device, const CudaOptions& options, const KernelSpec& spec, Given& given)
+      : options_(options), spec_(spec), attrs_(*spec.attrs), given_(given),
         mostBlocks_(static_cast<Index>(std::max(1, device.properties().multiprocessors)) * 8) {}
 
   Status elementwise(Function function);
@@ -158,6 +196,15 @@ class Binder {
   Index attr(std::string_view name, Index fallback = 0) const { return ir::intAttr(attrs_, name, fallback); }
   float number(std::string_view name) const { return static_cast<float>(ir::floatAttr(attrs_, name)); }
 
+  // Of one that counts to n in 32 bits, with which GPUs divide faster.
+  Result<unsigned> blocksOfShort(Index n) const {
+    if (n <= std::numeric_limits<std::int32_t>::max()) return blocksOf(n);
+    Error error = makeError(Code::kFailedPrecondition, "{}: a GPU's kernel would go over {} elements, and takes {}", spec_.name, n,
+                            std::numeric_limits<std::int32_t>::max());
+    error.next = "train with a smaller batch, or more micro-batches";
+    return error;
+  }
+
   // Of a block that has a row.
   static unsigned threadsOf(Index columns) {
     return static_cast<unsigned>(std::clamp<Index>((columns + kWarp - 1) / kWarp * kWarp, kWarp, kThreads));
@@ -173,7 +220,9 @@ class Binder {
   Result<Sorted> sort(Index n, const std::uint32_t* keys, unsigned bits);
   Status topK(const CodingShape& s, std::uint8_t* payloads, float* t);
   Status columnSums(Index rows, Index columns, const float* x, float* y);
+  Status addParts(Index parts, Index groups, Index columns, const float* x, float* y);
 
+  const CudaOptions& options_;
   const KernelSpec& spec_;
   const ir::Attrs& attrs_;
   Given& given_;

@@ -33,22 +33,29 @@ LOCKSTEP_DEVICE float blockMax(float x) {
   return x;
 }
 
-// Of threads of the same lane in all of the block's warps; good in the first warp.
-LOCKSTEP_DEVICE float laneSum(float x) {
-  LOCKSTEP_SHARED float parts[kThreads];
-  __syncthreads();
-  parts[threadIdx.x] = x;
-  __syncthreads();
-  float sum = 0;
-  if (threadIdx.x < kWarp)
-    for (unsigned i = threadIdx.x; i < blockDim.x; i += kWarp) sum += parts[i];
-  return sum;
+// Of threads of the same lane in all of the block's rows of `lanes`, a power of two; good in the first row.
+template <int N>
+LOCKSTEP_DEVICE void laneSums(float (&x)[N], unsigned lanes = kWarp) {
+  LOCKSTEP_SHARED float parts[N][kThreads];
+  __syncthreads();  // what an earlier call left has been read
+  for (int n = 0; n < N; ++n) parts[n][threadIdx.x] = x[n];
+  for (unsigned half = kThreads / 2; half >= lanes; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half)
+      for (int n = 0; n < N; ++n) parts[n][threadIdx.x] = x[n] += parts[n][threadIdx.x + half];
+  }
 }
 
-// What is read and written at once where operands lie on 16 bytes.
-struct alignas(16) Four {
-  float x[4];
+// What is read and written at once; of four where operands lie on 16 bytes.
+template <int N, typename T = float>
+struct alignas(sizeof(T) * N) Few {
+  T x[N];
 };
+using Four = Few<4>;
+template <int N>
+LOCKSTEP_DEVICE Few<N> fewAt(const float* x) {
+  return *reinterpret_cast<const Few<N>*>(x);
+}
 
 // bf16, rounded to nearest, ties to even.
 struct Bf16 {

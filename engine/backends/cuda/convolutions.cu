@@ -1,117 +1,169 @@
 #include "engine/backends/cuda/block.h"
 
+// What is divided to find out where a thread is has 32 bits, as GPUs divide several times faster than in 64: threads go
+// over less than 2³¹.
 namespace lockstep::backends::cuda {
 namespace {
 
-// y[b,oy,ox,o]: a thread an output, o fastest, so that neighbours read neighbouring weights and one pixel.
-template <typename X>
-LOCKSTEP_DEVICE void convolve(const ConvArguments& a) {
-  const auto* x = static_cast<const X*>(a.x);
-  const auto* weights = static_cast<const X*>(a.weights);
-  for (Index i = firstOf(); i < a.b * a.oh * a.ow * a.o; i += strideOf()) {
-    const Index o = i % a.o, ox = i / a.o % a.ow, oy = i / (a.o * a.ow) % a.oh, b = i / (a.o * a.ow * a.oh);
-    float sum = a.bias != nullptr ? a.bias[o] : 0.0f;
-    for (Index ky = 0; ky < a.kh; ++ky)
-      for (Index kx = 0; kx < a.kw; ++kx) {
-        const Index iy = oy * a.stride - a.pad + ky, ix = ox * a.stride - a.pad + kx;
-        if (iy < 0 || iy >= a.h || ix < 0 || ix >= a.w) continue;
-        const X* pixel = x + ((b * a.h + iy) * a.w + ix) * a.c;
-        const X* taps = weights + (ky * a.kw + kx) * a.c * a.o + o;
-        for (Index c = 0; c < a.c; ++c) sum += valueOf(pixel[c]) * valueOf(taps[c * a.o]);
-      }
-    a.y[i] = a.relu && !(sum > 0) ? 0.0f : sum;
-  }
-}
+LOCKSTEP_DEVICE unsigned firstShort() { return static_cast<unsigned>(firstOf()); }
+LOCKSTEP_DEVICE unsigned strideShort() { return static_cast<unsigned>(strideOf()); }
 
-// dx[b,iy,ix,c] from the outputs that its pixel took part in.
-template <typename X>
-LOCKSTEP_DEVICE void convolveInputGrad(const ConvArguments& a) {
-  const auto* dy = static_cast<const X*>(a.x);
-  const auto* weights = static_cast<const X*>(a.weights);
-  for (Index i = firstOf(); i < a.b * a.h * a.w * a.c; i += strideOf()) {
-    const Index c = i % a.c, ix = i / a.c % a.w, iy = i / (a.c * a.w) % a.h, b = i / (a.c * a.w * a.h);
-    float sum = 0;
-    for (Index ky = 0; ky < a.kh; ++ky)
-      for (Index kx = 0; kx < a.kw; ++kx) {
-        const Index top = iy + a.pad - ky, left = ix + a.pad - kx;
-        if (top < 0 || left < 0 || top % a.stride != 0 || left % a.stride != 0) continue;
-        const Index oy = top / a.stride, ox = left / a.stride;
-        if (oy >= a.oh || ox >= a.ow) continue;
-        const X* gradient = dy + ((b * a.oh + oy) * a.ow + ox) * a.o;
-        const X* taps = weights + ((ky * a.kw + kx) * a.c + c) * a.o;
-        for (Index o = 0; o < a.o; ++o) sum += valueOf(gradient[o]) * valueOf(taps[o]);
-      }
-    a.y[i] = sum;
-  }
-}
+struct Pixel {
+  unsigned b, y, x;
+};
+// Of images of h lines of w.
+LOCKSTEP_DEVICE Pixel pixelOf(unsigned i, unsigned h, unsigned w) { return {i / w / h, i / w % h, i % w}; }
 
-// dw[ky,kx,c,o]: a block a tap and channel (x) and kWarp of o (y); its warps share out the pixels of the output.
-template <typename X>
-LOCKSTEP_DEVICE void convolveWeightGrad(const ConvArguments& a) {
-  const auto* x = static_cast<const X*>(a.x);
-  const auto* dy = static_cast<const X*>(a.weights);
-  const Index tap = static_cast<Index>(blockIdx.x) / a.c, c = static_cast<Index>(blockIdx.x) % a.c;
-  const Index ky = tap / a.kw, kx = tap % a.kw;
-  const Index o = static_cast<Index>(blockIdx.y) * kWarp + threadIdx.x % kWarp;
-  float sum = 0;
-  for (Index i = threadIdx.x / kWarp; o < a.o && i < a.b * a.oh * a.ow; i += kThreads / kWarp) {
-    const Index ox = i % a.ow, oy = i / a.ow % a.oh, b = i / (a.ow * a.oh);
-    const Index iy = oy * a.stride - a.pad + ky, ix = ox * a.stride - a.pad + kx;
-    if (iy < 0 || iy >= a.h || ix < 0 || ix >= a.w) continue;
-    sum += valueOf(x[((b * a.h + iy) * a.w + ix) * a.c + c]) * valueOf(dy[i * a.o + o]);
-  }
-  sum = laneSum(sum);
-  if (threadIdx.x < kWarp && o < a.o) a.y[static_cast<Index>(blockIdx.x) * a.o + o] = sum;
-}
-
-// Where the first maximum of output (b, oy, ox, c) is in x.
-LOCKSTEP_DEVICE Index maximumOf(const PoolArguments& a, Index b, Index oy, Index ox, Index c) {
-  Index best = -1;
-  for (Index ky = 0; ky < a.size; ++ky)
-    for (Index kx = 0; kx < a.size; ++kx) {
-      const Index at = ((b * a.h + oy * a.stride + ky) * a.w + ox * a.stride + kx) * a.c + c;
-      if (best < 0 || a.x[at] > a.x[best]) best = at;
+// A window's taps of one line lie one after another in the image as in the columns: a thread has one element of all of
+// a window's lines.
+template <typename T>
+LOCKSTEP_DEVICE void gather(const ImageArguments& a) {
+  const unsigned run = a.kw * a.c, line = a.w * a.c, n = a.b * a.oh * a.ow * run;
+  for (unsigned i = firstShort(); i < n; i += strideShort()) {
+    const unsigned at = i / run, u = i % run;
+    const Pixel p = pixelOf(at, a.oh, a.ow);
+    const T* image = static_cast<const T*>(a.x) + static_cast<Index>(p.b) * a.h * line;
+    T* row = static_cast<T*>(a.y) + static_cast<Index>(at) * a.pitch;
+    const int top = static_cast<int>(p.y * a.stride) - static_cast<int>(a.pad);
+    const int left = (static_cast<int>(p.x * a.stride) - static_cast<int>(a.pad)) * static_cast<int>(a.c) + static_cast<int>(u);
+    for (unsigned ky = 0; ky < a.kh; ++ky) {
+      const int y = top + static_cast<int>(ky);
+      const bool inside = y >= 0 && y < static_cast<int>(a.h) && left >= 0 && left < static_cast<int>(line);
+      row[ky * run + u] = inside ? image[static_cast<Index>(y) * line + left] : T{};
     }
+    for (unsigned k = a.kh * run + u; k < a.pitch; k += run) row[k] = T{};
+  }
+}
+
+// A pixel of the image is the sum of the columns' elements that its own was copied to, in the order of the taps.
+template <int N>
+LOCKSTEP_DEVICE void addUp(const ImageArguments& a) {
+  const auto* columns = static_cast<const Few<N>*>(a.x);
+  auto* image = static_cast<Few<N>*>(a.y);
+  for (unsigned i = firstShort(); i < a.b * a.h * a.w * a.c; i += strideShort()) {
+    const unsigned c = i % a.c;
+    const Pixel p = pixelOf(i / a.c, a.h, a.w);
+    const unsigned bottom = p.y + a.pad, right = p.x + a.pad;
+    Few<N> sum{};
+    unsigned oy = bottom / a.stride;
+    for (unsigned ky = bottom % a.stride; ky < a.kh && ky <= bottom; ky += a.stride, --oy) {
+      if (oy >= a.oh) continue;
+      unsigned ox = right / a.stride;
+      for (unsigned kx = right % a.stride; kx < a.kw && kx <= right; kx += a.stride, --ox) {
+        if (ox >= a.ow) continue;
+        const Few<N> x = columns[static_cast<Index>((p.b * a.oh + oy) * a.ow + ox) * a.pitch + (ky * a.kw + kx) * a.c + c];
+        for (int j = 0; j < N; ++j) sum.x[j] += x.x[j];
+      }
+    }
+    image[i] = sum;
+  }
+}
+
+// Of a window the maxima, and at which tap each is first.
+template <int N>
+struct Maximum {
+  Few<N> value;
+  Few<N, std::int32_t> place;
+};
+template <int N>
+LOCKSTEP_DEVICE Maximum<N> maximumOf(const PoolArguments& a, const Pixel& window, unsigned c) {
+  const auto* x = reinterpret_cast<const Few<N>*>(a.x) +
+                  (static_cast<Index>(window.b * a.h + window.y * a.stride) * a.w + window.x * a.stride) * a.c + c;
+  Maximum<N> best{x[0], {}};
+  for (unsigned ky = 0; ky < a.size; ++ky)
+    for (unsigned kx = 0; kx < a.size; ++kx) {
+      const Few<N> one = x[static_cast<Index>(ky * a.w + kx) * a.c];
+      for (int j = 0; j < N; ++j)
+        if (one.x[j] > best.value.x[j]) {
+          best.value.x[j] = one.x[j];
+          best.place.x[j] = static_cast<int>(ky * a.size + kx);
+        }
+    }
+  for (int j = 0; j < N; ++j)
+    if (a.relu && !(best.value.x[j] > 0)) best.place.x[j] = -1;
   return best;
+}
+
+template <int N>
+LOCKSTEP_DEVICE void pool(const PoolArguments& a) {
+  for (unsigned i = firstShort(); i < a.b * a.oh * a.ow * a.c; i += strideShort()) {
+    const Maximum<N> best = maximumOf<N>(a, pixelOf(i / a.c, a.oh, a.ow), i % a.c);
+    if (a.places == nullptr) reinterpret_cast<Few<N>*>(a.y)[i] = best.value;
+    else reinterpret_cast<Few<N, std::int32_t>*>(a.places)[i] = best.place;
+  }
+}
+
+// The image in squares of `stride`, in the corner of each of which is a window, but for those at the edge that have none.
+template <int N>
+LOCKSTEP_DEVICE void poolGradApart(const PoolArguments& a) {
+  const unsigned down = (a.h + a.stride - 1) / a.stride, across = (a.w + a.stride - 1) / a.stride;
+  for (unsigned i = firstShort(); i < a.b * down * across * a.c; i += strideShort()) {
+    const unsigned c = i % a.c;
+    const Pixel p = pixelOf(i / a.c, down, across);
+    Maximum<N> best{};
+    Few<N> dy{};
+    if (p.y < a.oh && p.x < a.ow) {
+      best = maximumOf<N>(a, p, c);
+      dy = reinterpret_cast<const Few<N>*>(a.dy)[static_cast<Index>((p.b * a.oh + p.y) * a.ow + p.x) * a.c + c];
+    }
+    const unsigned top = p.y * a.stride, left = p.x * a.stride;
+    auto* dx = reinterpret_cast<Few<N>*>(a.y) + (static_cast<Index>(p.b * a.h + top) * a.w + left) * a.c + c;
+    for (unsigned ky = 0; ky < a.stride && top + ky < a.h; ++ky)
+      for (unsigned kx = 0; kx < a.stride && left + kx < a.w; ++kx) {
+        const int tap = ky < a.size && kx < a.size ? static_cast<int>(ky * a.size + kx) : -2;
+        Few<N> one{};
+        for (int j = 0; j < N; ++j)
+          if (best.place.x[j] == tap) one.x[j] = dy.x[j];
+        dx[static_cast<Index>(ky * a.w + kx) * a.c] = one;
+      }
+  }
+}
+
+// Of windows that overlap: a pixel has the gradients of those of which it is the first maximum.
+template <int N>
+LOCKSTEP_DEVICE void poolGrad(const PoolArguments& a) {
+  for (unsigned i = firstShort(); i < a.b * a.h * a.w * a.c; i += strideShort()) {
+    const unsigned c = i % a.c;
+    const Pixel p = pixelOf(i / a.c, a.h, a.w);
+    const unsigned top = p.y < a.size ? 0 : (p.y - a.size) / a.stride + 1;
+    const unsigned left = p.x < a.size ? 0 : (p.x - a.size) / a.stride + 1;
+    Few<N> sum{};
+    for (unsigned oy = top; oy < a.oh && oy * a.stride <= p.y; ++oy)
+      for (unsigned ox = left; ox < a.ow && ox * a.stride <= p.x; ++ox) {
+        const Index window = static_cast<Index>((p.b * a.oh + oy) * a.ow + ox) * a.c + c;
+        const int tap = static_cast<int>((p.y - oy * a.stride) * a.size + p.x - ox * a.stride);
+        const Few<N> dy = reinterpret_cast<const Few<N>*>(a.dy)[window];
+        const auto place = reinterpret_cast<const Few<N, std::int32_t>*>(a.places)[window];
+        for (int j = 0; j < N; ++j)
+          if (place.x[j] == tap) sum.x[j] += dy.x[j];
+      }
+    reinterpret_cast<Few<N>*>(a.y)[i] = sum;
+  }
+}
+
+template <int N>
+LOCKSTEP_DEVICE void spread(const MeanPoolArguments& a) {
+  const auto pixels = static_cast<unsigned>(a.pixels), channels = static_cast<unsigned>(a.channels);
+  for (unsigned i = firstShort(); i < static_cast<unsigned>(a.samples) * pixels * channels; i += strideShort()) {
+    Few<N> dy = reinterpret_cast<const Few<N>*>(a.x)[i / channels / pixels * channels + i % channels];
+    for (int j = 0; j < N; ++j) dy.x[j] /= static_cast<float>(a.pixels);
+    reinterpret_cast<Few<N>*>(a.y)[i] = dy;
+  }
 }
 
 }  // namespace
 
-LOCKSTEP_KERNEL(conv2d, ConvArguments) {
-  if (a.factors == Element::kBf16) convolve<Bf16>(a);
-  else if (a.factors == Element::kF16) convolve<F16>(a);
-  else convolve<float>(a);
+LOCKSTEP_KERNEL(imageToColumns, ImageArguments) {
+  if (a.unit == 16) gather<Four>(a);
+  else if (a.unit == 4) gather<std::uint32_t>(a);
+  else gather<std::uint16_t>(a);
 }
-LOCKSTEP_KERNEL(conv2dInputGrad, ConvArguments) {
-  if (a.factors == Element::kBf16) convolveInputGrad<Bf16>(a);
-  else if (a.factors == Element::kF16) convolveInputGrad<F16>(a);
-  else convolveInputGrad<float>(a);
-}
-LOCKSTEP_KERNEL(conv2dWeightGrad, ConvArguments) {
-  if (a.factors == Element::kBf16) convolveWeightGrad<Bf16>(a);
-  else if (a.factors == Element::kF16) convolveWeightGrad<F16>(a);
-  else convolveWeightGrad<float>(a);
-}
+LOCKSTEP_KERNEL(columnsToImage, ImageArguments) { a.unit == 16 ? addUp<4>(a) : addUp<1>(a); }
 
-LOCKSTEP_KERNEL(maxPool2d, PoolArguments) {
-  for (Index i = firstOf(); i < a.b * a.oh * a.ow * a.c; i += strideOf()) {
-    const Index c = i % a.c, ox = i / a.c % a.ow, oy = i / (a.c * a.ow) % a.oh, b = i / (a.c * a.ow * a.oh);
-    a.y[i] = a.x[maximumOf(a, b, oy, ox, c)];
-  }
-}
-
-// An input asks each window it lies in whether it is its first maximum: no two threads write one element.
-LOCKSTEP_KERNEL(maxPool2dGrad, PoolArguments) {
-  for (Index i = firstOf(); i < a.b * a.h * a.w * a.c; i += strideOf()) {
-    const Index c = i % a.c, ix = i / a.c % a.w, iy = i / (a.c * a.w) % a.h, b = i / (a.c * a.w * a.h);
-    const Index top = iy < a.size ? 0 : (iy - a.size) / a.stride + 1, left = ix < a.size ? 0 : (ix - a.size) / a.stride + 1;
-    float sum = 0;
-    for (Index oy = top; oy < a.oh && oy * a.stride <= iy; ++oy)
-      for (Index ox = left; ox < a.ow && ox * a.stride <= ix; ++ox)
-        if (maximumOf(a, b, oy, ox, c) == i && (!a.relu || a.x[i] > 0)) sum += a.dy[((b * a.oh + oy) * a.ow + ox) * a.c + c];
-    a.y[i] = sum;
-  }
-}
+// The maxima or, for the gradient of windows that overlap, their places.
+LOCKSTEP_KERNEL(maxPool2d, PoolArguments) { a.four ? pool<4>(a) : pool<1>(a); }
+LOCKSTEP_KERNEL(maxPool2dGradApart, PoolArguments) { a.four ? poolGradApart<4>(a) : poolGradApart<1>(a); }
+LOCKSTEP_KERNEL(maxPool2dGrad, PoolArguments) { a.four ? poolGrad<4>(a) : poolGrad<1>(a); }
 
 LOCKSTEP_KERNEL(meanPool2d, MeanPoolArguments) {
   for (Index i = firstOf(); i < a.samples * a.channels; i += strideOf()) {
@@ -121,10 +173,6 @@ LOCKSTEP_KERNEL(meanPool2d, MeanPoolArguments) {
     a.y[i] = sum / static_cast<float>(a.pixels);
   }
 }
-
-LOCKSTEP_KERNEL(meanPool2dGrad, MeanPoolArguments) {
-  for (Index i = firstOf(); i < a.samples * a.pixels * a.channels; i += strideOf())
-    a.y[i] = a.x[i / (a.pixels * a.channels) * a.channels + i % a.channels] / static_cast<float>(a.pixels);
-}
+LOCKSTEP_KERNEL(meanPool2dGrad, MeanPoolArguments) { a.four ? spread<4>(a) : spread<1>(a); }
 
 }  // namespace lockstep::backends::cuda

@@ -39,40 +39,133 @@ LOCKSTEP_KERNEL(layerNormGrad, LayerNormGradArguments) {
 LOCKSTEP_KERNEL(layerNormWeightGrad, LayerNormWeightGradArguments) {
   const Index column = static_cast<Index>(blockIdx.x) * kWarp + threadIdx.x % kWarp, part = blockIdx.y;
   const Index last = a.rows * (part + 1) / a.parts;
-  float gain = 0, bias = 0;
+  float sums[2] = {};
   for (Index r = a.rows * part / a.parts + threadIdx.x / kWarp; column < a.channels && r < last; r += kThreads / kWarp) {
     const float dy = a.dy[r * a.channels + column];
-    gain += dy * (a.x[r * a.channels + column] - a.mean[r]) * a.rstd[r];
-    bias += dy;
+    sums[0] += dy * (a.x[r * a.channels + column] - a.mean[r]) * a.rstd[r];
+    sums[1] += dy;
   }
-  gain = laneSum(gain);
-  bias = laneSum(bias);
+  laneSums(sums);
   if (threadIdx.x >= kWarp || column >= a.channels) return;
-  a.dgain[part * a.channels + column] = gain;
-  a.dbias[part * a.channels + column] = bias;
+  a.dgain[part * a.channels + column] = sums[0];
+  a.dbias[part * a.channels + column] = sums[1];
 }
 
-// Batch norm's sums: a block is kWarp channels (x) of one group (y).
-LOCKSTEP_KERNEL(batchMoments, BatchNormArguments) {
-  const Index c = static_cast<Index>(blockIdx.x) * kWarp + threadIdx.x % kWarp, g = blockIdx.y;
-  const Index samples = a.samples / a.groups, rows = samples * a.pixels;
-  float count = 0, sum = 0, squares = 0;
-  for (Index r = threadIdx.x / kWarp; c < a.channels && r < rows; r += kThreads / kWarp) {
-    const float w = a.w[g * samples + r / a.pixels];
-    const float d = a.x[(g * rows + r) * a.channels + c] - a.shift[c];
-    count += w;
-    sum += w * d;
-    squares += w * d * d;
+namespace {
+
+// What a thread goes over of batch norm's rows × channels: N channels from c on, in rows [first, last) by `step`.
+template <int N>
+struct Share {
+  Index group, c, first, last;
+  unsigned step;
+  LOCKSTEP_DEVICE explicit Share(const BatchNormArguments& a) {
+    const Index rows = a.samples / a.groups * a.pixels;
+    const unsigned part = blockIdx.y % a.parts;
+    group = blockIdx.y / a.parts;
+    c = (static_cast<Index>(blockIdx.x) * a.lanes + threadIdx.x % a.lanes) * N;
+    step = kThreads / a.lanes;
+    first = group * rows + rows * part / a.parts + threadIdx.x / a.lanes;
+    last = c < a.channels ? group * rows + rows * (part + 1) / a.parts : 0;
   }
-  count = laneSum(count);
-  sum = laneSum(sum);
-  squares = laneSum(squares);
-  if (threadIdx.x >= kWarp || c >= a.channels) return;
-  float* row = a.y + g * (1 + 2 * a.channels);
-  if (c == 0) row[0] = count;
-  row[1 + c] = sum;
-  row[1 + a.channels + c] = squares;
+  LOCKSTEP_DEVICE Index at(const BatchNormArguments& a, int i) const { return group * a.channels + c + i; }
+};
+// Rows are fewer than 2³¹.
+LOCKSTEP_DEVICE unsigned sampleOf(const BatchNormArguments& a, Index row) {
+  return static_cast<unsigned>(row) / static_cast<unsigned>(a.pixels);
 }
+
+template <int N>
+LOCKSTEP_DEVICE void moments(const BatchNormArguments& a) {
+  const Share<N> s(a);
+  float sums[2 * N + 1] = {}, shift[N] = {};
+  for (int i = 0; i < N && s.c < a.channels; ++i) shift[i] = a.shift[s.c + i];
+  for (Index r = s.first; r < s.last; r += s.step) {
+    const float w = a.w[sampleOf(a, r)];
+    const Few<N> x = fewAt<N>(a.x + r * a.channels + s.c);
+    for (int i = 0; i < N; ++i) {
+      const float d = x.x[i] - shift[i];
+      sums[i] += w * d;
+      sums[N + i] += w * d * d;
+    }
+    sums[2 * N] += w;
+  }
+  laneSums(sums, a.lanes);
+  if (threadIdx.x >= a.lanes || s.c >= a.channels) return;
+  float* row = a.y + blockIdx.y * (1 + 2 * a.channels);
+  if (s.c == 0) row[0] = sums[2 * N];
+  for (int i = 0; i < N; ++i) {
+    row[1 + s.c + i] = sums[i];
+    row[1 + a.channels + s.c + i] = sums[N + i];
+  }
+}
+
+template <int N>
+LOCKSTEP_DEVICE void normalize(const BatchNormArguments& a) {
+  const Share<N> s(a);
+  if (s.c >= a.channels) return;
+  float mean[N], scale[N], bias[N];
+  for (int i = 0; i < N; ++i) {
+    mean[i] = a.mean[s.at(a, i)];
+    scale[i] = a.gain[s.c + i] / sqrtf(a.variance[s.at(a, i)] + a.epsilon);
+    bias[i] = a.bias[s.c + i];
+  }
+  for (Index r = s.first; r < s.last; r += s.step) {
+    Few<N> x = fewAt<N>(a.x + r * a.channels + s.c);
+    for (int i = 0; i < N; ++i) x.x[i] = (x.x[i] - mean[i]) * scale[i] + bias[i];
+    *reinterpret_cast<Few<N>*>(a.y + r * a.channels + s.c) = x;
+  }
+}
+
+template <int N>
+LOCKSTEP_DEVICE void gradientSums(const BatchNormArguments& a) {
+  const Share<N> s(a);
+  float sums[2 * N] = {}, mean[N] = {};
+  for (int i = 0; i < N && s.c < a.channels; ++i) mean[i] = a.mean[s.at(a, i)];
+  for (Index r = s.first; r < s.last; r += s.step) {
+    const Few<N> x = fewAt<N>(a.x + r * a.channels + s.c), dy = fewAt<N>(a.dy + r * a.channels + s.c);
+    for (int i = 0; i < N; ++i) {
+      sums[i] += dy.x[i] * (x.x[i] - mean[i]);
+      sums[N + i] += dy.x[i];
+    }
+  }
+  laneSums(sums, a.lanes);
+  if (threadIdx.x >= a.lanes || s.c >= a.channels) return;
+  float* row = a.third + blockIdx.y * 2 * a.channels;
+  for (int i = 0; i < N; ++i) {
+    row[s.c + i] = sums[i] / sqrtf(a.variance[s.at(a, i)] + a.epsilon);
+    row[a.channels + s.c + i] = sums[N + i];
+  }
+}
+
+template <int N>
+LOCKSTEP_DEVICE void normalizeGrad(const BatchNormArguments& a) {
+  const Share<N> s(a);
+  if (s.c >= a.channels) return;
+  const float n = a.moments[s.group * (1 + 2 * a.channels)], share = n > 0 ? 1 / n : 0.0f;
+  float mean[N], inverse[N], gain[N], product[N], sum[N];
+  for (int i = 0; i < N; ++i) {
+    mean[i] = a.mean[s.at(a, i)];
+    inverse[i] = 1 / sqrtf(a.variance[s.at(a, i)] + a.epsilon);
+    gain[i] = a.gain[s.c + i];
+    product[i] = share * a.sums[s.group * 2 * a.channels + s.c + i];
+    sum[i] = share * a.sums[(s.group * 2 + 1) * a.channels + s.c + i];
+  }
+  for (Index r = s.first; r < s.last; r += s.step) {
+    const float w = a.w[sampleOf(a, r)];
+    const Few<N> x = fewAt<N>(a.x + r * a.channels + s.c);
+    Few<N> dy = fewAt<N>(a.dy + r * a.channels + s.c);
+    for (int i = 0; i < N; ++i) {
+      const float normal = (x.x[i] - mean[i]) * inverse[i];
+      dy.x[i] = gain[i] * inverse[i] * (dy.x[i] - w * (sum[i] + normal * product[i]));
+    }
+    *reinterpret_cast<Few<N>*>(a.y + r * a.channels + s.c) = dy;
+  }
+}
+
+}  // namespace
+
+// Of each part of each group.
+LOCKSTEP_KERNEL(batchMoments, BatchNormArguments) { a.four ? moments<4>(a) : moments<1>(a); }
 
 LOCKSTEP_KERNEL(batchStatistics, BatchNormArguments) {
   for (Index c = firstOf(); c < a.channels; c += strideOf()) {
@@ -94,31 +187,10 @@ LOCKSTEP_KERNEL(batchStatistics, BatchNormArguments) {
   }
 }
 
-LOCKSTEP_KERNEL(batchNorm, BatchNormArguments) {
-  const Index group = a.samples / a.groups * a.pixels * a.channels;
-  for (Index i = firstOf(); i < a.samples * a.pixels * a.channels; i += strideOf()) {
-    const Index c = i % a.channels, at = i / group * a.channels + c;
-    a.y[i] = (a.x[i] - a.mean[at]) * (a.gain[c] / sqrtf(a.variance[at] + a.epsilon)) + a.bias[c];
-  }
-}
+LOCKSTEP_KERNEL(batchNorm, BatchNormArguments) { a.four ? normalize<4>(a) : normalize<1>(a); }
 
-// Of each group into `third`; the groups are added up by the next.
-LOCKSTEP_KERNEL(batchNormSums, BatchNormArguments) {
-  const Index c = static_cast<Index>(blockIdx.x) * kWarp + threadIdx.x % kWarp, g = blockIdx.y;
-  const Index rows = a.samples / a.groups * a.pixels;
-  const float mean = c < a.channels ? a.mean[g * a.channels + c] : 0.0f;
-  float product = 0, sum = 0;
-  for (Index r = threadIdx.x / kWarp; c < a.channels && r < rows; r += kThreads / kWarp) {
-    const Index i = (g * rows + r) * a.channels + c;
-    product += a.dy[i] * (a.x[i] - mean);
-    sum += a.dy[i];
-  }
-  product = laneSum(product);
-  sum = laneSum(sum);
-  if (threadIdx.x >= kWarp || c >= a.channels) return;
-  a.third[g * 2 * a.channels + c] = product / sqrtf(a.variance[g * a.channels + c] + a.epsilon);
-  a.third[(g * 2 + 1) * a.channels + c] = sum;
-}
+// Of each part of each group into `third`; the groups are added up by the next.
+LOCKSTEP_KERNEL(batchNormSums, BatchNormArguments) { a.four ? gradientSums<4>(a) : gradientSums<1>(a); }
 LOCKSTEP_KERNEL(batchNormWeightGrad, BatchNormArguments) {
   for (Index c = firstOf(); c < a.channels; c += strideOf()) {
     float gain = 0, bias = 0;
@@ -131,16 +203,7 @@ LOCKSTEP_KERNEL(batchNormWeightGrad, BatchNormArguments) {
   }
 }
 
-LOCKSTEP_KERNEL(batchNormGrad, BatchNormArguments) {
-  const Index samples = a.samples / a.groups;
-  for (Index i = firstOf(); i < a.samples * a.pixels * a.channels; i += strideOf()) {
-    const Index c = i % a.channels, b = i / (a.pixels * a.channels), g = b / samples, at = g * a.channels + c;
-    const float n = a.moments[g * (1 + 2 * a.channels)], share = n > 0 ? 1 / n : 0.0f;
-    const float inverse = 1 / sqrtf(a.variance[at] + a.epsilon), normal = (a.x[i] - a.mean[at]) * inverse;
-    const float through = a.w[b] * share * (a.sums[(g * 2 + 1) * a.channels + c] + normal * a.sums[g * 2 * a.channels + c]);
-    a.y[i] = a.gain[c] * inverse * (a.dy[i] - through);
-  }
-}
+LOCKSTEP_KERNEL(batchNormGrad, BatchNormArguments) { a.four ? normalizeGrad<4>(a) : normalizeGrad<1>(a); }
 
 LOCKSTEP_KERNEL(runningStatistics, RunningArguments) {
   const float share = a.sums[0] > 0 ? 1 / a.sums[0] : 0.0f, kept = share > 0 ? a.momentum : 1.0f;

@@ -35,11 +35,11 @@ LOCKSTEP_KERNEL(lossScale, LossScaleArguments) {
 LOCKSTEP_KERNEL(columnSums, ColumnSumArguments) {
   const Index column = static_cast<Index>(blockIdx.x) * kWarp + threadIdx.x % kWarp, part = blockIdx.y;
   const Index last = a.rows * (part + 1) / a.parts;
-  float sum = 0;
+  float sum[1] = {};
   for (Index r = a.rows * part / a.parts + threadIdx.x / kWarp; column < a.columns && r < last; r += kThreads / kWarp)
-    sum += a.x[r * a.columns + column];
-  sum = laneSum(sum);
-  if (threadIdx.x < kWarp && column < a.columns) a.y[part * a.columns + column] = sum;
+    sum[0] += a.x[r * a.columns + column];
+  laneSums(sum);
+  if (threadIdx.x < kWarp && column < a.columns) a.y[part * a.columns + column] = sum[0];
 }
 
 }  // namespace lockstep::backends::cuda

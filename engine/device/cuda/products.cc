@@ -109,7 +109,7 @@ class Multiplication final : public Work {
       LOCKSTEP_TRY(set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F));
     }
     LOCKSTEP_TRY(layout(first_, type, product.tb ? product.k : product.o, product.tb ? product.o : product.k));
-    LOCKSTEP_TRY(layout(second_, type, product.ta ? product.n : product.k, product.ta ? product.k : product.n));
+    LOCKSTEP_TRY(layout(second_, type, product.ta ? product.n : product.k, product.ta ? product.k : product.n, product.pitch));
     LOCKSTEP_TRY(layout(out_, CUDA_R_32F, product.o, product.n));
     return choose();
   }
@@ -117,8 +117,9 @@ class Multiplication final : public Work {
   void give() override {
     constexpr float kOne = 1, kZero = 0;
     const Status status = check(found().calls.cublasLtMatmul(
-        products_.handle_, description_, &kOne, product_.b, first_, product_.a, second_, &kZero, product_.y, out_,
-        product_.y, out_, &algorithm_.algo, products_.workspace_, products_.workspaceBytes_, products_.stream_));
+        products_.handle_, description_, &kOne, product_.b, first_, product_.a, second_, product_.adds ? &kOne : &kZero,
+        product_.y, out_, product_.y, out_, &algorithm_.algo, products_.workspace_, products_.workspaceBytes_,
+        products_.stream_));
     if (!status.ok() && failed_.ok()) failed_ = status;
   }
   std::int64_t workspaceBytes() const override { return 0; }  // the device's one
@@ -135,9 +136,10 @@ class Multiplication final : public Work {
   Status set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
     return check(found().calls.cublasLtMatmulDescSetAttribute(description_, attribute, &value, sizeof value));
   }
-  Status layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, std::int64_t rows, std::int64_t columns) {
+  Status layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, std::int64_t rows, std::int64_t columns,
+                std::int64_t pitch = 0) {
     return check(found().calls.cublasLtMatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows),
-                                                          static_cast<std::uint64_t>(columns), rows));
+                                                          static_cast<std::uint64_t>(columns), pitch > 0 ? pitch : rows));
   }
   // By what is known of the operands' addresses: views into flat groups have those of their elements.
   Status choose() {

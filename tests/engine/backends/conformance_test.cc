@@ -32,8 +32,8 @@ using backends::narrowBits;
 using backends::ofNarrow;
 using Outcome = backends::CaseOutcome;
 
-Outcome play(Backend& backend, const Case& one, DType compute, bool inPlace) {
-  return backends::play(backend, one, {compute, inPlace, testing::allocations});
+Outcome play(Backend& backend, const Case& one, DType compute, bool inPlace, bool aligned = false) {
+  return backends::play(backend, one, {compute, inPlace, aligned, testing::allocations});
 }
 
 std::string difference(const Outcome& want, const Outcome& got, double tolerance) {
@@ -45,6 +45,7 @@ struct Named {
   std::string name;
   std::unique_ptr<Backend> backend;
   bool emulated = false;
+  bool onDevice() const { return name.starts_with("cuda"); }  // where 16 bytes are read at once if all operands lie so
 };
 
 // Those that have these ops in f32 and whose device is here; "onednn" once for every instruction set of this machine,
@@ -171,16 +172,32 @@ class ConformanceTest : public QObject {
       }
       for (const Named& other : others) {
         if (!other.backend->supports(test.op, DType::kF32)) continue;
-        for (bool inPlace : {false, true}) {
-          if (inPlace && !canShare) continue;
-          const Outcome got = play(*other.backend, test, DType::kF32, inPlace);
+        for (const auto& [inPlace, aligned] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
+          if ((inPlace && !canShare) || (aligned && !other.onDevice())) continue;
+          const Outcome got = play(*other.backend, test, DType::kF32, inPlace, aligned);
           std::string text = got.problem.empty() ? difference(want, got, backends::kCaseTolerance) : got.problem;
           if (text.empty() && got.allocations > 0 && !other.emulated)
             text = fmt::format("{} allocations in a run", got.allocations);
-          QVERIFY2(text.empty(), fmt::format("{} on {}{}: {}", label, other.name,
-                                             inPlace ? " in place" : "", text)
+          QVERIFY2(text.empty(), fmt::format("{} on {}{}{}: {}", label, other.name,
+                                             inPlace ? " in place" : "", aligned ? " aligned" : "", text)
                                      .c_str());
         }
+      }
+    }
+  }
+
+  // Whose columns are as many bytes as of one sample, and of a few.
+  void convolutionsInPartsOfABatch() {
+    if (test::kSanitized) QSKIP("the emulated device's threads have stacks that sanitizers do not follow");
+    auto reference = backends::makeBackend("reference", {}).value();
+    for (const std::int64_t bytes : {1, 1 << 14}) {
+      const auto cuda = backends::hosted(backends::makeCuda(testing::makeEmulatedDevice(), {.columnsBytes = bytes}));
+      for (const Case& test : backends::allCases()) {
+        if (test.op != Op::kConv2d && test.op != Op::kConv2dInputGrad && test.op != Op::kConv2dWeightGrad) continue;
+        if (test.inputs[0].shape[0] > 5) continue;
+        const Outcome want = play(*reference, test, DType::kF64, false), got = play(*cuda, test, DType::kF32, false, true);
+        const std::string text = got.problem.empty() ? difference(want, got, backends::kCaseTolerance) : got.problem;
+        QVERIFY2(text.empty(), fmt::format("{} ({}) in {} bytes: {}", ir::info(test.op).name, test.name, bytes, text).c_str());
       }
     }
   }

@@ -331,12 +331,14 @@ class PlanTest : public QObject {
     const plan::Plan plan = planOf(asked, clusterOf(2));
     QCOMPARE(plan.precision, std::string("tf32"));
     for (const char* program : {"step", "evaluate"}) {
-      std::ptrdiff_t products = 0;
+      std::ptrdiff_t products = 0, convolutions = 0;
       for (const plan::Step& step : body(plan, program).steps) {
-        QCOMPARE(step.attrs.contains("tf32"), step.op == ir::Op::kMatmul);
+        const bool convolves = step.op == ir::Op::kConv2d || step.op == ir::Op::kConv2dInputGrad || step.op == ir::Op::kConv2dWeightGrad;
+        QCOMPARE(step.attrs.contains("tf32"), convolves || step.op == ir::Op::kMatmul);
         products += step.op == ir::Op::kMatmul ? 1 : 0;
+        convolutions += convolves ? 1 : 0;
       }
-      QVERIFY(products > 0);
+      QVERIFY(products > 0 && convolutions > 0);
     }
   }
 

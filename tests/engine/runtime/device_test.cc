@@ -225,9 +225,15 @@ class DeviceTest : public QObject {
     for (const auto& calls : devices.calls) QVERIFY(countOf(calls, kernel) > 0);
   }
 
-  // On processors it is fp32; a GPU rounds the factors of matrix products.
+  // On processors it is fp32; a GPU rounds the factors of matrix products and convolutions.
+  void tf32RoundsOnDevicesAlone_data() {
+    QTest::addColumn<bool>("text");
+    QTest::addRow("gpt") << true;
+    QTest::addRow("resnet") << false;
+  }
   void tf32RoundsOnDevicesAlone() {
-    test::RunSettings settings = settingsOf(test::smallGpt(), 6, 3);
+    QFETCH(bool, text);
+    test::RunSettings settings = settingsOf(text ? test::smallGpt() : test::smallResnet(), 6, 3);
     const test::RunOutcome exact = test::trained(settings);
     settings.tf32 = true;
     const test::RunOutcome host = test::trained(settings);
