@@ -388,7 +388,7 @@ const std::vector<FieldFacts>& facts() {
       {"TrainingSpec.epochs", {}, "Times through the data; left out: 1, or as many as max_steps needs"},
       {"TrainingSpec.max_steps", {}, "Steps at most; 0: no limit"},
       {"TrainingSpec.seed", {}, "Of initial weights and the order of samples; left out: 1"},
-      {"TrainingSpec.precision", {precisions.begin(), precisions.end()}, "Number format of the computation; tf32, bf16, fp16: of the factors of matrix products alone"},
+      {"TrainingSpec.precision", {precisions.begin(), precisions.end()}, "Number format of the computation; tf32, bf16, fp16: of the factors of matrix products and convolutions alone"},
       {"TrainingSpec.no_shuffle", {}, "Take the samples in the order of the files"},
       {"TrainingSpec.backend", {backends.begin(), backends.end()}, "What computes, on every rank; empty: what the kind of its device has"},
       {"TrainingSpec.evaluate_batch", {}, "Samples an evaluation step; 0: chosen"},

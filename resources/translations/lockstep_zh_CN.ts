@@ -1154,8 +1154,8 @@ It uses:
             <translation>zero-2 与 zero-3 同时完整持有的字节数；0：一层的两倍</translation>
         </message>
         <message>
-            <source>Number format of the computation; tf32, bf16, fp16: of the factors of matrix products alone</source>
-            <translation>计算所用的数值格式；tf32、bf16、fp16：仅矩阵乘积的因子用该格式</translation>
+            <source>Number format of the computation; tf32, bf16, fp16: of the factors of matrix products and convolutions alone</source>
+            <translation>计算所用的数值格式；tf32、bf16、fp16：仅矩阵乘积与卷积的因子用该格式</translation>
         </message>
         <message>
             <source>Of fp16: what the loss is multiplied by first; 0: 65536</source>

@@ -6,6 +6,7 @@
 //   LOCKSTEP_FAKE_NCCL       "": all is well; "never": communicators stay in progress; "fail N": the N-th collective of
 //     GPU 0 fails, then graphs do not end, and communicators know of a peer's error; "hang": graphs do not end. What does
 //     not end ends when a communicator of its GPU is aborted.
+#include <cublasLt.h>
 #include <cuda.h>
 #include <nccl.h>
 
@@ -57,7 +58,7 @@ void say(int gpu, const char* format, Parts... parts) {
   if (path == nullptr) return;
   std::FILE* file = std::fopen(path, "a");
   if (file == nullptr) std::abort();
-  char line[256];
+  char line[512];
   std::snprintf(line, sizeof line, format, parts...);
   std::fprintf(file, "%d %s\n", gpu, line);
   std::fclose(file);
@@ -279,27 +280,82 @@ CUresult cuGraphExecDestroy(CUgraphExec graph) {
   return CUDA_SUCCESS;
 }
 
-// ---- cuBLASLt: it is there, and multiplies nothing
+// ---- cuBLASLt: it multiplies nothing. Descriptions, layouts and preferences are what was set, by number.
 
 std::size_t cublasLtGetVersion() { return 130000; }
-const char* cublasLtGetStatusString(int) { return "a fake one"; }
-int cublasLtCreate(void** handle) {
+const char* cublasLtGetStatusString(cublasStatus_t) { return "a fake one"; }
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   *handle = nullptr;
-  return 0;
+  return CUBLAS_STATUS_SUCCESS;
 }
-int cublasLtDestroy(void*) { return 0; }
-#define LOCKSTEP_ABSENT(name) \
-  int name() { std::abort(); }
-LOCKSTEP_ABSENT(cublasLtMatmul)
-LOCKSTEP_ABSENT(cublasLtMatmulDescCreate)
-LOCKSTEP_ABSENT(cublasLtMatmulDescDestroy)
-LOCKSTEP_ABSENT(cublasLtMatmulDescSetAttribute)
-LOCKSTEP_ABSENT(cublasLtMatrixLayoutCreate)
-LOCKSTEP_ABSENT(cublasLtMatrixLayoutDestroy)
-LOCKSTEP_ABSENT(cublasLtMatmulPreferenceCreate)
-LOCKSTEP_ABSENT(cublasLtMatmulPreferenceDestroy)
-LOCKSTEP_ABSENT(cublasLtMatmulPreferenceSetAttribute)
-LOCKSTEP_ABSENT(cublasLtMatmulAlgoGetHeuristic)
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t compute, cudaDataType_t) {
+  *made = new cublasLtMatmulDescOpaque_t{};
+  (*made)->data[CUBLASLT_MATMUL_DESC_COMPUTE_TYPE] = compute;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
+  delete description;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, std::size_t bytes) {
+  std::memcpy(&description->data[attribute], value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType type, std::uint64_t rows,
+                                          std::uint64_t columns, std::int64_t pitch) {
+  *made = new cublasLtMatrixLayoutOpaque_t{{static_cast<std::uint64_t>(type), rows, columns, static_cast<std::uint64_t>(pitch)}};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete layout;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* made) {
+  *made = new cublasLtMatmulPreferenceOpaque_t{};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
+                                                    std::size_t bytes) {
+  std::memcpy(&preference->data[attribute - 1], value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t preference, int, cublasLtMatmulHeuristicResult_t*,
+                                              int* found) {
+  const auto of = [&](cublasLtMatmulPreferenceAttributes_t attribute) { return static_cast<int>(preference->data[attribute - 1]); };
+  say(current->gpu, "choose a product, aligned %d %d %d %d", of(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES),
+      of(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES), of(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES),
+      of(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES));
+  *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void*, const void* a,
+                              cublasLtMatrixLayout_t aLayout, const void* b, cublasLtMatrixLayout_t bLayout, const void* beta,
+                              const void* c, cublasLtMatrixLayout_t cLayout, void* d, cublasLtMatrixLayout_t dLayout,
+                              const cublasLtMatmulAlgo_t*, void*, std::size_t, cudaStream_t stream) {
+  const auto matrix = [](const void* data, cublasLtMatrixLayout_t layout) {
+    char text[80];
+    std::snprintf(text, sizeof text, "%p %dx%d pitch %d type %d", data, static_cast<int>(layout->data[1]),
+                  static_cast<int>(layout->data[2]), static_cast<int>(layout->data[3]), static_cast<int>(layout->data[0]));
+    return std::string(text);
+  };
+  const auto of = [&](cublasLtMatmulDescAttributes_t attribute) { return static_cast<int>(description->data[attribute]); };
+  if (c != d || cLayout != dLayout) std::abort();
+  const std::lock_guard lock(mutex);
+  say(stream->context->gpu, "product op %d of %s, op %d of %s, to %s times %g, compute %d, epilogue %d on %s",
+      of(CUBLASLT_MATMUL_DESC_TRANSA), matrix(a, aLayout).c_str(), of(CUBLASLT_MATMUL_DESC_TRANSB), matrix(b, bLayout).c_str(),
+      matrix(d, dLayout).c_str(), static_cast<double>(*static_cast<const float*>(beta)),
+      of(CUBLASLT_MATMUL_DESC_COMPUTE_TYPE), of(CUBLASLT_MATMUL_DESC_EPILOGUE), nameOf(stream));
+  return CUBLAS_STATUS_SUCCESS;
+}
 
 // ---- NCCL
 

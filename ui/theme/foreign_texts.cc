@@ -94,7 +94,7 @@ namespace lockstep::ui {
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Times through the data; left out: 1, or as many as max_steps needs"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Steps at most; 0: no limit"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Of initial weights and the order of samples; left out: 1"),
-    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Number format of the computation; tf32, bf16, fp16: of the factors of matrix products alone"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Number format of the computation; tf32, bf16, fp16: of the factors of matrix products and convolutions alone"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Of fp16: what the loss is multiplied by first; 0: 65536"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Of fp16: steps that update after which the scale doubles; 0: 2000"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Of fp16: the scale stays as it is"),

@@ -202,6 +202,42 @@ class ConformanceTest : public QObject {
     }
   }
 
+  // One product after another, with columns of two of five samples at most, in memory that all kernels have in turn.
+  void convolutionsAreProducts() {
+    if (test::kSanitized) QSKIP("the emulated device's threads have stacks that sanitizers do not follow");
+    std::vector<std::string> calls;
+    auto device = testing::makeEmulatedDevice();
+    device->calls = &calls;
+    const auto cuda = backends::hosted(backends::makeCuda(std::move(device), {.columnsBytes = 14'000}));
+    const Shape x{5, 6, 5, 8}, w{2, 3, 8, 12}, y{5, 7, 5, 12}, one{1, 1, 8, 12}, thin{5, 6, 5, 12};
+    std::vector<float> memory(7'500);
+    const auto asked = [&](Op op, std::int64_t pad, const Shape& a, const Shape& b, const Shape& c) {
+      ir::Attrs attrs{{"stride", std::int64_t{1}}, {"pad", pad}, {"tf32", std::int64_t{1}}};
+      if (op != Op::kConv2d) attrs["shape"] = c;
+      const auto operand = [&](std::size_t i, const Shape& shape) {
+        return backends::Operand{memory.data() + 2500 * i, {DType::kF32, shape}};
+      };
+      const backends::KernelSpec spec{op, "conv", &attrs, {operand(0, a), operand(1, b)}, {operand(2, c)}};
+      const auto kernel = cuda->bind(spec).value(), again = cuda->bind(spec).value();
+      if (again->workspaceBytes() != 0) return std::vector<std::string>{"memory of its own"};
+      calls.clear();
+      kernel->run();
+      std::erase_if(calls, [](const std::string& call) { return !call.starts_with("launch") && !call.starts_with("product"); });
+      return calls;
+    };
+    using Calls = std::vector<std::string>;
+    const std::string gather = "launch imageToColumns 2×1×256", back = "launch columnsToImage 2×1×256";
+    QCOMPARE(asked(Op::kConv2d, 1, x, w, y), (Calls{gather, "product 35×48×12 tf32", gather, "product 70×48×12 tf32", gather,
+                                                   "product 70×48×12 tf32"}));
+    QCOMPARE(asked(Op::kConv2dInputGrad, 1, y, w, x), (Calls{"product 35×12×48 tf32", back, "product 70×12×48 tf32", back,
+                                                            "product 70×12×48 tf32", back}));
+    QCOMPARE(asked(Op::kConv2dWeightGrad, 1, x, y, w), (Calls{gather, "product 48×35×12 tf32", gather,
+                                                             "product 48×70×12 added tf32", gather, "product 48×70×12 added tf32"}));
+    QCOMPARE(asked(Op::kConv2d, 0, x, one, thin), Calls{"product 150×8×12 tf32"});
+    QCOMPARE(asked(Op::kConv2dInputGrad, 0, thin, one, x), Calls{"product 150×12×8 tf32"});
+    QCOMPARE(asked(Op::kConv2dWeightGrad, 0, x, thin, one), Calls{"product 8×150×12 tf32"});
+  }
+
   void sameBitsOnAnyThreads() {
     auto one = backends::makeBackend("onednn", {1}).value(), three = backends::makeBackend("onednn", {3}).value();
     for (const Case& test : backends::allCases()) {
