@@ -248,6 +248,7 @@ std::vector<Case> allCases() {
   addConv(cases, "one deep tap in a stride", {2, 6, 7, 16}, {1, 1, 16, 32}, 2, 0);
   addConv(cases, "deep stride", {2, 9, 9, 32}, {3, 3, 32, 17}, 2, 1);
   addConv(cases, "eight channels", {5, 6, 5, 8}, {2, 3, 8, 12}, 1, 1);
+  addConv(cases, "six channels", {2, 6, 5, 6}, {3, 2, 6, 5}, 1, 0);
   addConv(cases, "far apart", {3, 9, 8, 4}, {2, 2, 4, 6}, 3, 1);
   addPool(cases, "fashion", {6, 26, 26, 32}, 2, 2);
   addPool(cases, "uneven", {2, 7, 9, 5}, 2, 2);

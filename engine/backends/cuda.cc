@@ -146,33 +146,35 @@ Status Binder::convolution() {
   const Index parts = (s.b + most - 1) / most, largest = (s.b + parts - 1) / parts;
   auto* const images = static_cast<std::byte*>((ofInput ? spec_.outputs : spec_.inputs)[0].data);
   auto* const results = static_cast<std::byte*>(forward ? spec_.outputs[0].data : spec_.inputs[ofInput ? 0 : 1].data);
-  const Index unit = s.c * element % kSixteen == 0 && onSixteen({images}) ? kSixteen : element, channels = s.c * element / unit;
+  // Bytes that are copied at once: so many that a pixel has whole ones, and that the image lies on.
+  const auto places = static_cast<std::uintptr_t>(s.c * element | kSixteen) | reinterpret_cast<std::uintptr_t>(images);
+  const auto unit = static_cast<Index>(places & (~places + 1)), channels = s.c * element / unit;
   const auto narrow = [](Index x) { return static_cast<unsigned>(x); };
   ImageArguments a{0, narrow(s.h), narrow(s.w), narrow(channels), narrow(s.kh), narrow(s.kw), narrow(s.oh), narrow(s.ow),
                    narrow(s.stride), narrow(s.pad), narrow(pitch * element / unit), narrow(unit), nullptr, nullptr};
   LOCKSTEP_ASSIGN(const unsigned blocks, blocksOfShort(largest * channels * std::max(pixels * s.kw, s.h * s.w)));
-  std::byte* columns = nullptr;
+  std::byte* room = nullptr;
   if (!isColumns) {
-    LOCKSTEP_ASSIGN(columns, given_.workspace<std::byte>(largest * pixels * pitch * element));
+    LOCKSTEP_ASSIGN(room, given_.workspace<std::byte>(largest * pixels * pitch * element));
   }
   for (Index part = 0; part < parts; ++part) {
     const Index first = s.b * part / parts, samples = s.b * (part + 1) / parts - first, rows = samples * pixels;
     std::byte* const image = images + first * s.h * s.w * s.c * element;
     std::byte* const result = results + first * pixels * s.o * (forward ? kFloat : factor);
-    std::byte* const factorOrSums = isColumns ? image : columns;
+    std::byte* const columns = isColumns ? image : room;
     a.b = narrow(samples);
     a.x = ofInput ? columns : image;
     a.y = ofInput ? image : columns;
     if (!isColumns && !ofInput) LOCKSTEP_TRY(given_.add("imageToColumns", blocks, a));
     if (forward) {
       const void* const bias = spec_.inputs.size() > 2 ? spec_.inputs[2].data : nullptr;
-      LOCKSTEP_TRY(given_.add(device::Product{rows, taps, s.o, false, false, s.relu, factors, factorOrSums,
+      LOCKSTEP_TRY(given_.add(device::Product{rows, taps, s.o, false, false, s.relu, factors, columns,
                                               spec_.inputs[1].data, bias, result, tf32, pitch}));
     } else if (ofInput) {
       LOCKSTEP_TRY(given_.add(device::Product{rows, s.o, taps, false, true, false, factors, result, spec_.inputs[1].data,
-                                              nullptr, factorOrSums, tf32}));
+                                              nullptr, columns, tf32}));
     } else {
-      LOCKSTEP_TRY(given_.add(device::Product{taps, rows, s.o, true, false, false, factors, factorOrSums, result, nullptr,
+      LOCKSTEP_TRY(given_.add(device::Product{taps, rows, s.o, true, false, false, factors, columns, result, nullptr,
                                               out(spec_), tf32, pitch, part > 0}));
     }
     if (!isColumns && ofInput) LOCKSTEP_TRY(given_.add("columnsToImage", blocks, a));

@@ -24,13 +24,9 @@ LOCKSTEP_DEVICE void gather(const ImageArguments& a) {
     const Pixel p = pixelOf(at, a.oh, a.ow);
     const T* image = static_cast<const T*>(a.x) + static_cast<Index>(p.b) * a.h * line;
     T* row = static_cast<T*>(a.y) + static_cast<Index>(at) * a.pitch;
-    const int top = static_cast<int>(p.y * a.stride) - static_cast<int>(a.pad);
-    const int left = (static_cast<int>(p.x * a.stride) - static_cast<int>(a.pad)) * static_cast<int>(a.c) + static_cast<int>(u);
-    for (unsigned ky = 0; ky < a.kh; ++ky) {
-      const int y = top + static_cast<int>(ky);
-      const bool inside = y >= 0 && y < static_cast<int>(a.h) && left >= 0 && left < static_cast<int>(line);
-      row[ky * run + u] = inside ? image[static_cast<Index>(y) * line + left] : T{};
-    }
+    const unsigned top = p.y * a.stride - a.pad, left = (p.x * a.stride - a.pad) * a.c + u;  // below 0: beyond 2³¹
+    for (unsigned ky = 0; ky < a.kh; ++ky)
+      row[ky * run + u] = top + ky < a.h && left < line ? image[static_cast<Index>(top + ky) * line + left] : T{};
     for (unsigned k = a.kh * run + u; k < a.pitch; k += run) row[k] = T{};
   }
 }
@@ -155,10 +151,15 @@ LOCKSTEP_DEVICE void spread(const MeanPoolArguments& a) {
 
 LOCKSTEP_KERNEL(imageToColumns, ImageArguments) {
   if (a.unit == 16) gather<Four>(a);
-  else if (a.unit == 4) gather<std::uint32_t>(a);
+  else if (a.unit == 8) gather<Few<2>>(a);
+  else if (a.unit == 4) gather<float>(a);
   else gather<std::uint16_t>(a);
 }
-LOCKSTEP_KERNEL(columnsToImage, ImageArguments) { a.unit == 16 ? addUp<4>(a) : addUp<1>(a); }
+LOCKSTEP_KERNEL(columnsToImage, ImageArguments) {
+  if (a.unit == 16) addUp<4>(a);
+  else if (a.unit == 8) addUp<2>(a);
+  else addUp<1>(a);
+}
 
 // The maxima or, for the gradient of windows that overlap, their places.
 LOCKSTEP_KERNEL(maxPool2d, PoolArguments) { a.four ? pool<4>(a) : pool<1>(a); }
