@@ -46,7 +46,7 @@ float ofF16(std::uint16_t bits) {
 DType dtypeOf(Fill fill, DType compute) {
   if (fill == Fill::kBf16 && compute == DType::kF32) return DType::kBf16;
   if (fill == Fill::kF16 && compute == DType::kF32) return DType::kF16;
-  if (fill == Fill::kLabels || fill == Fill::kIds || fill == Fill::kManyIds) return DType::kI32;
+  if (fill == Fill::kLabels || fill == Fill::kIds || fill == Fill::kManyIds || fill == Fill::kOwnIds) return DType::kI32;
   return fill == Fill::kBytes || fill == Fill::kCoded ? DType::kU8 : compute;
 }
 
@@ -105,6 +105,8 @@ double draw(Fill fill, std::uint64_t key, std::uint64_t i) {
       return std::floor(randomUniform(key, i) * 3) - 1;
     case Fill::kManyIds:  // below 1000, the lower the more often
       return std::floor(randomUniform(key, i) * randomUniform(key, ~i) * 1000);
+    case Fill::kOwnIds:  // none twice, but −1
+      return i % 4 == 1 ? -1.0 : static_cast<double>(i);
     case Fill::kBytes:
       return std::floor(randomUniform(key, i) * 256);
     case Fill::kBelow:

@@ -1,5 +1,6 @@
 #include "engine/backends/cases.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -181,12 +182,13 @@ std::vector<Case> allCases() {
       cases.push_back({fmt::format("{} ids of {} parts", rows, cuts.size() - 1), Op::kDistinct,
                        {{"cuts", cuts}, {"shape", Shape{rows + std::ssize(cuts) % 3}}}, {ids}});
     for (const std::int64_t first : {std::int64_t{0}, channels / 2}) {
-      const Input table{{2 * channels}}, sums{{2 * channels}, Fill::kPositive};
+      const std::int64_t part = std::max<std::int64_t>(2, rows / 2) * channels;
+      const Input table{{part}}, sums{{part}, Fill::kPositive}, own{{rows}, Fill::kOwnIds};
       cases.push_back({fmt::format("{} from {}", name, first), Op::kAdagradRows,
                        {{"eps", 1e-10}, {"first", first}},
-                       {table, sums, {{rows * channels}}, ids, number, number}});
+                       {table, sums, {{rows * channels}}, own, number, number}});
       cases.push_back({fmt::format("{} from {}", name, first), Op::kSgdRows, {{"first", first}},
-                       {table, sums, {{rows * channels}}, ids, number, number}});
+                       {table, sums, {{rows * channels}}, own, number, number}});
     }
   }
   for (const auto& [rows, fill] : {std::pair<std::int64_t, Fill>{33, Fill::kIds}, {9001, Fill::kManyIds}})

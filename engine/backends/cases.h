@@ -14,7 +14,7 @@
 namespace lockstep::backends {
 
 enum class Fill : std::uint8_t {
-  kNormal, kFewValues, kPositive, kLabels, kIds, kManyIds, kBytes, kBound, kBelow, kInfinite, kBf16, kF16,
+  kNormal, kFewValues, kPositive, kLabels, kIds, kManyIds, kOwnIds, kBytes, kBound, kBelow, kInfinite, kBf16, kF16,
   kPooled,  // what the forward op makes of the operand before: the greatest of its windows
   kCoded,   // what ranks' gradients are coded as, one after another
 };
