@@ -119,7 +119,13 @@ enum class Op : std::uint8_t {
   kAttention,      // (qkv[N×3·H·D]) {tokens, head (D), causal 0|1} -> y[N×H·D], lse f[N×H]: softmax(q·kᵀ/√D)·v
                    // in each sample and head. The channels of qkv are q, k, v of head 0, then of head 1, …
                    // lse is log Σ exp of a row's scores: no score matrix is kept (Dao et al. 2022).
-  kAttentionGrad,  // (dy, qkv, y, lse) {as kAttention} -> dqkv
+                   // {factors? ""|"bf16"|"f16"}: a GPU may round the factors of its products to that type: q, k, v and
+                   // p = exp(q·kᵀ/√D − the largest of a row so far). Sums are f32: y is Σ p·v, divided by Σ p of p
+                   // before it is rounded; lse is of that Σ p. What is beyond the largest of f16 becomes infinite
+  kAttentionGrad,  // (dy, qkv, y, lse) {as kAttention} -> dqkv. With p = exp(q·kᵀ/√D − lse) and
+                   // ds = p·(dy·vᵀ − Σ dy·y): dq = ds·k/√D, dk = dsᵀ·q/√D, dv = pᵀ·dy, where factors may be rounded as
+                   // above, dy, p and ds too, ds made of p before it is and divided by √D after: in f16 the loss's scale
+                   // keeps ds from being too small, and where it is too large the step updates nothing
   kRepeatRows,     // (x[B]) {times} -> f[B·times]: each element `times` times. Of data only: no gradient
   // Losses and metrics: sums over samples, weighted. Labels are in [0, K), also in rows with w = 0.
   kSoftmaxXent,       // (logits[B×K], label i32[B], w[B]) -> loss f[1], probs f[B×K]: Σ w·−log p_label

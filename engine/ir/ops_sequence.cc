@@ -231,6 +231,8 @@ Inferred inferAttention(Types inputs, const Attrs& attrs) {
                            channels);
   if (const std::int64_t causal = intAttr(attrs, "causal"); causal != 0 && causal != 1)
     return invalidArgument("causal is {}, expected 0 or 1", causal);
+  if (const std::string_view factors = textAttr(attrs, "factors"); !factors.empty() && factors != "bf16" && factors != "f16")
+    return invalidArgument("factors are \"{}\", expected bf16 or f16", factors);
   return std::vector<TensorType>{{inputs[0].dtype, {rows, channels / 3}},
                                  {inputs[0].dtype, {rows, channels / 3 / head}}};
 }
@@ -338,7 +340,7 @@ constexpr AttrInfo kStride{"stride", AttrKind::kInt, false};
 
 std::vector<OpInfo> sequenceOps() {
   const std::vector<AttrInfo> attention{
-      {"tokens", AttrKind::kInt}, {"head", AttrKind::kInt}, {"causal", AttrKind::kInt}};
+      {"tokens", AttrKind::kInt}, {"head", AttrKind::kInt}, {"causal", AttrKind::kInt}, {"factors", AttrKind::kText, false}};
   return {
       {.op = Op::kEmbedding, .name = "embedding", .minInputs = 2, .maxInputs = 2, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {kFirst, kLocal, kAxis, kStride}, .inPlace = {-1},

@@ -11,6 +11,7 @@ namespace {
 using ir::Op;
 using ir::ValueId;
 
+bool isAttention(Op op) { return op == Op::kAttention || op == Op::kAttentionGrad; }
 bool isProduct(Op op) {
   constexpr std::array kProducts{Op::kMatmul, Op::kConv2d, Op::kConv2dInputGrad, Op::kConv2dWeightGrad};
   return std::find(kProducts.begin(), kProducts.end(), op) != kProducts.end();
@@ -44,7 +45,9 @@ Result<ir::Graph> narrowProducts(const ir::Graph& graph, DType factors) {
     for (std::size_t i = 0; isProduct(node.op) && i < 2; ++i) {
       LOCKSTEP_ASSIGN(inputs[i], cast(node.inputs[i]));
     }
-    LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id), node.attrs, std::move(inputs)).status());
+    ir::Attrs attrs = node.attrs;
+    if (isAttention(node.op)) attrs["factors"] = std::string(dtypeName(factors));
+    LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id), std::move(attrs), std::move(inputs)).status());
   }
   return rewrite.take();
 }

@@ -52,7 +52,8 @@ Result<Differentiated> autodiff(const ir::Graph& forward, ir::ValueId loss,
 Result<ir::ModelGraph> divideLoss(const ir::ModelGraph& model, int ranks);
 
 // Mixed precision (Micikevicius et al., 2018): the factors of products are cast to `factors`, a value once, where
-// it is made, whoever reads it; sums, parameters, gradients and all else stay as they are. Of a graph with gradients.
+// it is made, whoever reads it; sums, parameters, gradients and all else stay as they are. Those of attention, which are
+// within it, a GPU may round alike. Of a graph with gradients.
 Result<ir::Graph> narrowProducts(const ir::Graph& graph, DType factors);
 // Products of f32 may round their factors to 10 bits of fraction, where a device is faster so.
 Result<ir::Graph> allowTf32(const ir::Graph& graph);

@@ -148,6 +148,10 @@ class GraphTest : public QObject {
     QCOMPARE(says(g.add(Op::kRelu, "y", {x}, {}, Phase::kForward, {7})),
              "node y (relu): a control edge comes from a node that is not before it");
     QCOMPARE(g.nodes().size(), std::size_t{2});
+    const ValueId qkv = g.output(*g.add(Op::kInput, "qkv", {}, {{"name", "qkv"}, {"dtype", "f32"}, {"shape", Shape{4, 6}}}));
+    QCOMPARE(says(g.add(Op::kAttention, "y", {qkv}, {{"tokens", std::int64_t{2}}, {"head", std::int64_t{1}},
+                                                     {"causal", std::int64_t{0}}, {"factors", "f8"}})),
+             "node y (attention): factors are \"f8\", expected bf16 or f16");
   }
 
   void parserSaysWhereAndWhat_data() {

@@ -325,6 +325,36 @@ class PlanTest : public QObject {
       }
   }
 
+  // Attention's operands stay f32: the plan says what a GPU may round them to.
+  void attentionMayHaveNarrowFactors() {
+    models::Layer embedding = layer(models::Layer::Kind::kEmbedding, "embedding"), block = layer(models::Layer::Kind::kTransformer, "block");
+    embedding.units = 8;
+    block.heads = 2;
+    models::Model model;
+    model.name = "text";
+    model.input = {6};
+    model.vocabulary = model.classes = 11;
+    model.layers = {embedding, block, dense("head", 11)};
+    auto asked = request(model, 8, 8);
+    for (const auto& [products, factors] : {std::pair{DType::kBf16, "bf16"}, {DType::kF16, "f16"}, {DType::kF32, ""}}) {
+      asked.products = products;
+      if (products == DType::kF16) asked.training.lossScale.emplace();
+      else asked.training.lossScale.reset();
+      const plan::Plan plan = planOf(asked, clusterOf(2));
+      for (const char* program : {"step", "evaluate"}) {
+        std::ptrdiff_t found = 0;
+        for (const plan::Step& step : body(plan, program).steps) {
+          const bool isAttention = step.op == ir::Op::kAttention || step.op == ir::Op::kAttentionGrad;
+          found += isAttention ? 1 : 0;
+          QCOMPARE(ir::textAttr(step.attrs, "factors"), std::string_view(isAttention ? factors : ""));
+          for (const int input : step.inputs)
+            if (isAttention) QVERIFY(body(plan, program).buffers[static_cast<std::size_t>(input)].type.dtype == DType::kF32);
+        }
+        QVERIFY(found > 0);
+      }
+    }
+  }
+
   void productsMayBeInTf32() {
     auto asked = request(fashionCnn(), 64, 64);
     asked.tf32 = true;
