@@ -57,6 +57,15 @@ lockstepSwitchStacks:
 )");
 constexpr std::size_t kSavedRegisters = 6;
 
+float ofBf16(unsigned bits) { return std::bit_cast<float>(bits << 16); }
+float ofF16(unsigned bits) {
+  const unsigned exponent = bits >> 10 & 31, fraction = bits & 1023;
+  float size = exponent > 0 ? std::bit_cast<float>(((exponent + 112) << 23) | fraction << 13)
+                            : static_cast<float>(fraction) * 0x1p-24f;
+  if (exponent == 31) size = fraction == 0 ? INFINITY : NAN;
+  return (bits & 0x8000) != 0 ? -size : size;
+}
+
 // The block that is played.
 class Block {
  public:
@@ -65,37 +74,73 @@ class Block {
     arguments_ = arguments;
     for (unsigned t = 0; t < blockDim.x; ++t) {
       Thread& thread = threads_[t];
-      thread.ended = false;
+      thread.waits = Waits::kForTheBlock;
+      LOCKSTEP_CHECK(thread.copies.empty(), "a thread has ended without waiting for its copies");
       // As if it had called lockstepSwitchStacks() at the beginning of enter(), which never returns.
       auto** top = reinterpret_cast<void**>(stacks_ + (t + 1) * kStack) - 2;
       *top = reinterpret_cast<void*>(&Block::enter);
       thread.stack = top - kSavedRegisters;
     }
+    const unsigned warps = blockDim.x / kWarpThreads;
     for (unsigned ended = 0; ended == 0;) {
-      for (unsigned t = 0; t < blockDim.x; ++t) {
-        threadIdx.x = t;
-        lockstepSwitchStacks(&scheduler_, threads_[t].stack);
-        if (threads_[t].ended) ++ended;
-      }
-      LOCKSTEP_CHECK(ended == 0 || ended == blockDim.x, "threads of a block go separate ways at a barrier");
+      order_ = order_ * 6364136223846793005u + 1442695040888963407u;
+      const bool backwards = (order_ >> 60 & 1) != 0;
+      for (unsigned w = 0; w < warps; ++w)
+        if (playWarp(backwards ? warps - 1 - w : w) == Waits::kForNothing) ++ended;
+      LOCKSTEP_CHECK(ended == 0 || ended == warps, "threads of a block go separate ways at a barrier");
     }
   }
-  void barrier() { lockstepSwitchStacks(&threads_[threadIdx.x].stack, scheduler_); }
+  void barrier() { wait(Waits::kForTheBlock); }
   float shuffleXor(float x, int lane) {
-    values_[threadIdx.x] = x;
-    barrier();
-    const float other = values_[threadIdx.x ^ static_cast<unsigned>(lane)];
-    barrier();
-    return other;
+    const Said* const all = say({.value = x});
+    return all[threadIdx.x % kWarpThreads ^ static_cast<unsigned>(lane)].value;
   }
   unsigned ballot(bool one) {
-    values_[threadIdx.x] = one ? 1.0f : 0.0f;
-    barrier();
+    const Said* const all = say({.value = one ? 1.0f : 0.0f});
     unsigned bits = 0;
-    for (unsigned lane = 0; lane < kWarpThreads; ++lane)
-      bits |= (values_[threadIdx.x / kWarpThreads * kWarpThreads + lane] != 0 ? 1u : 0u) << lane;
-    barrier();
+    for (unsigned lane = 0; lane < kWarpThreads; ++lane) bits |= (all[lane].value != 0 ? 1u : 0u) << lane;
     return bits;
+  }
+  // The fragments as the PTX ISA lays them out: "Matrix Fragments for mma.m16n8k16 with floating point type".
+  void multiply(float (*number)(unsigned), float* d, const unsigned* a, unsigned b0, unsigned b1) {
+    Said mine;
+    for (unsigned i = 0; i < 8; ++i) mine.a[i] = number(a[i / 2] >> (i % 2 * 16) & 0xffff);
+    for (unsigned i = 0; i < 4; ++i) mine.b[i] = number((i < 2 ? b0 : b1) >> (i % 2 * 16) & 0xffff);
+    const Said* const all = say(mine);
+    const unsigned group = threadIdx.x % kWarpThreads / 4, place = threadIdx.x % 4;
+    for (unsigned i = 0; i < 4; ++i) {
+      const unsigned row = group + i / 2 * 8, column = place * 2 + i % 2;
+      double sum = static_cast<double>(d[i]);
+      for (unsigned k = 0; k < 16; ++k) {
+        // Of a: rows below 8 are elements 0, 1, 4 and 5, columns below 8 the first four. Of b: rows below 8 the first two.
+        const float left = all[row % 8 * 4 + k % 8 / 2].a[k / 8 * 4 + row / 8 * 2 + k % 2];
+        const float right = all[column * 4 + k % 8 / 2].b[k / 8 * 2 + k % 2];
+        sum += static_cast<double>(left) * static_cast<double>(right);
+      }
+      d[i] = static_cast<float>(sum);
+    }
+  }
+  void loadMatrices(unsigned* to, const void* row, bool transposed) {
+    LOCKSTEP_CHECK(reinterpret_cast<std::uintptr_t>(row) % 16 == 0, "a row of a matrix does not lie on 16 bytes");
+    const Said* const all = say({.row = static_cast<const std::uint16_t*>(row)});
+    const unsigned lane = threadIdx.x % kWarpThreads, line = lane / 4, first = lane % 4 * 2;
+    for (unsigned m = 0; m < 4; ++m)
+      to[m] = transposed ? all[m * 8 + first].row[line] | static_cast<unsigned>(all[m * 8 + first + 1].row[line]) << 16
+                         : all[m * 8 + line].row[first] | static_cast<unsigned>(all[m * 8 + line].row[first + 1]) << 16;
+    wait(Waits::kForTheWarp);  // what is read now is what was there
+  }
+  void copyAhead(void* to, const void* from, unsigned bytes, bool there) {
+    LOCKSTEP_CHECK(reinterpret_cast<std::uintptr_t>(to) % bytes == 0 && reinterpret_cast<std::uintptr_t>(from) % bytes == 0,
+                   "a copy ahead does not lie on {} bytes", bytes);
+    std::memset(to, 0xff, bytes);
+    threads_[threadIdx.x].copies.push_back({to, from, bytes, there});
+  }
+  void waitForCopies() {
+    for (const Copy& copy : threads_[threadIdx.x].copies) {
+      if (copy.there) std::memcpy(copy.to, copy.from, copy.bytes);
+      else std::memset(copy.to, 0, copy.bytes);
+    }
+    threads_[threadIdx.x].copies.clear();
   }
   static Block& one() {
     static Block block;
@@ -103,21 +148,60 @@ class Block {
   }
 
  private:
+  enum class Waits { kForTheBlock, kForTheWarp, kForNothing };  // nothing: it has ended
+  struct Copy {
+    void* to;
+    const void* from;
+    unsigned bytes;
+    bool there;
+  };
   struct Thread {
     void* stack = nullptr;
-    bool ended = false;
+    Waits waits{};
+    unsigned turn = 0;  // of what it has said
+    std::vector<Copy> copies;
+  };
+  // What a thread tells the others of its warp.
+  struct Said {
+    float value = 0;
+    const std::uint16_t* row = nullptr;
+    float a[8] = {}, b[4] = {};
   };
   static void enter() {
     Block& block = one();
     block.body_(block.arguments_);
-    block.threads_[threadIdx.x].ended = true;
-    block.barrier();
+    block.wait(Waits::kForNothing);
+  }
+  void wait(Waits what) {
+    threads_[threadIdx.x].waits = what;
+    lockstepSwitchStacks(&threads_[threadIdx.x].stack, scheduler_);
+  }
+  // As far as the next barrier.
+  Waits playWarp(unsigned warp) {
+    for (;;) {
+      for (unsigned t = warp * kWarpThreads; t < (warp + 1) * kWarpThreads; ++t) {
+        threadIdx.x = t;
+        lockstepSwitchStacks(&scheduler_, threads_[t].stack);
+      }
+      const Waits first = threads_[warp * kWarpThreads].waits;
+      for (unsigned lane = 1; lane < kWarpThreads; ++lane)
+        LOCKSTEP_CHECK(threads_[warp * kWarpThreads + lane].waits == first, "threads of a warp go separate ways");
+      if (first != Waits::kForTheWarp) return first;
+    }
+  }
+  // What all threads of the warp say, each as often as the others: good until the next time.
+  const Said* say(const Said& mine) {
+    auto& said = said_[threads_[threadIdx.x].turn++ % 2];
+    said[threadIdx.x] = mine;
+    wait(Waits::kForTheWarp);
+    return said.data() + threadIdx.x / kWarpThreads * kWarpThreads;
   }
   Body body_ = nullptr;
   const void* arguments_ = nullptr;
   void* scheduler_ = nullptr;
+  std::uint64_t order_ = 1;  // of warps
   std::array<Thread, kMostThreads> threads_;
-  std::array<float, kMostThreads> values_{};
+  std::array<std::array<Said, kMostThreads>, 2> said_{};
   struct alignas(64) Line {
     std::array<std::byte, 64> bytes;
   };
@@ -198,6 +282,10 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
 
   void failAt(int launches) override { failAt_ = launches; }
   void setId(std::string id) override { properties_.id = std::move(id); }
+  void setComputeCapability(int major, int minor) override {
+    properties_.major = major;
+    properties_.minor = minor;
+  }
 
   Result<device::Grouping*> grouping() override {
     if (meeting == nullptr) return makeError(Code::kFailedPrecondition, "emulated devices have nowhere to meet");
@@ -403,12 +491,8 @@ float inTf32(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>
 template <DType kFactor>
 float factorAt(const void* x, std::int64_t i) {
   if constexpr (kFactor == DType::kF32) return static_cast<const float*>(x)[i];
-  const std::uint16_t bits = static_cast<const std::uint16_t*>(x)[i];
-  if constexpr (kFactor == DType::kBf16) return std::bit_cast<float>(static_cast<unsigned>(bits) << 16);
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  float size = std::ldexp(static_cast<float>(exponent > 0 ? 1024 + fraction : fraction), std::max(exponent, 1) - 25);
-  if (exponent == 31) size = fraction == 0 ? INFINITY : NAN;
-  return (bits & 0x8000) != 0 ? -size : size;
+  const unsigned bits = static_cast<const std::uint16_t*>(x)[i];
+  return kFactor == DType::kBf16 ? ofBf16(bits) : ofF16(bits);
 }
 // Row by row, and b column by column.
 template <DType Factor>
@@ -489,6 +573,25 @@ void EmulatedGroup::abort() {
 void blockBarrier() { Block::one().barrier(); }
 float shuffleXor(float x, int lane) { return Block::one().shuffleXor(x, lane); }
 unsigned ballot(bool one) { return Block::one().ballot(one); }
+unsigned pack(Narrow as, float first, float second) {
+  const auto bitsOf = [as](float x) -> unsigned {
+    const unsigned bits = std::bit_cast<unsigned>(x), size = bits & 0x7fffffff;
+    if (as == Narrow::kBf16) return size > 0x7f800000 ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    if (size > 0x7f800000) return 0x7fff;
+    const double value = std::abs(static_cast<double>(x));
+    if (value >= 65520) return (bits >> 16 & 0x8000) | 0x7c00;
+    const int exponent = value < 0x1p-14 ? -14 : std::ilogb(value);
+    const auto steps = static_cast<unsigned>(std::nearbyint(std::ldexp(value, 10 - exponent)));  // of 1024 the first has none
+    return (bits >> 16 & 0x8000) | (static_cast<unsigned>(exponent + 14) * 1024 + steps);
+  };
+  return bitsOf(first) | bitsOf(second) << 16;
+}
+void multiplyFragments(Narrow as, float* d, const unsigned* a, unsigned b0, unsigned b1) {
+  Block::one().multiply(as == Narrow::kBf16 ? ofBf16 : ofF16, d, a, b0, b1);
+}
+void loadMatrices(unsigned* to, const void* row, bool transposed) { Block::one().loadMatrices(to, row, transposed); }
+void copyAhead(void* to, const void* from, unsigned bytes, bool there) { Block::one().copyAhead(to, from, bytes, there); }
+void waitForCopies() { Block::one().waitForCopies(); }
 bool addKernel(const char* name, Body body) { return kernels().emplace(name, body).second; }
 
 std::unique_ptr<comm::Communicator> EmulatedMeeting::join(const std::string& id, int rank, int size, Nanoseconds limit) {

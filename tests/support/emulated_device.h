@@ -53,6 +53,7 @@ class EmulatedDevice : public device::Device {
   // From the n-th launch on (1: the next) that is done the device fails.
   virtual void failAt(int launches) = 0;
   virtual void setId(std::string id) = 0;
+  virtual void setComputeCapability(int major, int minor) = 0;  // else 9.0; below 8.0 no tensor cores are used
 };
 std::unique_ptr<EmulatedDevice> makeEmulatedDevice();
 
