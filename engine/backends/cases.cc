@@ -234,6 +234,21 @@ std::vector<Case> allCases() {
                        {{{rows, width}}, {{rows, 3 * width}, Fill::kPositive}, {{rows, width}},
                         {{rows, heads}, Fill::kBound}}});
     }
+  // Operands of 8 digits: what is rounded is p and ds, by 2⁻⁸ of themselves at most in bf16 and 2⁻¹¹ in f16, each another
+  // way. What sums of them are wrong by is that much of their terms, of which the largest result is one or several.
+  for (const auto& [factors, unit] : {std::pair{"bf16", 0x1p-8}, {"f16", 0x1p-11}})
+    for (const std::int64_t causal : {0, 1})
+      for (const auto& [samples, tokens, heads, head] :
+           {std::array<std::int64_t, 4>{2, 1, 1, 1}, {2, 37, 2, 16}, {1, 70, 1, 32}, {1, 150, 1, 64}, {1, 45, 1, 80}, {1, 70, 1, 128},
+            {1, 19, 3, 5}}) {
+        const ir::Attrs attrs{{"tokens", tokens}, {"head", head}, {"causal", causal}, {"factors", std::string(factors)}};
+        const std::int64_t rows = samples * tokens, width = heads * head;
+        const std::string name = fmt::format("{} tokens, heads of {}, causal {}, factors {}", tokens, head, causal, factors);
+        const Input qkv{{rows, 3 * width}, Fill::kShort}, y{{rows, width}, Fill::kShort};
+        cases.push_back({name, Op::kAttention, attrs, {qkv}, 2 * unit});
+        // As above lse is none of the scores': where it is below one, p is above 1.
+        cases.push_back({name, Op::kAttentionGrad, attrs, {y, qkv, y, {{rows, heads}, Fill::kPositive}}, 2 * unit});
+      }
   cases.push_back({"many rows", Op::kReduceRows, {}, {{{20000, 32}}}});
   const Input many{{20000, 33}}, each{{20000}, Fill::kPositive};
   cases.push_back({"many rows", Op::kLayerNormWeightGrad, {}, {many, many, each, each}});

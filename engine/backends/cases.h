@@ -15,6 +15,7 @@ namespace lockstep::backends {
 
 enum class Fill : std::uint8_t {
   kNormal, kFewValues, kPositive, kLabels, kIds, kManyIds, kOwnIds, kBytes, kBound, kBelow, kInfinite, kBf16, kF16,
+  kShort,   // f32 of as many digits as bf16 has, 8 bits
   kPooled,  // what the forward op makes of the operand before: the greatest of its windows
   kCoded,   // what ranks' gradients are coded as, one after another
 };
@@ -28,6 +29,7 @@ struct Case {
   ir::Op op;
   ir::Attrs attrs;
   std::vector<CaseInput> inputs;
+  double rounding = 0;  // what a GPU may be wrong by besides, in the same terms, where it may round factors
 };
 std::vector<Case> allCases();
 
@@ -69,6 +71,7 @@ struct CaseOutcome {
   std::vector<CaseTensor> outputs;
   std::string problem;           // "" where it was played
   std::int64_t allocations = 0;  // of the last run, where they are counted
+  double rounding = 0;           // what outputs may be wrong by besides
 };
 struct CaseOptions {
   DType compute = DType::kF32;
@@ -83,7 +86,7 @@ CaseOutcome play(Backend& backend, const Case& one, const CaseOptions& options);
 bool canBeInPlace(ir::Op op);
 
 // How far two outcomes are apart: the greatest difference of two elements, relative to the largest magnitude of their
-// output in `want`; where one is no number, infinity.
+// output in `want`, beyond what `got` is rounded by; where one is no number, infinity.
 struct CaseDifference {
   double relative = 0;
   std::string where;  // "output 0 element 7: 1.5 instead of 1, of at most 3"; "" where there is none

@@ -316,6 +316,7 @@ Status Binder::attention() {
     error.next = "give the model more heads, of fewer channels, or train it on devices of kind cpu";
     return error;
   }
+  if (given_.device().properties().major >= 8 && !ir::textAttr(attrs_, "factors").empty()) return attentionByTensors();
   const bool wide = s.head > kNarrowHead;
   const auto tiles = static_cast<unsigned>(ceilDivide(s.tokens, kQueryTile) * s.samples * s.heads);
   AttentionArguments a{};
@@ -342,6 +343,60 @@ Status Binder::attention() {
   a.out = out(spec_);
   LOCKSTEP_TRY(given_.add(wide ? "attentionQueryGradWide" : "attentionQueryGrad", tiles, a, 1, kAttentionThreads));
   return given_.add(wide ? "attentionKeyGradWide" : "attentionKeyGrad", tiles, a, 1, kAttentionThreads);
+}
+
+// Factors are narrowed into a workspace, then multiplied.
+Status Binder::attentionByTensors() {
+  const AttentionShape s = attentionShape(spec_);
+  const bool forward = spec_.op == Op::kAttention, wide = s.head > kNarrowHead;
+  const std::string_view type = ir::textAttr(attrs_, "factors") == "bf16" ? "Bf16" : "F16";
+  const std::string form = fmt::format("{}{}", wide ? "Wide" : "", type);
+  const Index pitch = wide ? kLargestHead : kNarrowHead, rows = s.samples * s.tokens, terms = rows * s.heads;
+  const Index part = terms * pitch;  // of q, of k, of v, of dy
+  LOCKSTEP_ASSIGN(std::uint16_t* const factors, given_.workspace<std::uint16_t>(part * (forward ? 3 : 4)));
+  const std::size_t qkv = forward ? 0 : 1;
+  NarrowHeadsArguments narrow{};
+  narrow.samples = s.samples;
+  narrow.tokens = s.tokens;
+  narrow.heads = s.heads;
+  narrow.head = s.head;
+  narrow.pitch = static_cast<int>(pitch);
+  narrow.x = in(spec_, qkv);
+  narrow.onSixteen = s.head % 8 == 0 && onSixteen({narrow.x});
+  narrow.to = factors;
+  // Of few threads more than once round a row, rather than of many of which most do nothing the last time.
+  const Index eights = 3 * s.heads * pitch / 8, rounds = ceilDivide(eights, kThreads);
+  LOCKSTEP_TRY(given_.add(fmt::format("attentionFactors{}", type), static_cast<unsigned>(rows), narrow, 1,
+                          threadsOf(ceilDivide(eights, rounds))));
+
+  TensorAttentionArguments a{};
+  a.samples = s.samples;
+  a.tokens = s.tokens;
+  a.heads = s.heads;
+  a.head = s.head;
+  a.causal = s.causal;
+  a.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head)));
+  a.q = factors;
+  a.k = factors + part;
+  a.v = factors + 2 * part;
+  a.out = out(spec_);
+  a.paired = s.head % 2 == 0 && reinterpret_cast<std::uintptr_t>(a.out) % 8 == 0;
+  const unsigned tiles = ceilDivide(s.tokens, wide ? kTensorRowsWide : kTensorRows) * static_cast<unsigned>(s.samples * s.heads);
+  if (forward) {
+    a.lseOut = out(spec_, 1);
+    return given_.add("attention" + form, tiles, a, 1, kTensorThreads);
+  }
+  narrow.x = in(spec_, 0);
+  narrow.y = in(spec_, 2);
+  narrow.lse = in(spec_, 3);
+  narrow.to = factors + 3 * part;
+  LOCKSTEP_ASSIGN(narrow.terms, given_.workspace<RowTerms>(terms));
+  LOCKSTEP_TRY(given_.add(fmt::format("attentionTerms{}", type), static_cast<unsigned>(rows), narrow, 1,
+                          threadsOf(s.heads * kWarp)));
+  a.dy = narrow.to;
+  a.terms = narrow.terms;
+  LOCKSTEP_TRY(given_.add("attentionQueryGrad" + form, tiles, a, 1, kTensorThreads));
+  return given_.add("attentionKeyGrad" + form, tiles, a, 1, kTensorThreads);
 }
 
 Status Binder::xent() {

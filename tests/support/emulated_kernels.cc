@@ -2,6 +2,7 @@
 #include "tests/support/cuda_words.h"
 
 #include "engine/backends/cuda/attention.cu"
+#include "engine/backends/cuda/attention_tensor.cu"
 #include "engine/backends/cuda/compression.cu"
 #include "engine/backends/cuda/convolutions.cu"
 #include "engine/backends/cuda/elementwise.cu"

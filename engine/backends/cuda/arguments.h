@@ -277,6 +277,32 @@ inline constexpr int kQueryTile = 32;
 inline constexpr unsigned kAttentionThreads = 128;
 inline constexpr int kNarrowHead = 64, kLargestHead = 128;  // kernels for heads up to the first, and up to the second
 
+// The same by tensor cores (attention_tensor.cu). Factors are of 16 bits: of each sample and head its tokens one after
+// another, each of kNarrowHead or kLargestHead numbers, those beyond the head's channels 0.
+struct alignas(8) RowTerms {  // of a row of scores: log2 of Σ exp, and Σ dy·y
+  float sum, offset;
+};
+struct TensorAttentionArguments {
+  Index samples, tokens, heads, head;
+  bool causal;
+  bool paired;                // two neighbouring elements of out, of which the first's place is even, lie on 8 bytes
+  float scale;
+  const std::uint16_t *q, *k, *v, *dy;
+  const RowTerms* terms;      // in the order of the factors' tokens
+  float *out, *lseOut;
+};
+// A row of qkv, or of dy, a block.
+struct NarrowHeadsArguments {
+  Index samples, tokens, heads, head;
+  int pitch;                  // numbers of a token
+  bool onSixteen;             // eight neighbouring elements of x, the first's place a multiple of eight, lie on 16 bytes
+  const float *x, *y, *lse;   // y, lse: with dy
+  std::uint16_t* to;
+  RowTerms* terms;
+};
+inline constexpr unsigned kTensorThreads = 128;
+inline constexpr int kTensorRows = 128, kTensorRowsWide = 64;  // queries or keys of a block
+
 struct OptimizerArguments {
   Index n;
   const float *p, *g, *first, *second, *norm, *lr, *t;

@@ -56,15 +56,6 @@ LOCKSTEP_DEVICE float dotOf(const float* x, const float* y) {
   return sum;
 }
 
-LOCKSTEP_DEVICE float quarterSum(float x) {
-  x += __shfl_xor_sync(~0u, x, 1);
-  return x + __shfl_xor_sync(~0u, x, 2);
-}
-LOCKSTEP_DEVICE float quarterMax(float x) {
-  x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
-  return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
-}
-
 LOCKSTEP_DEVICE bool sees(const AttentionArguments& a, Index query, Index key) {
   return key < a.tokens && (!a.causal || key <= query);
 }

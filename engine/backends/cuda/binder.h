@@ -114,6 +114,7 @@ class Given final : public Kernel {
     }
   }
   std::int64_t workspaceBytes() const override { return bytes_; }
+  const device::Device& device() const { return device_; }
 
  private:
   struct Step {
@@ -168,6 +169,7 @@ class Binder {
   Status layerNormGrad();
   Status layerNormWeightGrad();
   Status attention();
+  Status attentionByTensors();
   Status repeatRows();
   Status xent();
   Status dividedXent();

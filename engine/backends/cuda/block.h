@@ -10,6 +10,16 @@ namespace lockstep::backends::cuda {
 LOCKSTEP_DEVICE Index firstOf() { return static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x; }
 LOCKSTEP_DEVICE Index strideOf() { return static_cast<Index>(gridDim.x) * blockDim.x; }
 
+// Of four neighbouring threads.
+LOCKSTEP_DEVICE float quarterSum(float x) {
+  x += __shfl_xor_sync(~0u, x, 1);
+  return x + __shfl_xor_sync(~0u, x, 2);
+}
+LOCKSTEP_DEVICE float quarterMax(float x) {
+  x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
+  return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
+}
+
 // The sum of the block's threads, in a fixed order, for all of them.
 LOCKSTEP_DEVICE float blockSum(float x) {
   LOCKSTEP_SHARED float parts[kWarp];

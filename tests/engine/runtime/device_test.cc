@@ -248,6 +248,19 @@ class DeviceTest : public QObject {
       if (call.find("product") != std::string::npos) QVERIFY2(call.ends_with(" tf32"), call.c_str());
   }
 
+  // Losses of bf16 are apart by what attention's factors are rounded by, which processors leave as they are.
+  void attentionRoundsOnDevicesAlone() {
+    test::RunSettings settings = settingsOf(test::smallGpt(), 6, 3);
+    settings.products = DType::kBf16;
+    const test::RunOutcome host = test::trained(settings);
+    Devices devices;
+    const test::RunOutcome there = onDevices(settings, devices);
+    QVERIFY2(there.ok() && host.ok(), there.error().c_str());
+    const double worst = test::worstRelative(there, host);
+    QVERIFY2(worst > 1e-6 && worst < 1.0 / 256, fmt::format("losses differ by {}", worst).c_str());
+    QVERIFY(countOf(devices.calls[0], "  launch attentionBf16") > 0 && countOf(devices.calls[0], "  launch attentionKeyGradBf16") > 0);
+  }
+
   // Products of fp16 factors, and the same steps that update nothing.
   void trainsInFp16AsOnTheHost_data() {
     QTest::addColumn<bool>("text");

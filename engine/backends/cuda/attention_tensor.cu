@@ -1,0 +1,470 @@
+// Attention by tensor cores (Dao: "FlashAttention-2", 2023), of 16-bit factors that are made first, once: a warp has 16
+// or 32 rows, of queries or of keys, and goes over the tiles of the other ones, whose copies are on the way while those
+// before are multiplied. Scores stay in registers: as sums of one product they are what the next one wants as its left
+// factor. Nothing is added up in an order that chance decides: of the gradient, queries' and keys' are kernels of their own.
+#include "engine/backends/cuda/fragments.h"
+
+namespace lockstep::backends::cuda {
+namespace {
+
+constexpr int kTensorWarps = static_cast<int>(kTensorThreads / kWarp);
+
+// Of a kernel for heads of up to kHead_ channels: how many keys, and of the keys' gradient queries, are multiplied with
+// between two barriers. Tiles are there twice, in 48 KiB of shared memory.
+template <int kHead_, int kRows_, int kKeys_, int kQueries_>
+struct TensorTiles {
+  static constexpr int kHead = kHead_, kRows = kRows_, kKeys = kKeys_, kQueries = kQueries_;
+  static constexpr int kSteps = kHead / kFragment;                 // of a product over channels
+  static constexpr int kOut = kHead / 8;                           // sums side by side that have a row's channels
+  static constexpr int kBands = kRows / kTensorWarps / kFragment;  // of 16 rows, of a warp
+  using Row = TileRow<kHead>;
+  using Left = unsigned[kBands][kSteps][4];
+  using Out = float[kBands][kOut][4];
+};
+using NarrowHeads = TensorTiles<kNarrowHead, kTensorRows, 64, 32>;
+using WideHeads = TensorTiles<kLargestHead, kTensorRowsWide, 32, 16>;
+
+// What a warp has: rows of one sample and head. Where causal, blocks with more to do come first.
+struct Place {
+  Index head, factors;  // of the sample and head: which it is, and where its factors begin
+  int tokens, first, warpFirst, warpEnd;  // the block's first row, and the warp's rows
+};
+template <typename T>
+LOCKSTEP_DEVICE Place placeOf(const TensorAttentionArguments& a, bool lastFirst) {
+  const Index tiles = (a.tokens + T::kRows - 1) / T::kRows, tile = blockIdx.x % tiles;
+  Place at{};
+  at.head = blockIdx.x / tiles;
+  at.factors = at.head * a.tokens * T::kHead;
+  at.tokens = static_cast<int>(a.tokens);
+  at.first = static_cast<int>(lastFirst ? tiles - 1 - tile : tile) * T::kRows;
+  at.warpFirst = at.first + warpOf() * T::kBands * kFragment;
+  at.warpEnd = at.warpFirst + T::kBands * kFragment;
+  return at;
+}
+// The keys that any query of the block sees end here.
+template <typename T>
+LOCKSTEP_DEVICE int tensorKeysEnd(const TensorAttentionArguments& a, const Place& at) {
+  return a.causal && at.first + T::kRows < at.tokens ? at.first + T::kRows : at.tokens;
+}
+
+template <typename T>
+LOCKSTEP_DEVICE void readRows(typename T::Left& to, const std::uint16_t* x, const Place& at) {
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < T::kBands; ++i) {
+    LOCKSTEP_UNROLL
+    for (int c = 0; c < T::kSteps; ++c)
+      readLeft<T::kHead>(to[i][c], x, at.warpFirst + i * kFragment, at.tokens, c * kFragment);
+  }
+}
+
+// The scores that count nothing: of keys beyond the last, and where causal of keys behind the query. Rows are queries and
+// columns keys from these on, or with kKeysFirst the other way round.
+template <bool kKeysFirst, int kBands, int kColumns>
+LOCKSTEP_DEVICE void maskScores(float (&scores)[kBands][kColumns][4], const TensorAttentionArguments& a, int firstRow,
+                                int firstColumn) {
+  const int tokens = static_cast<int>(a.tokens);
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < kBands; ++i) {
+    LOCKSTEP_UNROLL
+    for (int n = 0; n < kColumns; ++n) {
+      LOCKSTEP_UNROLL
+      for (int e = 0; e < 4; ++e) {
+        const int row = firstRow + i * kFragment + rowOf(e), column = firstColumn + n * 8 + columnOf(e);
+        if (column >= tokens || (a.causal && (kKeysFirst ? row > column : column > row))) scores[i][n][e] = -INFINITY;
+      }
+    }
+  }
+}
+
+// A row of half `half` of a band: x[c] = factor·sums.
+template <typename T>
+LOCKSTEP_DEVICE void writeRow(const TensorAttentionArguments& a, float* x, const float (&sums)[T::kOut][4], int half,
+                              float factor) {
+  LOCKSTEP_UNROLL
+  for (int n = 0; n < T::kOut; ++n) {
+    const int c = n * 8 + columnOf(0);
+    const float first = factor * sums[n][2 * half], second = factor * sums[n][2 * half + 1];
+    if (a.paired && c < a.head) {
+      *reinterpret_cast<Two*>(x + c) = {first, second};
+    } else {
+      if (c < a.head) x[c] = first;
+      if (c + 1 < a.head) x[c + 1] = second;
+    }
+  }
+}
+
+template <typename F, typename T>
+LOCKSTEP_DEVICE void attendByTensors(const TensorAttentionArguments& a) {
+  LOCKSTEP_SHARED typename T::Row k[2][T::kKeys], v[2][T::kKeys];
+  const Place at = placeOf<T>(a, a.causal);
+  const int keysEnd = tensorKeysEnd<T>(a, at);
+  const float unit = a.scale * kLog2e;
+  typename T::Left q;
+  typename T::Out out = {};
+  float top[T::kBands][2], sum[T::kBands][2] = {};
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < T::kBands; ++i) top[i][0] = top[i][1] = -INFINITY;
+  copyRows(k[0], a.k + at.factors, 0, at.tokens);
+  copyRows(v[0], a.v + at.factors, 0, at.tokens);
+  readRows<T>(q, a.q + at.factors, at);
+  int stage = 0;
+  for (int firstKey = 0; firstKey < keysEnd; firstKey += T::kKeys, stage ^= 1) {
+    waitForCopies();
+    __syncthreads();  // this tile is there, and the one before has been read
+    if (firstKey + T::kKeys < keysEnd) {
+      copyRows(k[stage ^ 1], a.k + at.factors, firstKey + T::kKeys, at.tokens);
+      copyRows(v[stage ^ 1], a.v + at.factors, firstKey + T::kKeys, at.tokens);
+    }
+    if (a.causal && firstKey >= at.warpEnd) continue;  // none of the warp's sees any
+    float scores[T::kBands][T::kKeys / 8][4] = {};
+    LOCKSTEP_UNROLL
+    for (int c = 0; c < T::kSteps; ++c) {
+      LOCKSTEP_UNROLL
+      for (int n = 0; n < T::kKeys / kFragment; ++n) {
+        unsigned b[4];
+        loadRightOfRows(b, k[stage] + n * kFragment, c * kFragment);
+        LOCKSTEP_UNROLL
+        for (int i = 0; i < T::kBands; ++i) {
+          F::multiply(scores[i][2 * n], q[i][c], b[0], b[1]);
+          F::multiply(scores[i][2 * n + 1], q[i][c], b[2], b[3]);
+        }
+      }
+    }
+    if (firstKey + T::kKeys > at.tokens || (a.causal && firstKey + T::kKeys - 1 > at.warpFirst))
+      maskScores<false>(scores, a, at.warpFirst, firstKey);
+    LOCKSTEP_UNROLL
+    for (int i = 0; i < T::kBands; ++i) {
+      LOCKSTEP_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        float most = scores[i][0][2 * half];
+        LOCKSTEP_UNROLL
+        for (int n = 0; n < T::kKeys / 8; ++n) {
+          most = fmaxf(most, fmaxf(scores[i][n][2 * half], scores[i][n][2 * half + 1]));
+        }
+        // The first key is seen by all: from the first tile on a row's largest score is finite where scores are.
+        const float newTop = fmaxf(top[i][half], quarterMax(most)), kept = powerOfTwo(unit * (top[i][half] - newTop));
+        const float shift = unit * newTop;
+        float added = 0;
+        LOCKSTEP_UNROLL
+        for (int n = 0; n < T::kKeys / 8; ++n) {
+          LOCKSTEP_UNROLL
+          for (int e = 2 * half; e < 2 * half + 2; ++e) {
+            scores[i][n][e] = powerOfTwo(unit * scores[i][n][e] - shift);
+            added += scores[i][n][e];
+          }
+        }
+        top[i][half] = newTop;
+        sum[i][half] = sum[i][half] * kept + added;
+        LOCKSTEP_UNROLL
+        for (int n = 0; n < T::kOut; ++n) {
+          out[i][n][2 * half] *= kept;
+          out[i][n][2 * half + 1] *= kept;
+        }
+      }
+    }
+    LOCKSTEP_UNROLL
+    for (int key = 0; key < T::kKeys / kFragment; ++key) {
+      unsigned p[T::kBands][4];
+      LOCKSTEP_UNROLL
+      for (int i = 0; i < T::kBands; ++i) packLeft<F>(p[i], scores[i][2 * key], scores[i][2 * key + 1]);
+      LOCKSTEP_UNROLL
+      for (int n = 0; n < T::kOut / 2; ++n) {
+        unsigned b[4];
+        loadRightOfColumns(b, v[stage] + key * kFragment, n * kFragment);
+        LOCKSTEP_UNROLL
+        for (int i = 0; i < T::kBands; ++i) {
+          F::multiply(out[i][2 * n], p[i], b[0], b[1]);
+          F::multiply(out[i][2 * n + 1], p[i], b[2], b[3]);
+        }
+      }
+    }
+  }
+  const Index sample = at.head / a.heads, head = at.head % a.heads;
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < T::kBands; ++i) {
+    LOCKSTEP_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const float whole = quarterSum(sum[i][half]);
+      const int query = at.warpFirst + i * kFragment + rowOf(2 * half);
+      if (query >= at.tokens) continue;
+      const Index row = (sample * a.tokens + query) * a.heads + head;
+      writeRow<T>(a, a.out + row * a.head, out[i], half, 1 / whole);
+      if (columnOf(0) == 0) a.lseOut[row] = a.scale * top[i][half] + logf(whole);
+    }
+  }
+}
+
+// dq of the block's queries, from all keys they see: ds = p·(dp − Σ dy·y), dq = scale·ds·k.
+template <typename F, typename T>
+LOCKSTEP_DEVICE void queryGradByTensors(const TensorAttentionArguments& a) {
+  LOCKSTEP_SHARED typename T::Row k[2][T::kKeys], v[2][T::kKeys];
+  const Place at = placeOf<T>(a, a.causal);
+  const int keysEnd = tensorKeysEnd<T>(a, at);
+  const float unit = a.scale * kLog2e;
+  typename T::Left q, dy;
+  typename T::Out dq = {};
+  RowTerms terms[T::kBands][2];
+  copyRows(k[0], a.k + at.factors, 0, at.tokens);
+  copyRows(v[0], a.v + at.factors, 0, at.tokens);
+  readRows<T>(q, a.q + at.factors, at);
+  readRows<T>(dy, a.dy + at.factors, at);
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < T::kBands; ++i) {
+    LOCKSTEP_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int query = at.warpFirst + i * kFragment + rowOf(2 * half);
+      terms[i][half] = query < at.tokens ? a.terms[at.head * a.tokens + query] : RowTerms{0, 0};
+    }
+  }
+  int stage = 0;
+  for (int firstKey = 0; firstKey < keysEnd; firstKey += T::kKeys, stage ^= 1) {
+    waitForCopies();
+    __syncthreads();  // this tile is there, and the one before has been read
+    if (firstKey + T::kKeys < keysEnd) {
+      copyRows(k[stage ^ 1], a.k + at.factors, firstKey + T::kKeys, at.tokens);
+      copyRows(v[stage ^ 1], a.v + at.factors, firstKey + T::kKeys, at.tokens);
+    }
+    LOCKSTEP_UNROLL
+    for (int some = 0; some < T::kKeys; some += kFragment) {
+      const int first = firstKey + some;
+      if (first >= at.tokens || (a.causal && first >= at.warpEnd)) break;
+      float scores[T::kBands][2][4] = {}, dp[T::kBands][2][4] = {};
+      LOCKSTEP_UNROLL
+      for (int c = 0; c < T::kSteps; ++c) {
+        unsigned b[4];
+        loadRightOfRows(b, k[stage] + some, c * kFragment);
+        LOCKSTEP_UNROLL
+        for (int i = 0; i < T::kBands; ++i) {
+          F::multiply(scores[i][0], q[i][c], b[0], b[1]);
+          F::multiply(scores[i][1], q[i][c], b[2], b[3]);
+        }
+        loadRightOfRows(b, v[stage] + some, c * kFragment);
+        LOCKSTEP_UNROLL
+        for (int i = 0; i < T::kBands; ++i) {
+          F::multiply(dp[i][0], dy[i][c], b[0], b[1]);
+          F::multiply(dp[i][1], dy[i][c], b[2], b[3]);
+        }
+      }
+      if (first + kFragment > at.tokens || (a.causal && first + kFragment - 1 > at.warpFirst))
+        maskScores<false>(scores, a, at.warpFirst, first);
+      unsigned ds[T::kBands][4];
+      LOCKSTEP_UNROLL
+      for (int i = 0; i < T::kBands; ++i) {
+        LOCKSTEP_UNROLL
+        for (int n = 0; n < 2; ++n) {
+          LOCKSTEP_UNROLL
+          for (int e = 0; e < 4; ++e) {
+            const RowTerms& row = terms[i][e / 2];
+            dp[i][n][e] = powerOfTwo(unit * scores[i][n][e] - row.sum) * (dp[i][n][e] - row.offset);
+          }
+        }
+        packLeft<F>(ds[i], dp[i][0], dp[i][1]);
+      }
+      LOCKSTEP_UNROLL
+      for (int n = 0; n < T::kOut / 2; ++n) {
+        unsigned b[4];
+        loadRightOfColumns(b, k[stage] + some, n * kFragment);
+        LOCKSTEP_UNROLL
+        for (int i = 0; i < T::kBands; ++i) {
+          F::multiply(dq[i][2 * n], ds[i], b[0], b[1]);
+          F::multiply(dq[i][2 * n + 1], ds[i], b[2], b[3]);
+        }
+      }
+    }
+  }
+  const Index sample = at.head / a.heads, head = at.head % a.heads;
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < T::kBands; ++i) {
+    LOCKSTEP_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int query = at.warpFirst + i * kFragment + rowOf(2 * half);
+      if (query >= at.tokens) continue;
+      const Index row = (sample * a.tokens + query) * a.heads + head;
+      writeRow<T>(a, a.out + row * 3 * a.head, dq[i], half, a.scale);
+    }
+  }
+}
+
+// dk and dv of the block's keys, from all queries that see them: dv = pᵀ·dy, dk = scale·dsᵀ·q. Scores are made as their
+// transposes, so that a row is a key's.
+template <typename F, typename T>
+LOCKSTEP_DEVICE void keyGradByTensors(const TensorAttentionArguments& a) {
+  LOCKSTEP_SHARED typename T::Row q[2][T::kQueries], dy[2][T::kQueries], v[T::kRows];
+  LOCKSTEP_SHARED RowTerms terms[2][T::kQueries];
+  const Place at = placeOf<T>(a, false);
+  const float unit = a.scale * kLog2e;
+  typename T::Left k;
+  typename T::Out dk = {}, dv = {};
+  const auto copyQueries = [&](int stage, int first) {
+    copyRows(q[stage], a.q + at.factors, first, at.tokens);
+    copyRows(dy[stage], a.dy + at.factors, first, at.tokens);
+    const int r = static_cast<int>(threadIdx.x), query = first + r;
+    if (r < T::kQueries)
+      copyAhead<8>(&terms[stage][r], a.terms + at.head * a.tokens + (query < at.tokens ? query : 0), query < at.tokens);
+  };
+  const int firstOfAll = a.causal ? at.first : 0;
+  copyRows(v, a.v + at.factors, at.first, at.tokens);
+  copyQueries(0, firstOfAll);
+  readRows<T>(k, a.k + at.factors, at);
+  const typename T::Row* const mine = v + warpOf() * T::kBands * kFragment;
+  int stage = 0;
+  for (int firstQuery = firstOfAll; firstQuery < at.tokens; firstQuery += T::kQueries, stage ^= 1) {
+    waitForCopies();
+    __syncthreads();  // this tile is there, and the one before has been read
+    if (firstQuery + T::kQueries < at.tokens) copyQueries(stage ^ 1, firstQuery + T::kQueries);
+    LOCKSTEP_UNROLL
+    for (int some = 0; some < T::kQueries; some += kFragment) {
+      const int first = firstQuery + some;
+      if (first >= at.tokens) break;
+      if (a.causal && first + kFragment <= at.warpFirst) continue;  // they see none of the warp's
+      float scores[T::kBands][2][4] = {}, dp[T::kBands][2][4] = {};
+      LOCKSTEP_UNROLL
+      for (int c = 0; c < T::kSteps; ++c) {
+        unsigned b[4];
+        loadRightOfRows(b, q[stage] + some, c * kFragment);
+        LOCKSTEP_UNROLL
+        for (int i = 0; i < T::kBands; ++i) {
+          F::multiply(scores[i][0], k[i][c], b[0], b[1]);
+          F::multiply(scores[i][1], k[i][c], b[2], b[3]);
+        }
+      }
+      if (first + kFragment > at.tokens || (a.causal && first < at.warpEnd - 1))
+        maskScores<true>(scores, a, at.warpFirst, first);
+      LOCKSTEP_UNROLL
+      for (int n = 0; n < 2; ++n) {
+        LOCKSTEP_UNROLL
+        for (int e = 0; e < 4; ++e) {
+          const float sum = terms[stage][some + n * 8 + columnOf(e)].sum;
+          LOCKSTEP_UNROLL
+          for (int i = 0; i < T::kBands; ++i) scores[i][n][e] = powerOfTwo(unit * scores[i][n][e] - sum);
+        }
+      }
+      LOCKSTEP_UNROLL
+      for (int c = 0; c < T::kSteps; ++c) {
+        unsigned b[4];
+        loadRightOfRows(b, dy[stage] + some, c * kFragment);
+        LOCKSTEP_UNROLL
+        for (int i = 0; i < T::kBands; ++i) {
+          unsigned left[4];
+          loadLeft(left, mine + i * kFragment, c * kFragment);
+          F::multiply(dp[i][0], left, b[0], b[1]);
+          F::multiply(dp[i][1], left, b[2], b[3]);
+        }
+      }
+      LOCKSTEP_UNROLL
+      for (int n = 0; n < 2; ++n) {
+        LOCKSTEP_UNROLL
+        for (int e = 0; e < 4; ++e) {
+          const float offset = terms[stage][some + n * 8 + columnOf(e)].offset;
+          LOCKSTEP_UNROLL
+          for (int i = 0; i < T::kBands; ++i) dp[i][n][e] = scores[i][n][e] * (dp[i][n][e] - offset);
+        }
+      }
+      unsigned p[T::kBands][4], ds[T::kBands][4];
+      LOCKSTEP_UNROLL
+      for (int i = 0; i < T::kBands; ++i) {
+        packLeft<F>(p[i], scores[i][0], scores[i][1]);
+        packLeft<F>(ds[i], dp[i][0], dp[i][1]);
+      }
+      LOCKSTEP_UNROLL
+      for (int n = 0; n < T::kOut / 2; ++n) {
+        unsigned b[4];
+        loadRightOfColumns(b, dy[stage] + some, n * kFragment);
+        LOCKSTEP_UNROLL
+        for (int i = 0; i < T::kBands; ++i) {
+          F::multiply(dv[i][2 * n], p[i], b[0], b[1]);
+          F::multiply(dv[i][2 * n + 1], p[i], b[2], b[3]);
+        }
+        loadRightOfColumns(b, q[stage] + some, n * kFragment);
+        LOCKSTEP_UNROLL
+        for (int i = 0; i < T::kBands; ++i) {
+          F::multiply(dk[i][2 * n], ds[i], b[0], b[1]);
+          F::multiply(dk[i][2 * n + 1], ds[i], b[2], b[3]);
+        }
+      }
+    }
+  }
+  const Index sample = at.head / a.heads, head = at.head % a.heads;
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < T::kBands; ++i) {
+    LOCKSTEP_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int key = at.warpFirst + i * kFragment + rowOf(2 * half);
+      if (key >= at.tokens) continue;
+      float* const row = a.out + ((sample * a.tokens + key) * a.heads + head) * 3 * a.head;
+      writeRow<T>(a, row + a.head, dk[i], half, a.scale);
+      writeRow<T>(a, row + 2 * a.head, dv[i], half, 1);
+    }
+  }
+}
+
+struct alignas(16) EightNarrow {
+  unsigned x[4];
+};
+
+// q, k and v of a row of qkv, each of all tokens and heads before the next.
+template <typename F>
+LOCKSTEP_DEVICE void narrowRow(const NarrowHeadsArguments& a) {
+  const Index row = blockIdx.x, sample = row / a.tokens, token = row % a.tokens;
+  const int each = a.pitch / 8, head = static_cast<int>(a.head), heads = static_cast<int>(a.heads);
+  for (int i = static_cast<int>(threadIdx.x); i < 3 * heads * each; i += static_cast<int>(blockDim.x)) {
+    const int part = i / each, c = i % each * 8;
+    const float* const x = a.x + (row * 3 * heads + part) * head + c;
+    Four four[2] = {};
+    if (a.onSixteen) {
+      if (c < head) {
+        four[0] = reinterpret_cast<const Four*>(x)[0];
+        four[1] = reinterpret_cast<const Four*>(x)[1];
+      }
+    } else {
+      LOCKSTEP_UNROLL
+      for (int e = 0; e < 8; ++e)
+        if (c + e < head) four[e / 4].x[e % 4] = x[e];
+    }
+    EightNarrow eight;
+    LOCKSTEP_UNROLL
+    for (int e = 0; e < 4; ++e) eight.x[e] = F::pack(four[e / 2].x[e % 2 * 2], four[e / 2].x[e % 2 * 2 + 1]);
+    const Index to = ((part % 3 * a.samples + sample) * heads + part / 3) * a.tokens + token;
+    *reinterpret_cast<EightNarrow*>(a.to + to * a.pitch + c) = eight;
+  }
+}
+
+// A row of dy, a warp a head, and the row's terms. Σ dy·y is of dy as products have it, so that the sum of ds is 0.
+template <typename F>
+LOCKSTEP_DEVICE void narrowGradientRow(const NarrowHeadsArguments& a) {
+  const Index row = blockIdx.x, sample = row / a.tokens, token = row % a.tokens;
+  const int head = static_cast<int>(a.head), heads = static_cast<int>(a.heads);
+  for (int h = warpOf(); h < heads; h += static_cast<int>(blockDim.x / kWarp)) {
+    const Index from = (row * heads + h) * head, to = (sample * heads + h) * a.tokens + token;
+    float sum = 0;
+    for (int c = laneOf() * 2; c < a.pitch; c += static_cast<int>(kWarp) * 2) {
+      const unsigned both = F::pack(c < head ? a.x[from + c] : 0.0f, c + 1 < head ? a.x[from + c + 1] : 0.0f);
+      *reinterpret_cast<unsigned*>(a.to + to * a.pitch + c) = both;
+      if (c < head) sum += F::valueOf(both & 0xffffu) * a.y[from + c];
+      if (c + 1 < head) sum += F::valueOf(both >> 16) * a.y[from + c + 1];
+    }
+    for (int lane = kWarp / 2; lane > 0; lane /= 2) sum += __shfl_xor_sync(~0u, sum, lane);
+    if (laneOf() == 0) a.terms[to] = {a.lse[row * heads + h] * kLog2e, sum};
+  }
+}
+
+}  // namespace
+
+LOCKSTEP_TENSOR_KERNEL(attentionFactorsBf16, NarrowHeadsArguments, kThreads, 4) { narrowRow<InBf16>(a); }
+LOCKSTEP_TENSOR_KERNEL(attentionFactorsF16, NarrowHeadsArguments, kThreads, 4) { narrowRow<InF16>(a); }
+LOCKSTEP_TENSOR_KERNEL(attentionTermsBf16, NarrowHeadsArguments, kThreads, 4) { narrowGradientRow<InBf16>(a); }
+LOCKSTEP_TENSOR_KERNEL(attentionTermsF16, NarrowHeadsArguments, kThreads, 4) { narrowGradientRow<InF16>(a); }
+
+#define LOCKSTEP_ATTENTION(form, F, T)                                                                            \
+  LOCKSTEP_TENSOR_KERNEL(attention##form, TensorAttentionArguments, kTensorThreads, 2) { attendByTensors<F, T>(a); } \
+  LOCKSTEP_TENSOR_KERNEL(attentionQueryGrad##form, TensorAttentionArguments, kTensorThreads, 2) {                 \
+    queryGradByTensors<F, T>(a);                                                                                  \
+  }                                                                                                               \
+  LOCKSTEP_TENSOR_KERNEL(attentionKeyGrad##form, TensorAttentionArguments, kTensorThreads, 2) { keyGradByTensors<F, T>(a); }
+LOCKSTEP_ATTENTION(Bf16, InBf16, NarrowHeads)
+LOCKSTEP_ATTENTION(WideBf16, InBf16, WideHeads)
+LOCKSTEP_ATTENTION(F16, InF16, NarrowHeads)
+LOCKSTEP_ATTENTION(WideF16, InF16, WideHeads)
+#undef LOCKSTEP_ATTENTION
+
+}  // namespace lockstep::backends::cuda
