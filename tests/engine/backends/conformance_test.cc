@@ -178,7 +178,8 @@ class ConformanceTest : public QObject {
           if ((inPlace && !canShare) || (aligned && !other.looksAtAddresses(test.op))) continue;
           const Outcome got = play(*other.backend, test, DType::kF32, inPlace, aligned);
           std::string text = got.problem.empty() ? difference(want, got, backends::kCaseTolerance) : got.problem;
-          if (text.empty() && got.allocations > 0 && !other.emulated)
+          const bool isHere = !other.emulated && other.name != "cuda";  // a driver may allocate
+          if (text.empty() && got.allocations > 0 && isHere)
             text = fmt::format("{} allocations in a run", got.allocations);
           QVERIFY2(text.empty(), fmt::format("{} on {}{}{}: {}", label, other.name,
                                              inPlace ? " in place" : "", aligned ? " aligned" : "", text)
