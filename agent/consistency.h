@@ -28,7 +28,7 @@ Result<RankFacts> parseFacts(std::string_view text);
 
 // Names the first thing in which ranks differ and the rank that has another one than most. Warnings are
 // differences a run can bear: of the system's own libraries.
-Status compareFacts(const std::vector<RankFacts>& ranks, std::vector<std::string>& warnings);
+Status compareFacts(const std::vector<RankFacts>& ranks, std::string_view precision, std::vector<std::string>& warnings);
 
 // The libraries this process has loaded, by file name, each with its build id.
 std::vector<std::pair<std::string, std::string>> loadedLibraries();

@@ -223,7 +223,7 @@ Status RunControl::startWorker(int index, int rank, const specs::RankDevice& dev
   options.run = request_.run();
   options.rank = rank;
   options.threads = device.threads;
-  options.oversubscribed = oversubscribed;
+  options.ownCores = cores_.pinned();
   options.sharedMemoryFd = sharedMemory_;
   options.logPath = fmt::format("{}/rank-{}.log", folder_.logs(), rank);
   options.folder = folder_.path;

@@ -43,9 +43,9 @@ std::vector<std::string> childEnvironment(const WorkerOptions& options) {
   out.emplace_back("OMP_DYNAMIC=false");
   out.emplace_back("OMP_PROC_BIND=false");
   out.emplace_back("OMP_WAIT_POLICY=passive");
-  // A sleeping thread wakes in as much as 90 µs, a small kernel takes ten: the team waits awake for a tenth of a
-  // millisecond or two, between the kernels of a step, and sleeps while a rank waits for others.
-  out.emplace_back(options.oversubscribed ? "GOMP_SPINCOUNT=0" : "GOMP_SPINCOUNT=10000");
+  // A sleeping thread wakes in as much as 90 µs, a small kernel takes ten: the team waits awake for some tenths of a
+  // millisecond, between the kernels of a step, and sleeps while a rank waits for others.
+  out.emplace_back(options.ownCores ? "GOMP_SPINCOUNT=10000" : "GOMP_SPINCOUNT=0");
   return out;
 }
 

@@ -21,7 +21,7 @@ struct WorkerOptions {
   std::string run;              // LOCKSTEP_RUN of the child
   int rank = 0;
   int threads = 1;
-  bool oversubscribed = true;   // fewer cores than threads: those of its team that wait give theirs up at once
+  bool ownCores = false;        // a core for each thread, which those of its team that wait may keep for a while
   int sharedMemoryFd = -1;      // becomes kWorkerSharedFd in the child
   std::string logPath;          // ""; none
   std::string folder = "/";     // current folder of the child

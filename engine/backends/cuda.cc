@@ -152,9 +152,10 @@ Status Binder::convolution() {
   const auto narrow = [](Index x) { return static_cast<unsigned>(x); };
   ImageArguments a{0, narrow(s.h), narrow(s.w), narrow(channels), narrow(s.kh), narrow(s.kw), narrow(s.oh), narrow(s.ow),
                    narrow(s.stride), narrow(s.pad), narrow(pitch * element / unit), narrow(unit), nullptr, nullptr};
-  LOCKSTEP_ASSIGN(const unsigned blocks, blocksOfShort(largest * channels * std::max(pixels * s.kw, s.h * s.w)));
   std::byte* room = nullptr;
+  unsigned blocks = 0;
   if (!isColumns) {
+    LOCKSTEP_ASSIGN(blocks, blocksOfShort(largest * channels * std::max(pixels * s.kw, s.h * s.w)));
     LOCKSTEP_ASSIGN(room, given_.workspace<std::byte>(largest * pixels * pitch * element));
   }
   for (Index part = 0; part < parts; ++part) {

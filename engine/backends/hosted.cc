@@ -14,6 +14,12 @@ using device::Where;
 // An operand's memory has this alignment, and the operand lies in it as the host's does in its own.
 constexpr std::size_t kAlignment = 256;
 
+// Of the last run; once the device is lost, of all.
+struct Failure {
+  Status status;
+  bool isLost = false;
+};
+
 // An operand between margins that nothing may write. It lies as the host's does between multiples of the alignment.
 struct Mirror {
   static constexpr std::size_t kMargin = kAlignment;
@@ -44,7 +50,7 @@ struct Mirror {
 
 class HostedKernel final : public Kernel {
  public:
-  HostedKernel(device::Device& device, Status& failed) : device_(device), failed_(failed) {}
+  HostedKernel(device::Device& device, Failure& failure) : device_(device), failure_(failure) {}
 
   // Where the device has it; operands of one address are one.
   Result<void*> mirror(const Operand& host) {
@@ -61,7 +67,7 @@ class HostedKernel final : public Kernel {
   void setKernel(std::unique_ptr<Kernel> kernel) { kernel_ = std::move(kernel); }
 
   void run() override {
-    if (!failed_.ok()) return;
+    if (failure_.isLost) return;
     for (auto& [data, mirror] : mirrors_) {
       mirror.fill();
       device_.copy(mirror.memory.data(), mirror.pinned.data(), mirror.pinned.bytes());
@@ -69,15 +75,16 @@ class HostedKernel final : public Kernel {
     kernel_->run();
     for (auto& [data, mirror] : mirrors_)
       device_.copy(mirror.pinned.data(), mirror.memory.data(), mirror.pinned.bytes());
-    failed_ = device_.synchronize();
+    failure_.status = device_.synchronize();
+    failure_.isLost = !failure_.status.ok();
     for (auto& [data, mirror] : mirrors_)
-      if (failed_.ok()) failed_ = mirror.take();
+      if (failure_.status.ok()) failure_.status = mirror.take();
   }
   std::int64_t workspaceBytes() const override { return kernel_->workspaceBytes(); }
 
  private:
   device::Device& device_;
-  Status& failed_;  // of the backend
+  Failure& failure_;  // of the backend
   std::map<void*, Mirror> mirrors_;
   std::unique_ptr<Kernel> kernel_;
 };
@@ -88,7 +95,7 @@ class Hosted final : public Backend {
   std::string_view name() const override { return backend_->name(); }
   bool supports(ir::Op op, DType dtype) const override { return backend_->supports(op, dtype); }
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
-    auto out = std::make_unique<HostedKernel>(*backend_->device(), failed_);
+    auto out = std::make_unique<HostedKernel>(*backend_->device(), failure_);
     KernelSpec there = spec;
     for (auto* operands : {&there.inputs, &there.outputs})
       for (Operand& operand : *operands) {
@@ -99,12 +106,14 @@ class Hosted final : public Backend {
     return std::unique_ptr<Kernel>(std::move(out));
   }
   device::Device* device() override { return nullptr; }
-  const Status& failed() const { return failed_; }
+  const Failure& failure() const { return failure_; }
 
  private:
   std::unique_ptr<Backend> backend_;
-  Status failed_;
+  Failure failure_;
 };
+
+const Hosted* hostedOf(const Backend& backend) { return dynamic_cast<const Hosted*>(&backend); }
 
 }  // namespace
 
@@ -114,8 +123,13 @@ std::unique_ptr<Backend> hosted(std::unique_ptr<Backend> backend) {
 }
 
 Status failureOf(const Backend& backend) {
-  const auto* const onDevice = dynamic_cast<const Hosted*>(&backend);
-  return onDevice == nullptr ? Status() : onDevice->failed();
+  const Hosted* const onDevice = hostedOf(backend);
+  return onDevice == nullptr ? Status() : onDevice->failure().status;
+}
+
+bool isLost(const Backend& backend) {
+  const Hosted* const onDevice = hostedOf(backend);
+  return onDevice != nullptr && onDevice->failure().isLost;
 }
 
 }  // namespace lockstep::backends

@@ -11,7 +11,9 @@ namespace lockstep::backends {
 // The backend itself where it computes in the host's memory.
 std::unique_ptr<Backend> hosted(std::unique_ptr<Backend> backend);
 
-// To be asked after a run: what the device said of the first that failed, from which on outputs are left as they were.
+// To be asked after a run. Errors: kInternal where it wrote outside its operands; what the device said of the first that
+// failed, from which on it is lost, and outputs are left as they were.
 Status failureOf(const Backend& backend);
+bool isLost(const Backend& backend);
 
 }  // namespace lockstep::backends

@@ -29,7 +29,7 @@ class Training {
 
  private:
   Status bind();
-  Status playMadeUp();
+  Status playMadeUp(std::int64_t step);
   Status warmUp();
   Status warmAgain();
   void clearWhatInitLeaves();
@@ -140,8 +140,8 @@ Status Training::bindPlays(const std::vector<plan::Play>& plays, std::vector<Bou
   return {};
 }
 
-// A step, or as many as are short together, where the plan says that one takes no longer than is to be warmed up.
-Status Training::playMadeUp() {
+// What step `step` plays, or as many as are short together, where the plan says that one takes no longer than is to be warmed up.
+Status Training::playMadeUp(std::int64_t step) {
   if (server_ || plan_.mesh.stages() > 1) return {};
   // The same on all ranks.
   double predicted = 0;
@@ -160,7 +160,7 @@ Status Training::playMadeUp() {
   constexpr int kMost = 10;
   const int times = std::clamp(predicted > 0 ? static_cast<int>(kSeconds / predicted) : 1, 1, kMost);
   for (int time = 0; time < times; ++time) {
-    for (const BoundPlay& play : plan_.wholeSteps > 0 ? wholePlays_ : plays_) {
+    for (const BoundPlay& play : playsOf(step)) {
       play.feed->writeMadeUp();
       LOCKSTEP_TRY(play.feed->executor().play(0, nullptr));
     }
@@ -169,7 +169,7 @@ Status Training::playMadeUp() {
 }
 
 Status Training::warmUp() {
-  LOCKSTEP_TRY(playMadeUp());
+  LOCKSTEP_TRY(playMadeUp(1));
   // On a device what has been played lies there alone.
   if (backend_.device() == nullptr) clearWhatInitLeaves();
   return state_->put();
@@ -182,7 +182,7 @@ Status Training::warmAgain() {
   if (state_->bytes() <= kSmall && progress_.step < lastStep()) {
     LOCKSTEP_TRY(state_->fetch());
     const std::vector<std::byte> aside(state_->data(), state_->data() + state_->bytes());
-    LOCKSTEP_TRY(playMadeUp());
+    LOCKSTEP_TRY(playMadeUp(progress_.step + 1));
     std::copy(aside.begin(), aside.end(), state_->data());
     LOCKSTEP_TRY(state_->put());
   }

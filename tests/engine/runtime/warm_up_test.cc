@@ -119,6 +119,11 @@ class WarmUpTest : public QObject {
       s.compression = "top-k";
       s.topKAfter = 2;
     });
+    add("fp16, scaled", [](RunSettings& s) {
+      s.ranks = 2;
+      s.products = DType::kF16;
+      s.lossScale = passes::LossScale{};
+    });
     add("in flight", [](RunSettings& s) {
       s.ranks = 2;
       s.overlap = "always";
@@ -148,9 +153,20 @@ class WarmUpTest : public QObject {
   }
 
   // What is resumed is what was kept, not what was warmed up with.
+  void leavesNothingOfWhatIsResumed_data() {
+    QTest::addColumn<QString>("compression");
+    QTest::newRow("plain") << "";
+    QTest::newRow("with what was left out, after the whole steps") << "top-k";
+  }
   void leavesNothingOfWhatIsResumed() {
+    QFETCH(QString, compression);
     const QTemporaryDir folder;
     RunSettings settings;
+    if (!compression.isEmpty()) {
+      settings.ranks = 2;
+      settings.compression = compression.toStdString();
+      settings.topKAfter = 2;
+    }
     settings.backend = "onednn";
     settings.compute = DType::kF32;
     settings.optimizer.kind = "adam";
