@@ -296,8 +296,9 @@ int benchCollectiveCommand(const Globals& globals, const Arguments& arguments) {
 
 namespace {
 
+// Sizes from `least` to `most` where nothing is said, and to `limit` at most.
 int benchSpeed(const Globals& globals, const Arguments& arguments, const node::v1::SpeedBench& asked, std::int64_t least,
-               std::int64_t most) {
+               std::int64_t most, std::int64_t limit) {
   watchInterrupts();
   const bool json = arguments.has("json"), products = asked.kind() == "gemm";
   return conclude(
@@ -305,8 +306,12 @@ int benchSpeed(const Globals& globals, const Arguments& arguments, const node::v
         node::v1::BenchRequest request;
         node::v1::SpeedBench& speed = *request.mutable_speed();
         speed = asked;
-        LOCKSTEP_ASSIGN(least, arguments.integer("min", least, 4, std::int64_t{1} << 34));
-        LOCKSTEP_ASSIGN(most, arguments.integer("max", std::max(least, most), least, std::int64_t{1} << 34));
+        LOCKSTEP_ASSIGN(least, arguments.integer("min", least, 4, limit));
+        LOCKSTEP_ASSIGN(most, arguments.integer("max", std::max(least, most), least, limit));
+        constexpr std::array<std::string_view, 4> kPrecisions{"fp32", "tf32", "bf16", "fp16"};
+        for (const std::string& one : speed.precisions())
+          if (std::find(kPrecisions.begin(), kPrecisions.end(), one) == kPrecisions.end())
+            return invalidArgument("no precision is named '{}', expected {}", one, fmt::join(kPrecisions, ", "));
         speed.set_min(least);
         speed.set_max(most);
         speed.set_backend(arguments.text("backend", "onednn"));
@@ -352,13 +357,13 @@ int benchGemmCommand(const Globals& globals, const Arguments& arguments) {
   for (const std::string& one : arguments.words()) asked.add_precisions(one);
   if (asked.precisions().empty())
     for (const char* one : {"fp32", "bf16"}) asked.add_precisions(one);
-  return benchSpeed(globals, arguments, asked, 128, 2048);
+  return benchSpeed(globals, arguments, asked, 128, 2048, 1 << 15);
 }
 
 int benchMemoryCommand(const Globals& globals, const Arguments& arguments) {
   node::v1::SpeedBench asked;
   asked.set_kind("memory");
-  return benchSpeed(globals, arguments, asked, 16 << 10, 64 << 20);
+  return benchSpeed(globals, arguments, asked, 16 << 10, 64 << 20, std::int64_t{1} << 34);
 }
 
 }  // namespace lockstep::app::cli

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +41,7 @@ Child runChild(const std::vector<std::string>& words, double limitSeconds) {
   const pid_t child = fork();
   if (child == 0) {
     setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // it does not outlive who asked for it
     dup2(open("/dev/null", O_RDONLY), 0);
     dup2(output[1], 1);
     dup2(errors[1], 2);

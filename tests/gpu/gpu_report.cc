@@ -463,7 +463,7 @@ int main(const Words& words) {
     else if (words[i] == "--limit" && more) options.limit = std::max(1.0, std::atof(words[++i].c_str()));
     else if (words[i] == "--seconds" && more) options.seconds = std::max(0.1, std::atof(words[++i].c_str()));
     else {
-      std::fprintf(stderr, "gpu_report: %s is not understood\n", words[i].c_str());
+      std::fprintf(stderr, "gpu_report: %s%s%s is not understood\n", words[i].c_str(), more ? " " : "", more ? words[i + 1].c_str() : "");
       return 2;
     }
   }

@@ -293,6 +293,10 @@ int main(const std::vector<std::string>& words) {
       return 77;
     }
   }
+  if (!fs::is_directory(options.examples)) {
+    std::fprintf(stderr, "matrix: there is no folder %s\n", options.examples.c_str());
+    return 2;
+  }
   std::string scratch = (fs::temp_directory_path() / "lockstep-matrix-XXXXXX").string();
   if (mkdtemp(scratch.data()) == nullptr) return 2;
   int rows = 0, held = 0, refused = 0, failed = 0;
