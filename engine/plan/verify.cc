@@ -1,14 +1,13 @@
-// The proof obligations of a Plan. Happens-before is tracked by one counter a stream (vector
-// clocks: Fidge 1988, Mattern 1989): clock[step][s] is how many steps of stream s are known to be
-// done when `step` begins.
+// The proof obligations of a Plan.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
+#include "engine/plan/order.h"
 #include "engine/plan/verify_schedule.h"
 
 namespace lockstep::plan {
@@ -31,7 +30,7 @@ class BodyVerifier {
     LOCKSTEP_TRY(buffers());
     LOCKSTEP_TRY(steps());
     LOCKSTEP_TRY(results());
-    order();
+    order_.emplace(body_);
     LOCKSTEP_TRY(groups());
     LOCKSTEP_TRY(accesses());
     LOCKSTEP_TRY(sharing());
@@ -59,7 +58,7 @@ class BodyVerifier {
   std::int64_t reach(const Buffer& buffer) const {
     return buffer.axis.empty() ? 0 : (plan_.mesh.axisSize(buffer.axis) - 1) * buffer.stride;
   }
-  BufferId rootOf(BufferId id) const { return at(id).base >= 0 ? at(id).base : id; }
+  BufferId rootOf(BufferId id) const { return plan::rootOf(body_, id); }
 
   Status buffers() const {
     for (std::size_t i = 0; i < body_.buffers.size(); ++i) {
@@ -264,39 +263,7 @@ class BodyVerifier {
     return {};
   }
 
-  // Fills clock_ and position_.
-  void order() {
-    std::array<int, kStreams> issued{};
-    std::array<std::array<int, kStreams>, kStreams> last{};  // clock after a stream's last
-    for (std::size_t i = 0; i < body_.steps.size(); ++i) {
-      const Step& step = body_.steps[i];
-      const auto stream = static_cast<std::size_t>(step.stream);
-      std::array<int, kStreams> clock = last[stream];
-      clock[stream] = issued[stream];
-      if (step.stream == kFlightStream) {
-        for (std::size_t s = 0; s < kStreams; ++s) clock[s] = std::max(clock[s], last[kComputeStream][s]);
-        clock[kComputeStream] = issued[kComputeStream];
-      }
-      for (const StepId before : step.after) {
-        const auto b = static_cast<std::size_t>(before);
-        for (std::size_t s = 0; s < kStreams; ++s) clock[s] = std::max(clock[s], clock_[b][s]);
-        const auto bs = static_cast<std::size_t>(body_.steps[b].stream);
-        clock[bs] = std::max(clock[bs], position_[b] + 1);
-      }
-      position_.push_back(issued[stream]++);
-      clock_.push_back(clock);
-      last[stream] = clock;
-    }
-  }
-  // Step a is done before step b begins; the end of the play is after all.
-  bool before(int a, int b) const {
-    const int end = static_cast<int>(body_.steps.size());
-    if (b == end) return a != end;
-    if (a == end) return false;
-    const auto stream = static_cast<std::size_t>(body_.steps[static_cast<std::size_t>(a)].stream);
-    return clock_[static_cast<std::size_t>(b)][stream] > position_[static_cast<std::size_t>(a)];
-  }
-
+  bool before(int a, int b) const { return order_->before(a, b); }
   std::int64_t begin(BufferId id) const { return at(id).base >= 0 ? at(id).offset : 0; }
 
   // Per root buffer: every access; a conflict within one buffer has an order, and what is read of
@@ -376,7 +343,7 @@ class BodyVerifier {
         const Buffer& b = body_.buffers[roots[j]];
         if (isState(roots[i]) != isState(roots[j]) || b.offset >= a.offset + a.type.bytes()) break;
         const bool shareable = a.kind == BufferKind::kTemp && b.kind == BufferKind::kTemp &&
-                               (allBefore(roots[i], roots[j]) || allBefore(roots[j], roots[i]));
+                               order_->apart(static_cast<BufferId>(roots[i]), static_cast<BufferId>(roots[j]));
         if (!shareable) {
           return fail("buffers {} and {} share memory while both are in use", a.name, b.name);
         }
@@ -384,22 +351,13 @@ class BodyVerifier {
     }
     return {};
   }
-  bool allBefore(std::size_t a, std::size_t b) const {
-    for (const Access& first : accesses_[a]) {
-      for (const Access& second : accesses_[b]) {
-        if (!before(first.step, second.step)) return false;
-      }
-    }
-    return true;
-  }
 
   const Plan& plan_;
   const Program& program_;
   const Body& body_;
   const std::vector<int>& ranks_;
   const int stage_;
-  std::vector<std::array<int, kStreams>> clock_;
-  std::vector<int> position_;  // within the step's stream
+  std::optional<Order> order_;  // once buffers and steps are in range
   std::vector<std::vector<Access>> accesses_;
 };
 

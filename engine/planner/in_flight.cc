@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <deque>
-#include <limits>
 #include <utility>
+
+#include "engine/plan/order.h"
 
 namespace lockstep::planner {
 namespace {
@@ -12,42 +13,17 @@ const plan::Buffer& bufferOf(const plan::Body& body, plan::BufferId id) {
   return body.buffers[static_cast<std::size_t>(id)];
 }
 
-plan::BufferId rootOf(const plan::Body& body, plan::BufferId id) {
-  const plan::BufferId base = bufferOf(body, id).base;
-  return base >= 0 ? base : id;
-}
-
-// The first and last step that uses a buffer that lies by itself; of one that is not used first > last.
-struct Use {
-  std::size_t first = std::numeric_limits<std::size_t>::max(), last = 0;
-};
-std::vector<Use> usesOf(const plan::Body& body) {
-  std::vector<Use> uses(body.buffers.size());
-  for (std::size_t i = 0; i < body.steps.size(); ++i) {
-    for (const auto* ids : {&body.steps[i].inputs, &body.steps[i].outputs}) {
-      for (const plan::BufferId id : *ids) {
-        Use& use = uses[static_cast<std::size_t>(rootOf(body, id))];
-        use.first = std::min(use.first, i);
-        use.last = std::max(use.last, i);
-      }
-    }
-  }
-  for (const plan::ResultSlot& slot : body.results)
-    uses[static_cast<std::size_t>(rootOf(body, slot.buffer))].last = body.steps.size();
-  return uses;
-}
-
 // What is whole for a time, by when it comes and goes.
 class Window {
  public:
   explicit Window(const plan::Body& body) : starting_(body.steps.size()), ending_(body.steps.size()) {
     const std::vector<bool> whole = wholeForATime(body);
-    const std::vector<Use> uses = usesOf(body);
+    const plan::Order order(body);
     for (std::size_t b = 0; b < body.buffers.size(); ++b) {
-      if (!whole[b] || uses[b].first > uses[b].last) continue;
-      const std::int64_t bytes = body.buffers[b].type.bytes();
-      starting_[uses[b].first] += bytes;
-      if (uses[b].last < body.steps.size()) ending_[uses[b].last] += bytes;
+      const auto [first, end] = order.life(static_cast<plan::BufferId>(b));
+      if (!whole[b] || first == end) continue;
+      starting_[static_cast<std::size_t>(first)] += body.buffers[b].type.bytes();
+      ending_[static_cast<std::size_t>(end) - 1] += body.buffers[b].type.bytes();
     }
   }
   std::int64_t starting(std::size_t step) const { return starting_[step]; }
@@ -68,8 +44,8 @@ class Window {
 
 bool gathersParameters(const plan::Body& body, const plan::Step& step) {
   return step.op == ir::Op::kAllGather &&
-         bufferOf(body, rootOf(body, step.inputs[0])).kind == plan::BufferKind::kState &&
-         bufferOf(body, rootOf(body, step.outputs[0])).kind == plan::BufferKind::kTemp;
+         bufferOf(body, plan::rootOf(body, step.inputs[0])).kind == plan::BufferKind::kState &&
+         bufferOf(body, plan::rootOf(body, step.outputs[0])).kind == plan::BufferKind::kTemp;
 }
 
 // Gathers keep their order, and so do all other steps.
@@ -83,7 +59,7 @@ void gatherAhead(plan::Body& body, const FlightRules& rules, std::int64_t most) 
   for (std::size_t i = 0; i < body.steps.size(); ++i) {
     const plan::Step& step = body.steps[i];
     if (gathersParameters(body, step) && rules.may(step.axis)) {
-      earliest = std::max(earliest, written[rootOf(body, step.inputs[0])]);
+      earliest = std::max(earliest, written[plan::rootOf(body, step.inputs[0])]);
       std::size_t at = i;
       for (; at > earliest && whole[at - 1] + window.starting(i) <= most; --at) whole[at - 1] += window.starting(i);
       before[at].push_back(i);
@@ -91,7 +67,7 @@ void gatherAhead(plan::Body& body, const FlightRules& rules, std::int64_t most) 
       earliest = at;
     }
     for (const plan::BufferId id : step.outputs)
-      if (const plan::BufferId root = rootOf(body, id); bufferOf(body, root).kind == plan::BufferKind::kState)
+      if (const plan::BufferId root = plan::rootOf(body, id); bufferOf(body, root).kind == plan::BufferKind::kState)
         written[root] = i + 1;
   }
   std::vector<plan::Step> steps;
@@ -102,20 +78,97 @@ void gatherAhead(plan::Body& body, const FlightRules& rules, std::int64_t most) 
   body.steps = std::move(steps);
 }
 
-// The first step after a collective that needs what it makes, or may not touch what it reads.
-std::size_t firstNeed(const plan::Body& body, std::size_t collective) {
-  const plan::Step& step = body.steps[collective];
-  const auto uses = [&](const std::vector<plan::BufferId>& ids, const std::vector<plan::BufferId>& of) {
-    return std::any_of(ids.begin(), ids.end(), [&](plan::BufferId id) {
-      return std::any_of(of.begin(), of.end(), [&](plan::BufferId other) { return rootOf(body, id) == rootOf(body, other); });
-    });
-  };
-  for (std::size_t i = collective + 1; i < body.steps.size(); ++i) {
-    const plan::Step& other = body.steps[i];
-    if (other.kind == plan::StepKind::kCollective) continue;  // comes to its turn
-    if (uses(other.inputs, step.outputs) || uses(other.outputs, step.outputs) || uses(other.outputs, step.inputs)) return i;
+// Which steps need what: what one reads or writes another wrote or read, or they are along one axis.
+class Needs {
+ public:
+  explicit Needs(const plan::Body& body) : body_(body), accesses_(body.buffers.size()) {}
+
+  // The latest of the steps added that the step needs; -1: none.
+  int of(const plan::Step& step) const {
+    int latest = -1;
+    const auto touch = [&](plan::BufferId id, bool writes) {
+      const Range range = rangeOf(id);
+      for (const Access& other : accesses_[static_cast<std::size_t>(plan::rootOf(body_, id))])
+        if ((writes || other.writes) && other.range.end > range.begin && range.end > other.range.begin)
+          latest = std::max(latest, other.step);
+    };
+    for (const plan::BufferId id : step.inputs) touch(id, false);
+    for (const plan::BufferId id : step.outputs) touch(id, true);
+    if (const auto last = along_.find(step.axis); step.kind == plan::StepKind::kCollective && last != along_.end())
+      latest = std::max(latest, last->second);
+    return latest;
   }
+  void add(int number) {
+    const plan::Step& step = body_.steps[static_cast<std::size_t>(number)];
+    const auto note = [&](plan::BufferId id, bool writes) {
+      accesses_[static_cast<std::size_t>(plan::rootOf(body_, id))].push_back({number, rangeOf(id), writes});
+    };
+    for (const plan::BufferId id : step.inputs) note(id, false);
+    for (const plan::BufferId id : step.outputs) note(id, true);
+    if (step.kind == plan::StepKind::kCollective) along_[step.axis] = number;
+  }
+
+ private:
+  struct Range {
+    std::int64_t begin, end;  // bytes of the buffer that others are views of
+  };
+  struct Access {
+    int step;
+    Range range;
+    bool writes;
+  };
+  // Along an axis: wherever some rank's view may lie.
+  Range rangeOf(plan::BufferId id) const {
+    const plan::Buffer& buffer = bufferOf(body_, id);
+    if (buffer.base < 0) return {0, buffer.type.bytes()};
+    if (!buffer.axis.empty()) return {buffer.offset, bufferOf(body_, buffer.base).type.bytes()};
+    return {buffer.offset, buffer.offset + buffer.type.bytes()};
+  }
+
+  const plan::Body& body_;
+  std::vector<std::vector<Access>> accesses_;  // by buffer
+  std::map<std::string, int> along_;           // the last collective along an axis
+};
+
+// The first step after a collective that needs what it makes, or may not touch what it reads. Others along its
+// axis come to their turn.
+std::size_t firstNeed(const plan::Body& body, std::size_t collective) {
+  Needs needs(body);
+  needs.add(static_cast<int>(collective));
+  for (std::size_t i = collective + 1; i < body.steps.size(); ++i)
+    if (body.steps[i].kind != plan::StepKind::kCollective && needs.of(body.steps[i]) >= 0) return i;
   return body.steps.size();
+}
+
+// A step waits for the latest in flight that it needs. Where there would be more whole at once, it waits for the
+// oldest that are the last to use some of it; what is in flight itself comes after these.
+void addWaits(plan::Body& body, const Window& window, std::int64_t most) {
+  Needs needs(body);
+  std::deque<int> last;   // in flight, what they are the last to use not yet known to be free
+  std::int64_t whole = 0;
+  int done = -1;          // of those in flight, the latest that is known to be
+  for (std::size_t i = 0; i < body.steps.size(); ++i) {
+    plan::Step& step = body.steps[i];
+    const bool flies = step.stream == plan::kFlightStream;
+    const auto letGo = [&] {
+      whole -= window.ending(static_cast<std::size_t>(last.front()));
+      last.pop_front();
+    };
+    int needed = flies ? -1 : needs.of(step);
+    while (!last.empty() && last.front() <= std::max(needed, done)) letGo();
+    whole += window.starting(i);
+    while (window.starting(i) > 0 && whole > most && !last.empty()) {
+      if (!flies) needed = std::max(needed, last.front());
+      letGo();
+    }
+    if (needed > done) {
+      step.after.push_back(needed);
+      done = needed;
+    }
+    if (flies) needs.add(static_cast<int>(i));
+    if (flies && window.ending(i) > 0) last.push_back(static_cast<int>(i));
+    else whole -= window.ending(i);
+  }
 }
 
 }  // namespace
@@ -123,7 +176,7 @@ std::size_t firstNeed(const plan::Body& body, std::size_t collective) {
 std::vector<bool> wholeForATime(const plan::Body& body) {
   std::vector<bool> out(body.buffers.size(), false);
   const auto note = [&](plan::BufferId id) {
-    const plan::BufferId root = rootOf(body, id);
+    const plan::BufferId root = plan::rootOf(body, id);
     if (bufferOf(body, root).kind == plan::BufferKind::kTemp) out[static_cast<std::size_t>(root)] = true;
   };
   for (const plan::Step& step : body.steps) {
@@ -138,9 +191,10 @@ std::int64_t mostWhole(const plan::Body& body) {
   return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
 }
 
-std::vector<std::size_t> putInFlight(plan::Body& body, FlightRules& rules) {
+void putInFlight(plan::Body& body, FlightRules& rules) {
   const std::int64_t most = rules.wholeBytes > 0 ? rules.wholeBytes : 2 * mostWhole(body);
   gatherAhead(body, rules, most);
+  const Window window(body);
   for (std::size_t i = 0; i < body.steps.size(); ++i) {
     plan::Step& step = body.steps[i];
     if (step.kind != plan::StepKind::kCollective || plan::isMessage(step) || !rules.may(step.axis)) continue;
@@ -157,23 +211,7 @@ std::vector<std::size_t> putInFlight(plan::Body& body, FlightRules& rules) {
     }
     if (known->second) step.stream = plan::kFlightStream;
   }
-
-  std::vector<std::size_t> heldUntil;
-  for (std::size_t i = 0; i < body.steps.size(); ++i)
-    heldUntil.push_back(body.steps[i].stream == plan::kFlightStream ? body.steps.size() : i);
-  // Of what travels the oldest is given up first where there is too much.
-  const Window window(body);
-  std::deque<std::size_t> held;
-  std::int64_t now = 0;  // with what is held
-  for (std::size_t i = 0; i < body.steps.size(); ++i) {
-    for (now += window.starting(i); now > most && !held.empty() && window.starting(i) > 0; held.pop_front()) {
-      heldUntil[held.front()] = i - 1;
-      now -= window.ending(held.front());
-    }
-    if (body.steps[i].stream == plan::kFlightStream && window.ending(i) > 0) held.push_back(i);
-    else now -= window.ending(i);
-  }
-  return heldUntil;
+  addWaits(body, window, most);
 }
 
 }  // namespace lockstep::planner

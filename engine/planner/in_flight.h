@@ -24,11 +24,11 @@ struct FlightRules {
   std::map<std::string, bool> decided;  // by the collective's name
 };
 
-// Before memory is laid out. Gathers of parameters that are in parts (zero-3) move ahead of the steps before
-// them as far as wholeBytes lets them, in their order; the streams of collectives are set. Returns for each step where
-// what it is the last to use may be another's: of a collective in flight later than itself, since what follows
-// would wait for it.
-std::vector<std::size_t> putInFlight(plan::Body& body, FlightRules& rules);
+// Before memory is laid out, which goes by the order that is made here. Gathers of parameters that are in parts
+// (zero-3) move ahead of the steps before them as far as wholeBytes lets them, in their order; the streams of
+// collectives are set; and a step waits for the latest in flight that it needs: what it reads or writes the other
+// wrote or read, they are along one axis, or there is too much whole before the other is done.
+void putInFlight(plan::Body& body, FlightRules& rules);
 
 // Buffers of parameters and gradients that ranks have in parts, while they are whole: gathered, or not yet
 // scattered.

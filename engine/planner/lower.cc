@@ -1,7 +1,6 @@
 #include "engine/planner/lower.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -56,8 +55,8 @@ class Lowering {
     placePacks();
     LOCKSTEP_TRY(placeOthers());
     LOCKSTEP_TRY(emit());
-    layOutArena(body_, putInFlight(body_, flight));
-    synchronise();
+    putInFlight(body_, flight);
+    layOutArena(body_);
     return std::move(body_);
   }
 
@@ -380,49 +379,6 @@ class Lowering {
     for (const ValueId output : node.outputs) step.outputs.push_back(buffer(output));
     body_.steps.push_back(std::move(step));
     return {};
-  }
-
-  // A step waits for the latest in flight that uses the same memory, also where that was another buffer's, or the
-  // same group; what is in flight comes after all that was before it in the order.
-  void synchronise() {
-    struct Access {
-      std::size_t step;
-      std::int64_t begin, end;
-      bool write;
-    };
-    std::array<std::vector<Access>, 2> inFlight;  // in the arena, in the state
-    std::map<std::string, std::size_t> lastAlong;  // of those in flight
-    int known = -1;                                // the latest of them that is done
-    for (std::size_t i = 0; i < body_.steps.size(); ++i) {
-      plan::Step& step = body_.steps[i];
-      const bool flies = step.stream == plan::kFlightStream;
-      int needed = -1;
-      const auto touch = [&](plan::BufferId id, bool write) {
-        const plan::Buffer& buffer = body_.buffers[static_cast<std::size_t>(id)];
-        const plan::Buffer& root =
-            buffer.base >= 0 ? body_.buffers[static_cast<std::size_t>(buffer.base)] : buffer;
-        const std::int64_t begin = root.offset + (buffer.base >= 0 ? buffer.offset : 0);
-        // Along an axis: wherever some rank's view may lie.
-        const std::int64_t end = buffer.axis.empty() ? begin + buffer.type.bytes()
-                                                     : root.offset + root.type.bytes();
-        auto& others = inFlight[root.kind == plan::BufferKind::kState ? 1 : 0];
-        for (const Access& other : others) {
-          if ((write || other.write) && other.end > begin && end > other.begin && other.step < i)
-            needed = std::max(needed, static_cast<int>(other.step));
-        }
-        if (flies) others.push_back({i, begin, end, write});
-      };
-      for (const plan::BufferId id : step.inputs) touch(id, false);
-      for (const plan::BufferId id : step.outputs) touch(id, true);
-      if (step.kind == plan::StepKind::kCollective) {
-        if (const auto last = lastAlong.find(step.axis); last != lastAlong.end())
-          needed = std::max(needed, static_cast<int>(last->second));
-        if (flies) lastAlong[step.axis] = i;
-      }
-      if (flies || needed <= known) continue;
-      step.after.push_back(needed);
-      known = needed;
-    }
   }
 
   struct StoreCopy {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "tests/engine/planner/requests.h"
+#include "tests/engine/planner/random_requests.h"
 #include "tests/support/golden.h"
 #include "tests/support/sanitizers.h"
 
@@ -199,6 +199,24 @@ class PlanTest : public QObject {
                  input);
       }
     }
+  }
+
+  // Whatever is asked for is planned, or refused with the number to change: nothing that the planner makes is
+  // refused by the verifier.
+  void whateverIsAskedForHoldsOrIsRefused() {
+    Draw draw(17);
+    int planned = 0;
+    const int all = test::kSanitized ? 100 : 700;
+    for (int i = 0; i < all; ++i) {
+      const Drawn drawn = draw();
+      const auto made = planner::makePlan(drawn.request, drawn.cluster, {});
+      planned += made.ok() ? 1 : 0;
+      if (made.ok()) continue;
+      QVERIFY2(made.error().code == Code::kInvalidArgument && !made.error().next.empty(),
+               fmt::format("{}\n{}", drawn.text, made.error().text()).c_str());
+    }
+    qInfo("%d of %d were planned", planned, all);
+    QVERIFY(planned >= all / 2);
   }
 
   void unevenBatchesShareBodies() {
