@@ -24,6 +24,7 @@
 namespace lockstep::agent {
 namespace {
 
+constexpr int kBf16Major = 8;  // of the compute capability from which cuBLASLt multiplies bf16
 constexpr std::int64_t kSpareBytes = std::int64_t{32} << 20;
 constexpr std::int64_t kThreadsBytes = std::int64_t{6} << 20;
 // A worker's code and that of its libraries, and room for workspaces of large layers' kernels.
@@ -189,7 +190,7 @@ std::vector<specs::RankDevice> devicesOf(const node::v1::PrepareRequest& request
 }
 
 Status checkGpus(const node::v1::GpuSurvey& node, const std::vector<specs::RankDevice>& ranks,
-                 const std::vector<std::int64_t>& bytes) {
+                 const std::vector<std::int64_t>& bytes, std::string_view precision) {
   std::map<int, std::pair<int, std::int64_t>> gpus;  // by number: its ranks, and what they need
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i].kind != "cuda") continue;
@@ -218,6 +219,13 @@ Status checkGpus(const node::v1::GpuSurvey& node, const std::vector<specs::RankD
   }
   for (const auto& [number, load] : gpus) {
     const auto& gpu = node.gpus(number);
+    if (precision == "bf16" && gpu.major() < kBf16Major) {
+      Error error = makeError(Code::kFailedPrecondition, "GPU {} cannot compute in bf16", number);
+      error.why = fmt::format("{} has compute capability {}.{}, bf16 needs {}.0 or above", gpu.name(), gpu.major(),
+                              gpu.minor(), kBf16Major);
+      error.next = "set training.precision to fp16 or fp32";
+      return error;
+    }
     const auto [count, total] = load;
     if (total <= gpu.memory_bytes()) continue;
     Error error = makeError(Code::kResourceExhausted, "not enough memory on GPU {} for its {}", number,
@@ -344,7 +352,7 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
     if (evaluation) bytes.push_back(planner::memory(*evaluation, 0, true).total());
     bytes.resize(devices.size());
     LOCKSTEP_ASSIGN(const node::v1::GpuSurvey node, survey());
-    LOCKSTEP_TRY(checkGpus(node, devices, bytes));
+    LOCKSTEP_TRY(checkGpus(node, devices, bytes, parsed->precision));
     if (request.comm() == "nccl" && world > 1 && !evaluation && !node.alone().empty()) {
       Error error = makeError(Code::kFailedPrecondition, "comm is nccl, and the node's GPUs cannot exchange among themselves");
       error.why = node.alone();

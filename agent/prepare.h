@@ -55,9 +55,10 @@ std::int64_t workerMemory(const plan::Plan& plan, int rank, std::int64_t dataByt
 // What the ranks of the request's node compute on, in their order.
 std::vector<specs::RankDevice> devicesOf(const node::v1::PrepareRequest& request);
 
-// That a node has the GPUs that its ranks are to compute on, and their memory: rank i has bytes[i] there.
+// Checks that a node has the GPUs that its ranks are to compute on, that they compute in `precision` (Plan::precision), and
+// that they have the memory: rank i needs bytes[i].
 Status checkGpus(const node::v1::GpuSurvey& node, const std::vector<specs::RankDevice>& ranks,
-                 const std::vector<std::int64_t>& bytes);
+                 const std::vector<std::int64_t>& bytes, std::string_view precision);
 
 // That run and node can be names of folders.
 Status checkNames(const node::v1::PrepareRequest& request);

@@ -10,8 +10,24 @@ namespace lockstep::agent {
 namespace {
 
 constexpr Nanoseconds kCollectiveLimit = 30'000'000'000;
-// Of GPUs a whole step's, since they do not tell computing from waiting.
-constexpr Nanoseconds kDeviceLimit = 120'000'000'000;
+
+// How long the GPUs of the ranks may take for what they are given at once: they do not tell computing from waiting, so it
+// is many times what the plan predicts for a whole training step or any other program. A stage waits for all others.
+Nanoseconds deviceLimit(const plan::Plan& plan, int rank) {
+  constexpr double kLeastSeconds = 120, kTimesPredicted = 20;
+  const auto seconds = [&](std::string_view program) {
+    const plan::Body* const body = plan.find(program, rank);
+    double sum = 0;
+    if (body != nullptr)
+      for (const plan::Step& step : body->steps) sum += std::max(0.0, step.seconds);
+    return sum;
+  };
+  double step = 0, longest = 0;
+  for (const plan::Play& play : plan.plays(rank)) step += seconds(play.program);
+  for (const plan::Program& program : plan.programs) longest = std::max(longest, seconds(program.name));
+  const double predicted = std::max(longest, step * plan.mesh.stages());
+  return static_cast<Nanoseconds>(std::max(kLeastSeconds, kTimesPredicted * predicted) * 1e9);
+}
 
 // Calls visit(axis, ranks of the group, offset of the group's memory) for all groups of the mesh, in
 // an order that every process agrees on. Returns the end of the memory.
@@ -88,7 +104,7 @@ Result<runtime::DeviceGroups> joinDevices(const node::v1::WorkerStart& start, co
                   runtime::DeviceGroups::form(plan.mesh, *backend.device(), link,
                                               {.rank = start.rank(),
                                                .prefix = fmt::format("{}/{}", start.run(), start.generation()),
-                                               .limit = kDeviceLimit}));
+                                               .limit = deviceLimit(plan, start.rank())}));
   if (!devices.whyNot().empty() && start.comm() == "nccl") {
     Error error = makeError(Code::kFailedPrecondition, "comm is nccl, and the ranks' GPUs cannot exchange among themselves");
     error.why = devices.whyNot();

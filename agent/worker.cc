@@ -119,6 +119,8 @@ Status surveyDevices(WorkerLink& link) {
     auto* one = out.add_gpus();
     one->set_name(gpu.name);
     one->set_memory_bytes(gpu.memoryBytes);
+    one->set_major(gpu.major);
+    one->set_minor(gpu.minor);
   }
   for (const device::Library& library : found.libraries)
     if (library.problem.empty()) out.add_libraries(fmt::format("{} {}", library.name, library.found));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 namespace lockstep::runtime {
 namespace {
@@ -48,15 +49,27 @@ std::string fromHex(std::string_view text) {
   return out;
 }
 
-// Two devices are connected when they first send each other something, which takes both: all do so here, where all are,
-// and not where steps are captured, which each does by itself.
+// Runs every kind of collective once. Devices connect when they first exchange something of a kind, which takes all of a
+// group and allocates: it is done here, and not while a rank captures a step by itself.
 Status connect(device::Device& device, device::Group& group) {
   using device::Memory;
   using device::Queue;
-  const std::int64_t bytes = group.size();
+  using device::Reduce;
+  const std::int64_t size = group.size();
+  const auto bytes = (size + 1) * static_cast<std::int64_t>(sizeof(float));
   LOCKSTEP_ASSIGN(const Memory in, Memory::allocate(device, bytes, device::Where::kDevice));
   LOCKSTEP_ASSIGN(const Memory out, Memory::allocate(device, bytes, device::Where::kDevice));
   LOCKSTEP_ASSIGN(const auto done, device.makeEvent());
+  std::vector<std::int64_t> even(static_cast<std::size_t>(size) + 1);
+  std::iota(even.begin(), even.end(), 0);
+  std::vector<std::int64_t> uneven = even;  // uneven parts travel otherwise than even ones
+  ++uneven.back();
+  group.allReduce(in.data(), size, DType::kF32, Reduce::kSum);
+  for (const auto& cuts : {even, uneven}) {
+    group.reduceScatter(in.data(), out.data(), cuts, DType::kF32, Reduce::kSum);
+    group.allGather(in.data(), out.data(), cuts, DType::kF32);
+  }
+  group.broadcast(in.data(), 1, 0);
   group.allToAll(in.data(), out.data(), 1);
   device.mark(*done, Queue::kExchange);
   device.wait(*done, Queue::kCompute);
@@ -109,7 +122,7 @@ Result<DeviceGroups> DeviceGroups::form(const cluster::Mesh& mesh, device::Devic
     const bool isIn = coordinate >= 0;
     LOCKSTEP_ASSIGN(auto group, out.all_->split(isIn ? mesh.group(as.rank, axis.name).front() : -1,
                                                 isIn ? coordinate : 0, axis.size));
-    if (isIn && axis.name == mesh.messageAxis()) LOCKSTEP_TRY(connect(device, *group));
+    if (isIn) LOCKSTEP_TRY(connect(device, *group));
     if (isIn) out.alongAxes_.emplace_back(axis.name, std::move(group));
   }
   return out;

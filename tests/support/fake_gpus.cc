@@ -5,17 +5,23 @@
 //     "GPU CALL …", streams as "compute", "exchange" and "ahead", events and communicators by number, in the order they are made
 //   LOCKSTEP_FAKE_NCCL       "": all is well; "never": communicators stay in progress; "fail N": the N-th collective of
 //     GPU 0 fails, then graphs do not end, and communicators know of a peer's error; "hang": graphs do not end. What does
-//     not end ends when a communicator of its GPU is aborted.
+//     not end ends when all communicators of its GPU are aborted; "deaf": not even then.
+// As NCCL does, ncclCommAbort() and ncclCommDestroy() return when no graph refers to the communicator any more, and an abort
+// when the GPU's work has ended: what would wait for ever aborts the process after 10 s.
 #include <cublasLt.h>
 #include <cuda.h>
 #include <nccl.h>
 
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #pragma GCC visibility push(default)
@@ -35,6 +41,15 @@ struct CUevent_st {
 struct ncclComm {
   int gpu = 0, number = 0, rank = 0, size = 0;
   ncclResult_t state = ncclSuccess;
+  int graphs = 0;  // that refer to it
+  bool aborted = false;
+};
+// A captured graph, and one made of it.
+struct CUgraph_st {
+  std::vector<ncclComm_t> communicators;
+};
+struct CUgraphExec_st {
+  std::vector<ncclComm_t> communicators;
 };
 
 namespace {
@@ -45,6 +60,9 @@ thread_local CUctx_st* current = nullptr;
 std::map<int, int> communicators;    // made, by GPU
 std::map<int, int> collectives;      // given, by GPU
 std::vector<CUstream_st*> streams;
+std::vector<ncclComm_t> alive;
+std::map<int, std::vector<ncclComm_t>> captured;  // by the capture under way, by GPU
+std::condition_variable changed;                  // graphs and communicators
 bool failed = false;
 
 std::string wanted() {
@@ -80,6 +98,7 @@ ncclResult_t collective(ncclComm_t comm, const std::string& what, const void* in
   const std::lock_guard lock(mutex);
   say(comm->gpu, "%s comm %d in %p out %p count %zu type %d on %s%s", what.c_str(), comm->number, in, out, count, type,
       nameOf(stream), stream->capturing ? " captured" : "");
+  if (stream->capturing) captured[comm->gpu].push_back(comm);
   const int number = ++collectives[comm->gpu];
   const std::string fault = wanted();
   if (comm->gpu == 0 && fault.rfind("fail ", 0) == 0 && number == std::atoi(fault.c_str() + 5)) {
@@ -91,7 +110,29 @@ ncclResult_t collective(ncclComm_t comm, const std::string& what, const void* in
 
 ncclComm_t makeCommunicator(int gpu, int rank, int size) {
   auto* comm = new ncclComm{gpu, communicators[gpu]++, rank, size, wanted() == "never" ? ncclInProgress : ncclSuccess};
+  alive.push_back(comm);
   return comm;
+}
+
+void refer(const std::vector<ncclComm_t>& to, int more) {
+  for (ncclComm_t comm : to) comm->graphs += more;
+  changed.notify_all();
+}
+
+bool busy(int gpu) {
+  return std::any_of(streams.begin(), streams.end(),
+                     [&](const CUstream_st* one) { return one->context->gpu == gpu && one->busy; });
+}
+
+void release(ncclComm_t comm, std::unique_lock<std::mutex>& lock) {
+  const bool deaf = wanted() == "deaf";
+  const bool isFree = changed.wait_for(lock, std::chrono::seconds(10), [&] {
+    return comm->graphs == 0 && !busy(comm->gpu);
+  });
+  if (!isFree && deaf) return;
+  if (!isFree) std::abort();  // for ever
+  std::erase(alive, comm);
+  delete comm;
 }
 
 }  // namespace
@@ -234,7 +275,8 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   for (CUstream_st* one : streams)
     if (one->context == stream->context) one->capturing = false;
   say(stream->context->gpu, "end capture");
-  *graph = reinterpret_cast<CUgraph>(new int);
+  *graph = new CUgraph_st{std::exchange(captured[stream->context->gpu], {})};
+  refer((*graph)->communicators, 1);
   return CUDA_SUCCESS;
 }
 CUresult cuEventCreate(CUevent* event, unsigned) {
@@ -261,22 +303,28 @@ CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent, CUevent) {
   *milliseconds = 1;
   return CUDA_SUCCESS;
 }
-CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph, unsigned long long) {
-  *out = reinterpret_cast<CUgraphExec>(new int);
+CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, unsigned long long) {
+  const std::lock_guard lock(mutex);
+  *out = new CUgraphExec_st{graph->communicators};
+  refer(graph->communicators, 1);
   return CUDA_SUCCESS;
 }
 CUresult cuGraphDestroy(CUgraph graph) {
-  delete reinterpret_cast<int*>(graph);
+  const std::lock_guard lock(mutex);
+  refer(graph->communicators, -1);
+  delete graph;
   return CUDA_SUCCESS;
 }
 CUresult cuGraphLaunch(CUgraphExec, CUstream stream) {
   const std::lock_guard lock(mutex);
   say(stream->context->gpu, "launch graph on %s", nameOf(stream));
-  stream->busy = failed || wanted() == "hang";
+  stream->busy = failed || wanted() == "hang" || wanted() == "deaf";
   return CUDA_SUCCESS;
 }
 CUresult cuGraphExecDestroy(CUgraphExec graph) {
-  delete reinterpret_cast<int*>(graph);
+  const std::lock_guard lock(mutex);
+  refer(graph->communicators, -1);
+  delete graph;
   return CUDA_SUCCESS;
 }
 
@@ -370,6 +418,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   const std::lock_guard lock(mutex);
   std::memset(id->internal, 7, sizeof id->internal);
   failed = false;  // another run begins
+  for (CUstream_st* one : streams) one->busy = false;
   collectives.clear();
   communicators.clear();
   for (CUctx_st& context : contexts) context.events = 0;
@@ -399,17 +448,21 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  const std::lock_guard lock(mutex);
+  std::unique_lock lock(mutex);
   say(comm->gpu, "destroy comm %d", comm->number);
-  delete comm;
+  release(comm, lock);
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  const std::lock_guard lock(mutex);
+  std::unique_lock lock(mutex);
   say(comm->gpu, "abort comm %d", comm->number);
+  comm->aborted = true;
+  const bool all = std::all_of(alive.begin(), alive.end(),
+                               [&](ncclComm_t one) { return one->gpu != comm->gpu || one->aborted; });
   for (CUstream_st* one : streams)
-    if (one->context->gpu == comm->gpu) one->busy = false;
-  delete comm;
+    if (all && one->context->gpu == comm->gpu && wanted() != "deaf") one->busy = false;
+  changed.notify_all();
+  release(comm, lock);
   return ncclSuccess;
 }
 ncclResult_t ncclGroupStart() {

@@ -12,6 +12,10 @@ namespace {
 
 // What NVIDIA advises for cuBLASLt on sm_90.
 constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
+// From this compute capability on matrix units take factors of tf32; it is allowed, not demanded.
+constexpr int kTf32Major = 8;
+// How long work that was aborted may take to end.
+constexpr Nanoseconds kAbortLimit = 5'000'000'000;
 
 Error failure(const Driver& driver, CUresult result, std::string what) {
   Error error = makeError(Code::kInternal, "{}", what);
@@ -39,9 +43,9 @@ class CudaDevice final : public Device {
   ~CudaDevice() override {
     if (context_ == nullptr) return;
     use();
-    for (CUstream stream : {ahead_, stream_})
-      if (stream != nullptr) driver_.cuStreamSynchronize(stream);
+    drain();
     grouping_.reset();
+    if (lost_) return;
     if (exchange_ != nullptr) driver_.cuStreamDestroy(exchange_);
     products_.reset();
     if (workspace_ != nullptr) driver_.cuMemFree(address(workspace_));
@@ -95,7 +99,8 @@ class CudaDevice final : public Device {
   }
   void release(void* memory, Where where) override {
     use();
-    for (CUstream stream : {ahead_, stream_}) driver_.cuStreamSynchronize(stream);
+    drain();
+    if (lost_) return;
     if (where == Where::kDevice)
       driver_.cuMemFree(address(memory));
     else
@@ -112,7 +117,9 @@ class CudaDevice final : public Device {
   }
   Result<std::unique_ptr<Work>> bind(const Product& product) override {
     use();
-    return products_->bind(product, failed_);
+    Product allowed = product;
+    allowed.tf32 = product.tf32 && properties_.major >= kTf32Major;
+    return products_->bind(allowed, failed_);
   }
 
   void launch(const Launch& launch) override {
@@ -169,9 +176,7 @@ class CudaDevice final : public Device {
 
   Status synchronize() override {
     use();
-    const Nanoseconds limit = grouping_ != nullptr ? grouping_->limit() : 0;
-    if (limit > 0) waitWithPeers(limit);
-    else note(driver_.cuStreamSynchronize(stream_), "the GPU failed");
+    awaitCompute();
     if (!failed_.ok() && grouping_ != nullptr) grouping_->abort();
     return failed_;
   }
@@ -204,31 +209,46 @@ class CudaDevice final : public Device {
   CUstream streamOf(Queue queue) const {
     return queue == Queue::kCompute ? stream_ : queue == Queue::kExchange ? exchange_ : ahead_;
   }
-  // Whose peers have gone would wait for ever. The GPU does not tell what it does: the limit is on all of it.
-  void waitWithPeers(Nanoseconds limit) {
+  // Waits for queue kCompute. Work of groups whose peers are gone does not end by itself: it is aborted when a group says
+  // so, or after the groups' limit, which is on all of it since a GPU does not tell what it does. Where aborted work does
+  // not end either the GPU is lost: no call that would wait for it is made any more.
+  void awaitCompute() {
+    if (lost_ || stream_ == nullptr) return;
+    const Nanoseconds limit = grouping_ != nullptr ? grouping_->limit() : 0;
+    if (limit == 0) return note(driver_.cuStreamSynchronize(stream_), "the GPU failed");
     constexpr Nanoseconds kBusy = 100'000'000, kLook = 1'000'000;  // sleeping costs a short step more than a long one
     const Nanoseconds begin = monotonicNow();
-    Nanoseconds looked = begin;
+    Nanoseconds looked = begin, aborted = 0;
     for (;;) {
       const CUresult result = driver_.cuStreamQuery(stream_);
       if (result != CUDA_ERROR_NOT_READY) return note(result, "the GPU failed");
       const Nanoseconds now = monotonicNow();
       if (now - looked > kLook) {
         looked = now;
-        grouping_->poll();
+        if (failed_.ok()) grouping_->poll();
         if (failed_.ok() && now - begin > limit) {
           failed_ = makeError(Code::kDeadlineExceeded, "what the GPUs of the ranks do together does not end");
           failed_.error().why = fmt::format("they have not done a step in {} s: a rank may be frozen", limit / 1'000'000'000);
-          grouping_->abort();
         }
-        if (!failed_.ok()) {
-          driver_.cuStreamSynchronize(stream_);  // what was aborted ends
+        if (!failed_.ok() && aborted == 0) {
+          grouping_->abort();
+          aborted = now;
+        }
+        if (aborted > 0 && now - aborted > kAbortLimit) {
+          lost_ = true;
+          failed_.error().why += fmt::format("{}the GPU has not stopped in {} s", failed_.error().why.empty() ? "" : "; ",
+                                             kAbortLimit / 1'000'000'000);
           return;
         }
       }
       if (now - begin > kBusy) std::this_thread::sleep_for(std::chrono::microseconds(50));
       else std::this_thread::yield();
     }
+  }
+  // Copies ahead wait for what was computed before them.
+  void drain() {
+    awaitCompute();
+    if (!lost_ && ahead_ != nullptr) driver_.cuStreamSynchronize(ahead_);
   }
   void use() { driver_.cuCtxSetCurrent(context_); }  // of whatever thread it is
   Status check(CUresult result, std::string what) const {
@@ -251,6 +271,7 @@ class CudaDevice final : public Device {
   CUstream exchange_ = nullptr;  // of what groups exchange
   std::unique_ptr<CudaGrouping> grouping_;
   Status failed_;
+  bool lost_ = false;            // it did not stop when its groups were aborted
   bool capturing_ = false;
 };
 
@@ -259,8 +280,8 @@ class CudaDevice::Graph final : public Work {
   Graph(CudaDevice& device, CUgraphExec graph) : device_(device), graph_(graph) {}
   ~Graph() override {
     device_.use();
-    device_.driver_.cuStreamSynchronize(device_.stream_);
-    device_.driver_.cuGraphExecDestroy(graph_);
+    device_.awaitCompute();
+    if (!device_.lost_) device_.driver_.cuGraphExecDestroy(graph_);
   }
   void give() override {
     device_.use();

@@ -22,7 +22,8 @@ class CudaGrouping : public Grouping {
   static Result<std::unique_ptr<CudaGrouping>> open(CUstream exchange, std::function<void()> use, Status& failed);
   // Looks whether a group has failed, and aborts all then.
   virtual void poll() = 0;
-  // What is under way ends, and nothing is exchanged any more.
+  // Ends what is under way: nothing is exchanged any more. Returns at once; the communicators are released when the graphs
+  // that captured them are gone, which the destructor awaits within a limit.
   virtual void abort() = 0;
   // How long work may take that waits for others: the least of its groups'; 0 where there are none.
   virtual Nanoseconds limit() const = 0;

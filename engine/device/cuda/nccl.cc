@@ -3,9 +3,15 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
 #include <thread>
 #include <type_traits>
 
+#include "engine/base/log.h"
 #include "engine/device/cuda/groups.h"
 #include "engine/device/cuda/library.h"
 
@@ -26,6 +32,7 @@ struct Calls {
 
 constexpr int kLeastVersion = NCCL_VERSION(2, 18, 0);  // from which communicators are split
 constexpr Nanoseconds kFinalizeLimit = 5'000'000'000;
+constexpr Nanoseconds kAbortLimit = 5'000'000'000;
 
 std::string versionText(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
@@ -42,6 +49,8 @@ Found find() {
   out.library.name = "NCCL";
   out.library.expected = fmt::format("{} or later, as {} that the module was built with; for GPUs to exchange without the host",
                                      versionText(kLeastVersion), versionText(NCCL_VERSION_CODE));
+  // Rings and trees are connected when a group is formed, where all ranks are, not when a step that needs them is captured.
+  setenv("NCCL_RUNTIME_CONNECT", "0", 0);
   const OpenLibrary library = openLibrary("libnccl.so.2");
   out.library.problem = library.problem;
   if (library.handle == nullptr) return out;
@@ -97,12 +106,52 @@ void rest(Nanoseconds since) {
   else std::this_thread::yield();
 }
 
+// Aborts communicators, each on a thread of its own. ncclCommAbort() sets the communicator's abort flag first, which ends
+// its kernels, and then blocks until all graphs that captured it are destroyed. The caller owns these graphs, so it must
+// not block here; and a communicator's cleanup may wait for the kernels of another, so all flags must be set at once.
+class Aborts {
+ public:
+  // `abort` is ncclCommAbort.
+  void start(ncclResult_t (*abort)(ncclComm_t), ncclComm_t comm) {
+    {
+      const std::lock_guard lock(shared_->mutex);
+      ++shared_->underWay;
+    }
+    std::thread([abort, comm, shared = shared_] {
+      abort(comm);
+      const std::lock_guard lock(shared->mutex);
+      --shared->underWay;
+      shared->changed.notify_all();
+    }).detach();  // one that never returns must not keep the process
+  }
+  // Returns how many have not returned within `limit`.
+  int await(Nanoseconds limit) {
+    std::unique_lock lock(shared_->mutex);
+    shared_->changed.wait_for(lock, std::chrono::nanoseconds(limit), [this] { return shared_->underWay == 0; });
+    return shared_->underWay;
+  }
+
+ private:
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    int underWay = 0;
+  };
+  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+};
+
 class NcclGroup;
 
 class NcclGrouping final : public CudaGrouping {
  public:
   NcclGrouping(CUstream exchange, std::function<void()> use, Status& failed)
       : exchange_(exchange), use_(std::move(use)), failed_(failed) {}
+  // Graphs that captured the groups are gone by now.
+  ~NcclGrouping() override {
+    if (const int left = aborts_.await(kAbortLimit); left > 0)
+      logWarning("NCCL has not released {} communicator{} after {} s", left, left == 1 ? "" : "s",
+                 kAbortLimit / 1'000'000'000);
+  }
 
   std::string_view version() const override { return found().version; }
   Result<std::string> makeId() override;
@@ -129,6 +178,7 @@ class NcclGrouping final : public CudaGrouping {
   const std::function<void()> use_;
   Status& failed_;  // the device's
   std::vector<NcclGroup*> groups_;
+  Aborts aborts_;
 };
 
 class NcclGroup final : public Group {
@@ -144,7 +194,7 @@ class NcclGroup final : public Group {
     if (all_.failed_.ok() && settle(calls().ncclCommFinalize(comm_), comm_, "", kFinalizeLimit).ok())
       calls().ncclCommDestroy(comm_);
     else
-      calls().ncclCommAbort(comm_);
+      abort();
   }
 
   Status join(const ncclUniqueId& id) {
@@ -291,8 +341,7 @@ class NcclGroup final : public Group {
     });
   }
   void abort() {
-    if (comm_ != nullptr) calls().ncclCommAbort(comm_);
-    comm_ = nullptr;
+    if (comm_ != nullptr) all_.aborts_.start(calls().ncclCommAbort, std::exchange(comm_, nullptr));
   }
   // ncclInProgress is of a call that settle() waits for.
   Status state() const {
