@@ -67,12 +67,14 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr int kLongestSleepMs = 500;
+constexpr int kProbeSleepMs = 50;  // while streams wait for a channel
 constexpr int kPacketsPerTurn = 256;  // reads of the transport between two turns of the streams
 
-struct SessionDeleter {
-  void operator()(ssh_session session) const { ssh_free(session); }
-};
-using SessionPtr = std::unique_ptr<std::remove_pointer_t<ssh_session>, SessionDeleter>;
+// Says goodbye where the link still lives; waits for nothing.
+void endSession(ssh_session session) {
+  if (ssh_is_connected(session)) ssh_disconnect(session);
+  ssh_free(session);
+}
 
 // An answer that arrives later, from any thread, once; or never, when its function is dropped.
 template <typename T>
@@ -186,13 +188,13 @@ class SshSession::Impl {
     }
     for (auto& stream : late) stream->lose(error);
     for (auto& stream : streams_) stream->lose(error);
-    streams_.clear();  // channels before their session
+    streams_.clear();
     if (event_) {
       ssh_event_remove_session(event_, session_.get());
       ssh_event_free(event_);
       event_ = nullptr;
     }
-    if (session_ && ssh_is_connected(session_.get())) ssh_disconnect(session_.get());
+    shared_.session.reset();
     session_.reset();
     if (params_.onChange) params_.onChange();
   }
@@ -266,8 +268,9 @@ class SshSession::Impl {
                                          Clock::now() + params_.connectTimeout, wake_,
                                          [this] { return closing_.load(); }));
     }
-    session_.reset(ssh_new());
-    LOCKSTEP_CHECK(session_ != nullptr, "no memory for a session");
+    const ssh_session made = ssh_new();
+    LOCKSTEP_CHECK(made != nullptr, "no memory for a session");
+    session_.reset(made, endSession);
     LOCKSTEP_TRY(setOptions());
     const int fd = transport.release();  // libssh closes it from here on
     ssh_options_set(session_.get(), SSH_OPTIONS_FD, &fd);
@@ -405,7 +408,7 @@ class SshSession::Impl {
     event_ = ssh_event_new();
     LOCKSTEP_CHECK(event_ != nullptr && ssh_event_add_session(event_, session_.get()) == SSH_OK,
                    "no memory for an event loop");
-    shared_.session = session_.get();
+    shared_.session = session_;
     std::uint64_t bytesSeen = counter_.in_bytes;
     auto lastHeard = Clock::now(), lastAsked = lastHeard;
     std::vector<pollfd> fds;
@@ -421,12 +424,14 @@ class SshSession::Impl {
       fds.push_back({ssh_get_fd(session_.get()),
                      static_cast<short>(POLLIN | (writePending ? POLLOUT : 0)), 0});
       bool busy = false;
+      int longest = kLongestSleepMs;
       for (const auto& stream : streams_) {
         fds.push_back({stream->localFd(), stream->localEvents(shared_), 0});
         fds.push_back({stream->errorFd(), stream->errorEvents(), 0});
         busy = busy || stream->busy();
+        if (stream->phase() == SshStream::Phase::kWaiting) longest = kProbeSleepMs;
       }
-      ::poll(fds.data(), fds.size(), busy ? 0 : kLongestSleepMs);
+      ::poll(fds.data(), fds.size(), busy ? 0 : longest);
       if (fds[0].revents) wake_.clear();
 
       for (int i = 0; i < kPacketsPerTurn; ++i)
@@ -448,7 +453,6 @@ class SshSession::Impl {
       } else if (now - lastHeard >= params_.keepaliveLimit) {
         Error error = makeError(Code::kUnavailable, "the connection to {} is dead", config_.alias);
         error.why = fmt::format("nothing was heard for {} ms", params_.keepaliveLimit.count());
-        ssh_silent_disconnect(session_.get());
         return error;
       } else if (now - lastHeard >= params_.keepaliveInterval &&
                  now - lastAsked >= params_.keepaliveInterval) {
@@ -481,7 +485,7 @@ class SshSession::Impl {
   std::optional<Error> ended_;
   std::deque<std::unique_ptr<SshStream>> arrivals_;
   // Of the thread alone:
-  SessionPtr session_;
+  SharedSession session_;
   ssh_event event_ = nullptr;
   ssh_counter_struct counter_{};
   bool keyExchanged_ = false;

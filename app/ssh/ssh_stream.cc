@@ -16,12 +16,28 @@ namespace {
 constexpr std::size_t kChunk = 64 * 1024;
 constexpr int kFairRounds = 8;  // chunks one stream may move before the others' turn
 constexpr std::size_t kErrorTail = 2048;
+// Between tries beyond the known limit: while none of the session's channels is open, and else.
+constexpr std::chrono::milliseconds kProbePause{100}, kRareProbePause{1000};
+// How long a server may need to free the slots of channels that have ended.
+constexpr std::chrono::seconds kSlotPatience{8};
 
 void setNonblocking(int fd) {
   if (fd >= 0) ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
 }  // namespace
+
+SshChannel::SshChannel(SharedSession session, ssh_channel_callbacks callbacks)
+    : session_(std::move(session)),
+      callbacks_(callbacks),
+      channel_(ssh_channel_new(session_.get())) {
+  LOCKSTEP_CHECK(channel_ != nullptr, "no memory for a channel");
+  ssh_add_channel_callbacks(channel_, callbacks_);
+}
+SshChannel::~SshChannel() {
+  ssh_remove_channel_callbacks(channel_, callbacks_);
+  ssh_channel_free(channel_);
+}
 
 SshStream::SshStream(StreamRequest request, UniqueFd local, UniqueFd localError,
                      std::shared_ptr<StreamOutcome> outcome)
@@ -52,13 +68,6 @@ SshStream::SshStream(StreamRequest request, UniqueFd local, UniqueFd localError,
   ssh_callbacks_init(&callbacks_);
 }
 
-SshStream::~SshStream() {
-  if (channel_) {
-    ssh_remove_channel_callbacks(channel_, &callbacks_);
-    ssh_channel_free(channel_);
-  }
-}
-
 bool SshStream::usesSessionChannel() const {
   return bridging_ || request_.kind == StreamRequest::Kind::kExec ||
          request_.kind == StreamRequest::Kind::kSubsystem;
@@ -67,10 +76,7 @@ bool SshStream::usesSessionChannel() const {
 void SshStream::releaseChannel(Shared& shared) {
   if (counted_) --shared.sessionChannels;
   counted_ = false;
-  if (!channel_) return;
-  ssh_remove_channel_callbacks(channel_, &callbacks_);
-  ssh_channel_free(channel_);
-  channel_ = nullptr;
+  channel_.reset();
 }
 
 void SshStream::fail(const Error& error) {
@@ -96,13 +102,15 @@ void SshStream::advance(Shared& shared, short localEvents, short errorEvents) {
         !request_.bridge.empty())
       bridging_ = true;
     if (usesSessionChannel()) {
-      if (shared.sessionChannels >= shared.sessionLimit) return;
+      if (shared.sessionChannels >= shared.sessionLimit) {
+        const auto now = std::chrono::steady_clock::now();
+        if (now < shared.probeAt) return;
+        shared.probeAt = now + (shared.sessionChannels > 0 ? kRareProbePause : kProbePause);
+      }
       ++shared.sessionChannels;
       counted_ = true;
     }
-    channel_ = ssh_channel_new(shared.session);
-    LOCKSTEP_CHECK(channel_ != nullptr, "no memory for a channel");
-    ssh_add_channel_callbacks(channel_, &callbacks_);
+    channel_.emplace(shared.session, &callbacks_);
     phase_ = Phase::kOpening;
   }
   if (phase_ == Phase::kOpening) open(shared);
@@ -129,15 +137,16 @@ void SshStream::advance(Shared& shared, short localEvents, short errorEvents) {
 void SshStream::open(Shared& shared) {
   int answer = SSH_ERROR;
   if (usesSessionChannel()) {
-    answer = ssh_channel_open_session(channel_);
+    answer = ssh_channel_open_session(channel_->get());
   } else if (request_.kind == StreamRequest::Kind::kTcp) {
-    answer = ssh_channel_open_forward(channel_, request_.what.c_str(), request_.port, "127.0.0.1",
-                                      0);
+    answer = ssh_channel_open_forward(channel_->get(), request_.what.c_str(), request_.port,
+                                      "127.0.0.1", 0);
   } else {
-    answer = ssh_channel_open_forward_unix(channel_, request_.what.c_str(), "", 0);
+    answer = ssh_channel_open_forward_unix(channel_->get(), request_.what.c_str(), "", 0);
   }
   if (answer == SSH_AGAIN) return;
   if (answer != SSH_OK) return openFailed(shared);
+  if (counted_) shared.sessionLimit = std::max(shared.sessionLimit, shared.sessionChannels);
   phase_ = usesSessionChannel() ? Phase::kRequesting : Phase::kOpen;
   if (phase_ == Phase::kOpen) {
     outcome_->setOpened();
@@ -146,19 +155,26 @@ void SshStream::open(Shared& shared) {
 }
 
 void SshStream::openFailed(Shared& shared) {
-  const std::string words = ssh_get_error(shared.session);
-  const bool linkLost = !ssh_is_connected(shared.session);
+  const std::string words = ssh_get_error(shared.session.get());
+  const bool linkLost = !ssh_is_connected(shared.session.get());
   const bool session = usesSessionChannel();
   releaseChannel(shared);
   if (linkLost) {
     phase_ = Phase::kWaiting;  // the session is about to notice, and ends all its streams
     return;
   }
-  if (session && shared.sessionChannels > 0) {
-    // The server's MaxSessions: the rest wait for one of those open to close.
+  if (session) {
+    // The server's MaxSessions: the rest wait for one of those open to close, or for the server to
+    // free one that has closed.
+    const auto now = std::chrono::steady_clock::now();
     shared.sessionLimit = shared.sessionChannels;
-    phase_ = Phase::kWaiting;
-    return;
+    shared.probeAt = now + (shared.sessionChannels > 0 ? kRareProbePause : kProbePause);
+    if (shared.sessionChannels > 0) refusedSince_.reset();
+    else if (!refusedSince_) refusedSince_ = now;
+    if (!refusedSince_ || now - *refusedSince_ < kSlotPatience) {
+      phase_ = Phase::kWaiting;
+      return;
+    }
   }
   if (request_.kind == StreamRequest::Kind::kUnix && !bridging_ &&
       !request_.bridge.empty()) {
@@ -170,16 +186,19 @@ void SshStream::openFailed(Shared& shared) {
   }
   Error error = makeError(Code::kUnavailable, "the server opens no channel to {}", request_.what);
   error.why = words;
+  if (session)
+    error.next = "raise MaxSessions of that server's sshd, or end what else uses the connection";
   fail(error);
 }
 
 void SshStream::request(Shared& shared) {
   const int answer = request_.kind == StreamRequest::Kind::kSubsystem
-                         ? ssh_channel_request_subsystem(channel_, request_.what.c_str())
-                         : ssh_channel_request_exec(channel_, bridging_ ? request_.bridge.c_str()
-                                                                        : request_.what.c_str());
+                         ? ssh_channel_request_subsystem(channel_->get(), request_.what.c_str())
+                         : ssh_channel_request_exec(channel_->get(), bridging_
+                                                                         ? request_.bridge.c_str()
+                                                                         : request_.what.c_str());
   if (answer == SSH_AGAIN) return;
-  if (answer != SSH_OK && !ssh_is_connected(shared.session)) {
+  if (answer != SSH_OK && !ssh_is_connected(shared.session.get())) {
     releaseChannel(shared);
     phase_ = Phase::kWaiting;  // as above
     return;
@@ -187,7 +206,7 @@ void SshStream::request(Shared& shared) {
   if (answer != SSH_OK) {
     Error error = makeError(Code::kFailedPrecondition, "the server refuses {}",
                             bridging_ ? request_.bridge : request_.what);
-    error.why = ssh_get_error(shared.session);
+    error.why = ssh_get_error(shared.session.get());
     releaseChannel(shared);
     fail(error);
     return;
@@ -224,7 +243,7 @@ void SshStream::remoteToLocal(bool isError) {
       again_ = readable_ = true;
       return;
     }
-    const int n = ssh_channel_read_nonblocking(channel_, bytes, sizeof bytes, isError ? 1 : 0);
+    const int n = ssh_channel_read_nonblocking(channel_->get(), bytes, sizeof bytes, isError ? 1 : 0);
     if (n <= 0) return;
     if (!isError) answered_ = true;
     if (isError && bridging_ && errorTail_.size() < kErrorTail)
@@ -239,12 +258,12 @@ void SshStream::remoteToLocal(bool isError) {
 
 void SshStream::localToRemote(Shared& shared, short events) {
   const auto writable = [&] {
-    return ssh_channel_window_size(channel_) > 0 &&
-           (ssh_get_poll_flags(shared.session) & SSH_WRITE_PENDING) == 0;
+    return ssh_channel_window_size(channel_->get()) > 0 &&
+           (ssh_get_poll_flags(shared.session.get()) & SSH_WRITE_PENDING) == 0;
   };
   const auto send = [&] {
-    while (!toRemote_.empty() && ssh_channel_window_size(channel_) > 0) {
-      const int n = ssh_channel_write(channel_, toRemote_.bytes.data() + toRemote_.at,
+    while (!toRemote_.empty() && ssh_channel_window_size(channel_->get()) > 0) {
+      const int n = ssh_channel_write(channel_->get(), toRemote_.bytes.data() + toRemote_.at,
                                       static_cast<uint32_t>(toRemote_.bytes.size() - toRemote_.at));
       if (n <= 0) return;  // closed ends are seen in finish
       toRemote_.at += static_cast<std::size_t>(n);
@@ -255,7 +274,7 @@ void SshStream::localToRemote(Shared& shared, short events) {
   char bytes[kChunk];
   const bool readable = (events & (POLLIN | POLLHUP | POLLERR)) || localGone_;
   if (readable && !localEnded_ && toRemote_.empty() && writable()) {
-    const std::size_t room = std::min<std::size_t>(kChunk, ssh_channel_window_size(channel_));
+    const std::size_t room = std::min<std::size_t>(kChunk, ssh_channel_window_size(channel_->get()));
     const ssize_t n = ::read(local_.get(), bytes, room);
     if (n > 0) {
       toRemote_.bytes.assign(bytes, static_cast<std::size_t>(n));
@@ -268,17 +287,17 @@ void SshStream::localToRemote(Shared& shared, short events) {
     localGone_ = true;
   }
   if (localEnded_ && toRemote_.empty() && !endSent_) {
-    ssh_channel_send_eof(channel_);
+    ssh_channel_send_eof(channel_->get());
     endSent_ = true;
   }
 }
 
 void SshStream::finish(Shared& shared) {
-  if (!remoteEnded_ && toLocal_.empty() && ssh_channel_is_eof(channel_)) {
+  if (!remoteEnded_ && toLocal_.empty() && ssh_channel_is_eof(channel_->get())) {
     remoteEnded_ = true;
     if (!localGone_) ::shutdown(local_.get(), SHUT_WR);
   }
-  const bool closed = ssh_channel_is_closed(channel_);
+  const bool closed = ssh_channel_is_closed(channel_->get());
   const bool unread = (!toLocal_.empty() && !localGone_) || (!toError_.empty() && !errorGone_) ||
                       again_;
   const bool left = localGone_ || (localDone() && errorGone_ && localError_);
@@ -287,7 +306,7 @@ void SshStream::finish(Shared& shared) {
                     endSent_;  // a command's exit status comes after its output
   if (!(closed && !unread) && !ours && !gone) return;
   if (closed && !localGone_ &&
-      (ssh_channel_poll(channel_, 0) > 0 || ssh_channel_poll(channel_, 1) > 0)) {
+      (ssh_channel_poll(channel_->get(), 0) > 0 || ssh_channel_poll(channel_->get(), 1) > 0)) {
     again_ = readable_ = true;
     return;
   }
@@ -315,8 +334,8 @@ short SshStream::localEvents(const Shared& shared) const {
   if (phase_ != Phase::kOpen) return 0;
   short events = 0;
   if (!toLocal_.empty()) events |= POLLOUT;
-  if (!localEnded_ && toRemote_.empty() && ssh_channel_window_size(channel_) > 0 &&
-      (ssh_get_poll_flags(shared.session) & SSH_WRITE_PENDING) == 0)
+  if (!localEnded_ && toRemote_.empty() && ssh_channel_window_size(channel_->get()) > 0 &&
+      (ssh_get_poll_flags(shared.session.get()) & SSH_WRITE_PENDING) == 0)
     events |= POLLIN;
   return events;
 }

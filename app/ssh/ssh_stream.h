@@ -7,12 +7,33 @@
 #include <libssh/callbacks.h>
 #include <libssh/libssh.h>
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "app/ssh/ssh_session.h"
 
 namespace lockstep::app {
+
+// libssh's session, shared by the object that drives it and its channels: disconnecting frees all
+// channels of a session, so it is disconnected and freed only after the last of them.
+using SharedSession = std::shared_ptr<ssh_session_struct>;
+
+// A channel with its callbacks, from its making to its freeing.
+class SshChannel {
+ public:
+  SshChannel(SharedSession session, ssh_channel_callbacks callbacks);
+  ~SshChannel();
+  SshChannel(const SshChannel&) = delete;
+  SshChannel& operator=(const SshChannel&) = delete;
+  ssh_channel get() const { return channel_; }
+
+ private:
+  const SharedSession session_;
+  const ssh_channel_callbacks callbacks_;
+  ssh_channel channel_;
+};
 
 class SshStream {
  public:
@@ -20,16 +41,18 @@ class SshStream {
 
   SshStream(StreamRequest request, UniqueFd local, UniqueFd localError,
             std::shared_ptr<StreamOutcome> outcome);
-  ~SshStream();
   SshStream(const SshStream&) = delete;
   SshStream& operator=(const SshStream&) = delete;
 
   // Of the session at large, kept by the session.
   struct Shared {
-    ssh_session session = nullptr;
+    SharedSession session;
     bool preferBridge = false;    // a bridge worked where a forward did not
     int sessionChannels = 0;      // exec and subsystem channels open or being opened
-    int sessionLimit = 1 << 20;   // as learned from refusals
+    // As learned from refusals. The server may free a channel later than it tells of its end, so
+    // the limit may lie too low: from `probeAt` one channel beyond it is tried.
+    int sessionLimit = 1 << 20;
+    std::chrono::steady_clock::time_point probeAt;
   };
 
   void advance(Shared& shared, short localEvents, short errorEvents);
@@ -72,8 +95,10 @@ class SshStream {
   Phase phase_ = Phase::kWaiting;
   bool bridging_ = false;
   bool counted_ = false;
-  ssh_channel channel_ = nullptr;
   ssh_channel_callbacks_struct callbacks_{};
+  std::optional<SshChannel> channel_;
+  // The first refusal while the session had no other channel that could take the server's slots.
+  std::optional<std::chrono::steady_clock::time_point> refusedSince_;
   bool readable_ = false;  // set by callbacks: bytes, end or close
   bool again_ = false;
   bool answered_ = false;     // the remote side has sent something

@@ -1993,6 +1993,10 @@ It uses:
             <translation>服务器没有打开到 %1 的通道</translation>
         </message>
         <message>
+            <source>raise MaxSessions of that server's sshd, or end what else uses the connection</source>
+            <translation>请调大该服务器 sshd 的 MaxSessions，或结束占用此连接的其他操作</translation>
+        </message>
+        <message>
             <source>the server refuses %1</source>
             <translation>服务器拒绝 %1</translation>
         </message>

@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <sched.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <sstream>
 
 namespace lockstep::test {
@@ -148,6 +150,30 @@ bool Hosts::unlimitRate(int host) {
   };
   const bool inside = clear(netns(host), "eth0");
   return clear(netns(0), "p" + std::to_string(host)) && inside;
+}
+
+// Those of the host's process namespace, which only processes of the host are in.
+std::vector<pid_t> Hosts::processes(int host) const {
+  const auto space = [](const std::string& process) {
+    std::error_code none;
+    return std::filesystem::read_symlink("/proc/" + process + "/ns/pid", none).string();
+  };
+  std::vector<pid_t> found;
+  const pid_t first = sshd_[static_cast<std::size_t>(host - 1)]->listener();
+  if (first <= 0) return found;
+  const std::string ours = space(std::to_string(first));
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") == std::string::npos && space(name) == ours)
+      found.push_back(std::stoi(name));
+  }
+  return found;
+}
+
+int Hosts::freeze(int host, bool on) {
+  const auto found = processes(host);
+  for (const pid_t process : found) ::kill(process, on ? SIGSTOP : SIGCONT);
+  return static_cast<int>(found.size());
 }
 
 void Hosts::kill(int host) { sshd(host).stop(); }

@@ -33,6 +33,9 @@ class Hosts {
   bool mend(int from, int to);
   bool limitRate(int host, int megabitPerSecond);  // both ways
   bool unlimitRate(int host);
+  // Stops every process of the host, as where its machine is suspended, or lets them go on. How
+  // many there were.
+  int freeze(int host, bool on);
   void kill(int host);  // power loss: every process at once
   bool boot(int host);  // after kill; same address, port and host key
   // Runs a program inside a host (its network and host name); its exit status.
@@ -42,6 +45,7 @@ class Hosts {
   Hosts() = default;
   std::string netns(int host) const;  // 0: the bridge's
   bool ip(std::vector<std::string> arguments) const;
+  std::vector<pid_t> processes(int host) const;
   std::string prefix_, folder_;
   int made_ = 0;  // namespaces, the bridge's included
   std::vector<std::unique_ptr<Sshd>> sshd_;

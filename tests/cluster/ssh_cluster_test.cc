@@ -2,6 +2,8 @@
 #include <QElapsedTimer>
 #include <QTest>
 
+#include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 
 #include "app/ssh/ssh_connection.h"
@@ -76,6 +78,54 @@ class SshClusterTest : public QObject {
     timer.start();
     QCOMPARE(exchange(connectUnix(*local), "y"), std::optional<std::string>("y"));
     qInfo("and healed after %lld ms", static_cast<long long>(timer.elapsed()));
+  }
+
+  // Nothing tells the client: neither the end of the connection nor its reset arrives.
+  void silentHostEndsItsStreams_data() {
+    QTest::addColumn<bool>("frozen");
+    QTest::addColumn<QString>("extra");
+    QTest::addColumn<int>("silent");
+    QTest::newRow("cable cut") << false << "" << 2;
+    QTest::newRow("host frozen") << true << "" << 2;
+    QTest::newRow("jump host cut") << false << "Host n2\n  ProxyJump n1\n" << 1;
+    QTest::newRow("jump host frozen") << true << "Host n2\n  ProxyJump n1\n" << 1;
+    QTest::newRow("frozen behind a jump host") << true << "Host n2\n  ProxyJump n1\n" << 2;
+  }
+  void silentHostEndsItsStreams() {
+    QFETCH(bool, frozen);
+    QFETCH(QString, extra);
+    QFETCH(int, silent);
+    test::EchoServer echo(folder_ / "echo");
+    SshConnectionOptions settings = options(extra.toStdString());
+    settings.keepaliveInterval = std::chrono::milliseconds(300);
+    settings.keepaliveLimit = std::chrono::milliseconds(1500);
+    settings.connectTimeout = std::chrono::milliseconds(1000);
+    settings.longestPause = std::chrono::milliseconds(300);
+    SshConnection connection({.host = "n2"}, settings);
+    auto local = connection.forward(folder_ / "echo", "");
+    VERIFY_OK(local);
+    VERIFY_OK(connection.connect());
+    std::vector<int> streams;
+    for (int i = 0; i < 20; ++i) {
+      streams.push_back(connectUnix(*local));
+      const std::string bytes(i % 2 ? 1 : 4 << 20, 'x');
+      char byte = 0;
+      QVERIFY(::send(streams.back(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0);
+      QCOMPARE(::recv(streams.back(), &byte, 1, 0), ssize_t{1});
+    }
+    auto sftp = connection.openSubsystem("sftp");
+    VERIFY_OK(sftp);
+    std::thread command([&] { static_cast<void>(connection.exec("sleep 60")); });
+    QVERIFY(frozen ? hosts_->freeze(silent, true) > 0 : hosts_->cut(silent));
+    const bool noticed = test::waitFor(
+        [&] { return connection.status().state == LinkState::kReconnecting; }, 8000);
+    command.join();
+    for (const int stream : streams) ::close(stream);
+    QVERIFY(frozen ? hosts_->freeze(silent, false) > 0 : hosts_->heal(silent));
+    QVERIFY(noticed);
+    connection.start();
+    VERIFY_OK(connection.waitConnected(std::chrono::seconds(20)));
+    QCOMPARE(exchange(connectUnix(*local), "y"), std::optional<std::string>("y"));
   }
 
   void powerLossAndBoot() {

@@ -243,6 +243,12 @@ std::vector<pid_t> Sshd::sessionPids() const {
   return found;
 }
 
+pid_t Sshd::listener() const {
+  if (pid_ <= 0 || options_.prefix.empty()) return pid_;
+  const auto children = childrenOf(pid_);
+  return children.empty() ? -1 : children.front();
+}
+
 int Sshd::killSessions() {
   const auto pids = sessionPids();
   for (const pid_t pid : pids) ::kill(pid, SIGKILL);

@@ -61,6 +61,7 @@ class Sshd {
   int killSessions();
   // SIGSTOP or SIGCONT to every session process. How many there were.
   int freeze(bool on);
+  pid_t listener() const;  // the process that listens, behind any prefix; -1 while stopped
   void stop();     // the listener and its sessions
   bool restart();  // after stop
 

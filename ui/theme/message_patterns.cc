@@ -160,6 +160,8 @@ constexpr const char* kPatterns[] = {
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the NVIDIA driver has not answered for %1 s"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the driver sees %1 GPUs; there were %2"),
     // What to do.
+    QT_TRANSLATE_NOOP("lockstep::ui::Message",
+                      "raise MaxSessions of that server's sshd, or end what else uses the connection"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "put your public key there (ssh-copy-id %1), or name the right IdentityFile"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the server cut the attempts short: set IdentitiesOnly and IdentityFile for it"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "ask the host's administrator for its new key"),

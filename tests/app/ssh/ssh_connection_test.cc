@@ -432,6 +432,65 @@ class SshConnectionTest : public QObject {
       QCOMPARE(outputs[static_cast<std::size_t>(i)], "100000\n" + std::to_string(i) + "\n");
   }
 
+  // The server holds a channel's slot until its process has ended, which may be long after the
+  // channel has.
+  void slotsThatAreFreedLateAreWaitedFor_data() {
+    QTest::addColumn<int>("slots");
+    QTest::addColumn<int>("callers");
+    QTest::newRow("one slot") << 1 << 1;
+    QTest::newRow("one slot, several commands") << 1 << 6;
+    QTest::newRow("three slots, several commands") << 3 << 12;
+  }
+  void slotsThatAreFreedLateAreWaitedFor() {
+    QFETCH(int, slots);
+    QFETCH(int, callers);
+    World world;
+    if (!world.serve("Subsystem slow /bin/sh -c 'cat > /dev/null; sleep 1.5'\nMaxSessions " +
+                     std::to_string(slots)))
+      QSKIP(world.why.c_str());
+    world.trustAll();
+    SshConnection connection({.host = "n1"}, world.options());
+    VERIFY_OK(connection.connect());
+    for (int i = 0; i < slots; ++i) {
+      auto slow = connection.openSubsystem("slow");
+      VERIFY_OK(slow);
+      QVERIFY(::send(slow->get(), "x", 1, MSG_NOSIGNAL) == 1);
+    }
+    QElapsedTimer timer;
+    timer.start();
+    std::vector<std::thread> threads;
+    std::vector<std::string> outputs(static_cast<std::size_t>(callers));
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      threads.emplace_back([&, i] {
+        auto result = connection.exec("echo " + std::to_string(i));
+        outputs[i] = result.ok() ? result->output : result.error().text();
+      });
+    for (auto& thread : threads) thread.join();
+    qInfo("after %lld ms", static_cast<long long>(timer.elapsed()));
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      QCOMPARE(outputs[i], std::to_string(i) + "\n");
+    // What was learned while slots lagged does not make the connection slow for good.
+    timer.start();
+    for (int i = 0; i < 10; ++i) VERIFY_OK(connection.exec("true"));
+    QVERIFY2(timer.elapsed() < 5000, std::to_string(timer.elapsed()).c_str());
+  }
+
+  void slotsThatNeverComeAreAnError() {
+    World world;
+    if (!world.serve("MaxSessions 0")) QSKIP(world.why.c_str());
+    world.trustAll();
+    SshConnection connection({.host = "n1"}, world.options());
+    VERIFY_OK(connection.connect());
+    QElapsedTimer timer;
+    timer.start();
+    const auto result = connection.exec("true");
+    QVERIFY(!result.ok());
+    QVERIFY2(has(result.error().text(), "opens no channel") &&
+                 has(result.error().text(), "MaxSessions"),
+             result.error().text().c_str());
+    QVERIFY2(timer.elapsed() < 12000, std::to_string(timer.elapsed()).c_str());
+  }
+
   void sftpMovesFiles() {
     WORLD(world);
     world.trustAll();

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <filesystem>
 #include <mutex>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <thread>
@@ -276,6 +277,65 @@ class SshForwardTest : public QObject {
     QVERIFY(connection.status().reason->what.find("dead") != std::string::npos);
     server_->freeze(false);
     QVERIFY(test::waitFor([&] { return connection.status().state == LinkState::kConnected; }));
+  }
+
+  void silenceEndsStreamsOfEveryKind_data() {
+    QTest::addColumn<QString>("extra");
+    QTest::newRow("forwards") << "";
+    QTest::newRow("bridges") << "AllowStreamLocalForwarding no\nMaxSessions 40\n";
+    QTest::newRow("few slots") << "AllowStreamLocalForwarding no\nMaxSessions 3\n";
+  }
+  void silenceEndsStreamsOfEveryKind() {
+    QFETCH(QString, extra);
+    QVERIFY(serve(extra.toStdString()));
+    test::EchoServer echo(folder_ / "echo");
+    auto settings = options();
+    settings.keepaliveInterval = std::chrono::milliseconds(200);
+    settings.keepaliveLimit = std::chrono::milliseconds(1500);
+    settings.connectTimeout = std::chrono::milliseconds(1000);
+    SshConnection connection({.host = "n1"}, settings);
+    auto local = connection.forward(folder_ / "echo", bridge());
+    VERIFY_OK(connection.connect());
+    for (int round = 0; round < 3; ++round) {
+      // Idle, full in both directions, printing, reading, and not open yet.
+      std::vector<int> streams;
+      for (int i = 0; i < 12; ++i) {
+        streams.push_back(connectUnix(*local));
+        const std::string bytes(i % 3 == 0 ? 1 : 4 << 20, 'x');
+        ::send(streams.back(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      }
+      char byte = 0;
+      pollfd answer{streams.front(), POLLIN, 0};
+      QVERIFY(::poll(&answer, 1, 20000) == 1);
+      QCOMPARE(::recv(streams.front(), &byte, 1, 0), ssize_t{1});  // one at least is under way
+      auto sftp = connection.openSubsystem("sftp");
+      VERIFY_OK(sftp);
+      std::vector<std::thread> commands;
+      std::vector<Result<ExecResult>> ends(6, makeError(Code::kInternal, "not ended"));
+      for (std::size_t i = 0; i < ends.size(); ++i)
+        commands.emplace_back([&, i] {
+          const char* command = i % 3 == 0 ? "yes" : i % 3 == 1 ? "cat; sleep 60" : "sleep 60";
+          ExecOptions exec;
+          exec.outputLimit = std::size_t{1} << 40;
+          if (i % 3 == 1) exec.input = std::string(8 << 20, 'x');
+          ends[i] = connection.exec(command, exec);
+        });
+      QVERIFY(server_->freeze(true) > 0);
+      QVERIFY(test::waitFor(
+          [&] { return connection.status().state == LinkState::kReconnecting; }, 6000));
+      for (auto& command : commands) command.join();
+      for (const auto& end : ends) {
+        QVERIFY(!end.ok());
+        QVERIFY2(end.error().text().find("is dead") != std::string::npos,
+                 end.error().text().c_str());
+      }
+      for (const int stream : streams) ::close(stream);
+      server_->freeze(false);
+      server_->killSessions();
+      connection.start();
+      VERIFY_OK(connection.waitConnected(std::chrono::seconds(10)));
+    }
+    QCOMPARE(exchange(connectUnix(*local), "after"), std::optional<std::string>("after"));
   }
 };
 
