@@ -6,6 +6,8 @@
 namespace lockstep::app::cli {
 
 int runCommand(const Globals& globals, const Arguments& arguments);
+int rerunCommand(const Globals& globals, const Arguments& arguments);
+int resumeCommand(const Globals& globals, const Arguments& arguments);
 int attachCommand(const Globals& globals, const Arguments& arguments);
 int stopCommand(const Globals& globals, const Arguments& arguments);
 int killCommand(const Globals& globals, const Arguments& arguments);

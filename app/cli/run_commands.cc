@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
@@ -12,6 +11,7 @@
 #include "app/history/history.h"
 #include "app/runs/launcher.h"
 #include "app/runs/recorder.h"
+#include "app/runs/relaunch.h"
 #include "engine/base/clock.h"
 
 namespace lockstep::app::cli {
@@ -101,14 +101,8 @@ Result<Resume> resumeOf(const Globals& globals, const std::string& text) {
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
   LOCKSTEP_ASSIGN(const RunRow row, history->find(text));
   LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(row.run));
-  const auto nodes = nlohmann::json::parse(documents.nodes, nullptr, false);
-  if (!nodes.is_array() || nodes.empty() || !nodes[0].is_object() || !nodes[0].contains("folder") ||
-      !nodes[0]["folder"].is_string()) {
-    Error error = makeError(Code::kFailedPrecondition, "run {} cannot be resumed", row.run);
-    error.why = "it never ran on a node";
-    return error;
-  }
-  return Resume{nodes[0]["folder"].get<std::string>() + "/checkpoints", row.run};
+  LOCKSTEP_ASSIGN(const std::string folder, checkpointFolderOf(row.run, documents));
+  return Resume{folder, row.run};
 }
 
 struct Prepared {
@@ -129,6 +123,28 @@ Result<Prepared> prepare(const Globals& globals, const Arguments& arguments) {
   out.request.resumedRun = resume.run;
   out.specFile = spec.file;
   out.clusterFile = cluster.file;
+  out.clusterWritten = cluster.written;
+  return out;
+}
+
+// The same for a run of the history, as it ran and where it ran.
+Result<Prepared> prepareAgain(const Globals& globals, const Arguments& arguments, RelaunchKind kind) {
+  LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+  LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
+  LOCKSTEP_ASSIGN(const Relaunch again, relaunchOf(*history, row.run, kind));
+  Prepared out;
+  out.specFile = "run " + row.run;
+  out.clusterFile = "cluster of run " + row.run;
+  LOCKSTEP_ASSIGN(const RunSpecFile spec, completeRunSpec(again.specYaml, out.specFile, arguments.all("set")));
+  LOCKSTEP_ASSIGN(ClusterSpecFile written, completeClusterSpec(again.clusterYaml, out.clusterFile));
+  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, withRanks(std::move(written), arguments.all("ranks")));
+  out.request.spec = spec.spec;
+  out.request.specYaml = spec.yaml;
+  out.request.cluster = cluster.spec;
+  out.request.clusterYaml = cluster.yaml;
+  out.request.comm = arguments.text("comm");
+  out.request.resumeFrom = again.checkpoints;
+  if (kind == RelaunchKind::kResume) out.request.resumedRun = row.run;
   out.clusterWritten = cluster.written;
   return out;
 }
@@ -220,15 +236,14 @@ void printLog(const LogRow& row, bool json) {
   std::fflush(stdout);
 }
 
-}  // namespace
-
-int runCommand(const Globals& globals, const Arguments& arguments) {
+template <typename Prepare>
+int launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare prepare) {
   watchInterrupts();
   const bool json = arguments.has("json");
   auto every = arguments.integer("every", 0, 1, 1'000'000'000);
   const auto reporter = makeReport({json, every.ok() ? *every : 0});
   if (!every.ok()) return conclude(*reporter, every.error(), false);
-  auto prepared = prepare(globals, arguments);
+  Result<Prepared> prepared = prepare();
   if (!prepared.ok()) return conclude(*reporter, prepared.error(), false);
 
   Inbox inbox;
@@ -253,6 +268,22 @@ int runCommand(const Globals& globals, const Arguments& arguments) {
   }
   const auto result = follow(*run, asking, globals, inbox, *reporter, before);
   return conclude(*reporter, result, !result.ok() && result.error().code != Code::kCancelled);
+}
+
+}  // namespace
+
+int runCommand(const Globals& globals, const Arguments& arguments) {
+  return launchAndFollow(globals, arguments, [&] { return prepare(globals, arguments); });
+}
+int rerunCommand(const Globals& globals, const Arguments& arguments) {
+  return launchAndFollow(globals, arguments, [&] {
+    return prepareAgain(globals, arguments, RelaunchKind::kRerun);
+  });
+}
+int resumeCommand(const Globals& globals, const Arguments& arguments) {
+  return launchAndFollow(globals, arguments, [&] {
+    return prepareAgain(globals, arguments, RelaunchKind::kResume);
+  });
 }
 
 int attachCommand(const Globals& globals, const Arguments& arguments) {

@@ -1,53 +1,24 @@
 #include "app/cli/run_report.h"
 
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 
 #include "app/cli/json_line.h"
 #include "app/cli/run_view.h"
 #include "app/cli/terminal.h"
-#include "app/specs/spec_text.h"
-#include "lockstep/spec/v1/spec.pb.h"
+#include "engine/base/clock.h"
+#include "engine/base/clock.h"
 
 namespace lockstep::app::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-// How many samples the training data on this machine has: of text by its size, of a table by its
-// lines, of an IDX file, plain or gzip, by its header; 0 where it cannot be read.
-std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
-  const spec::v1::DataFiles& files = spec.data().train();
-  if (spec.data().format() == "text") {
-    std::error_code error;
-    const auto bytes = std::filesystem::file_size(files.text(), error);
-    const std::int64_t tokens = spec.model().input().shape(0);
-    return error ? 0 : static_cast<std::int64_t>(static_cast<double>(bytes) * (files.to() - files.from())) / tokens;
-  }
-  if (spec.data().format() == "table") {
-    std::ifstream table(files.table(), std::ios::binary);
-    const auto rows = std::count(std::istreambuf_iterator<char>(table), {}, '\n');
-    return static_cast<std::int64_t>(static_cast<double>(rows) * (files.to() - files.from()));
-  }
-  const std::string& path = files.images();
-  gzFile file = gzopen(path.c_str(), "rb");
-  if (file == nullptr) return 0;
-  unsigned char head[8] = {};
-  const bool whole = gzread(file, head, sizeof head) == static_cast<int>(sizeof head);
-  gzclose(file);
-  if (!whole || head[0] != 0 || head[1] != 0 || head[3] == 0) return 0;
-  return (std::int64_t{head[4]} << 24) | (head[5] << 16) | (head[6] << 8) | head[7];
-}
 
 std::string testText(std::string_view before, std::string_view metric, double value) {
   const std::string text = metricText(metric, value);
@@ -153,9 +124,6 @@ class PlainReport final : public RunReport {
                       context.row.world, context.row.strategy, context.row.comm));
   }
   void update(const RunUpdate& update) override {
-    for (const auto& series : update.series)
-      if (series.name == "samples_per_second" && !series.points.empty())
-        rate_ = series.points.back().y;
     if (update.slowChanged && update.slow && update.slow->rank != slowRank_)
       std::fprintf(stderr, "%s\n", slowText(*update.slow).c_str());
     for (const std::string& note : story_.nodeNotes(update)) progress(note);
@@ -202,52 +170,30 @@ class PlainReport final : public RunReport {
         Clock::now() - lastProgress_ < std::chrono::seconds(5))
       return;
     lastProgress_ = Clock::now();
-    const std::int64_t total = context_.totalSteps(story_.stepsPerEpoch());
+    const RunProgress& progress = story_.progress();
+    const std::int64_t total = progress.totalSteps();
     std::fprintf(stderr, "%s\n",
                  fmt::format("epoch {}, step {}{}, loss {:.4f}, {:.0f} samples/s",
                              last->step->epoch, last->step->step,
-                             total > 0 ? fmt::format(" of {}", total) : "", last->step->loss, rate_)
+                             total > 0 ? fmt::format(" of {}", total) : "", last->step->loss,
+                             progress.pace().samplesPerSecond)
                      .c_str());
   }
 
   std::int64_t every_;
   RunContext context_;
   RunStory story_;
-  double rate_ = 0;
   int slowRank_ = -1;
   Clock::time_point lastProgress_ = Clock::now();
 };
 
 }  // namespace
 
-std::int64_t RunContext::totalSteps(std::int64_t perEpoch) const {
-  if (perEpoch == 0 && samples > 0 && batch > 0) perEpoch = (samples + batch - 1) / batch;
-  const std::int64_t byEpochs = perEpoch * epochs;
-  if (maxSteps > 0) return byEpochs > 0 ? std::min(maxSteps, byEpochs) : maxSteps;
-  return byEpochs;
-}
-
 Result<RunContext> contextOf(const History& history, const std::string& run) {
   RunContext out;
   LOCKSTEP_ASSIGN(out.row, history.row(run));
   LOCKSTEP_ASSIGN(out.documents, history.documents(run));
-  if (const auto file = completeRunSpec(out.documents.specResolved, "run " + run); file.ok()) {
-    const auto& training = file->spec->training();
-    out.epochs = training.epochs();
-    out.maxSteps = training.max_steps();
-    out.batch = training.batch();
-    out.samples = samplesOf(*file->spec);
-  }
-  // A resumed run goes on counting where the other stopped.
-  std::string earlier = out.row.resumedFrom;
-  for (int depth = 0; !earlier.empty() && depth < 100; ++depth) {
-    const auto store = history.openRun(earlier);
-    if (!store.ok()) break;
-    const auto epochs = (*store)->epochs();
-    out.before.insert(out.before.begin(), epochs.begin(), epochs.end());
-    const auto row = history.row(earlier);
-    earlier = row.ok() ? row->resumedFrom : std::string();
-  }
+  out.scope = scopeOf(history, out.row, out.documents);
   return out;
 }
 
@@ -283,13 +229,7 @@ std::unique_ptr<RunReport> makeReport(const ReportOptions& options) {
 }
 
 void RunStory::begin(const RunContext& context) {
-  known_ = context.before;
-}
-
-std::int64_t RunStory::epochOf(std::int64_t step) const {
-  for (auto row = known_.rbegin(); row != known_.rend(); ++row)
-    if (row->step < step) return row->epoch + 1;
-  return 1;
+  progress_.begin(context.scope);
 }
 
 void RunStory::tell(const EpochRow& row, std::vector<Item>& out) {
@@ -299,10 +239,7 @@ void RunStory::tell(const EpochRow& row, std::vector<Item>& out) {
   }
   if (!row.evaluated()) unevaluated_.insert(row.epoch);
   lastEpoch_ = row.epoch;
-  if (row.epoch > 0) perEpoch_ = row.step / row.epoch;
-  // What an earlier run did beyond the step this one was resumed at is this run's to tell.
-  std::erase_if(known_, [&](const EpochRow& other) { return other.epoch >= row.epoch; });
-  known_.push_back(row);
+  progress_.addEpoch(row);
   out.push_back({std::nullopt, row});
 }
 
@@ -316,13 +253,14 @@ std::vector<RunStory::Item> RunStory::take(const RunUpdate& update) {
     while (told < waiting_.size() && waiting_[told].step <= step) tell(waiting_[told++], out);
   };
   for (const auto& series : update.series) {
+    progress_.addSeries(series, monotonicNow());
     if (series.name != "loss") continue;
     for (const Point& point : series.points) {
       const auto step = static_cast<std::int64_t>(std::llround(point.x));
       if (step <= lastStep_) continue;
       epochsUpTo(step - 1);
       lastStep_ = step;
-      out.push_back({Step{step, epochOf(step), point.y}, std::nullopt});
+      out.push_back({Step{step, progress_.epochOf(step), point.y}, std::nullopt});
     }
   }
   epochsUpTo(lastStep_);
@@ -387,7 +325,9 @@ Result<RunUpdate> storedUpdate(const History& history, const std::string& run) {
   RunUpdate out;
   out.run = run;
   for (const SeriesInfo& info : store->series()) {
-    if (info.name != "loss" && info.name != "samples_per_second" && !isMetric(info.name)) continue;
+    if (info.name != "loss" && info.name != "samples_per_second" && info.name != "rank/0/step" &&
+        !isMetric(info.name))
+      continue;
     LOCKSTEP_ASSIGN(auto points, store->readAll(info.name));
     out.series.push_back({info.name, std::move(points)});
   }

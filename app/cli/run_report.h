@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "app/history/history.h"
+#include "app/runs/run_progress.h"
 #include "app/runs/run_update.h"
 
 namespace lockstep::app::cli {
@@ -16,12 +17,7 @@ namespace lockstep::app::cli {
 struct RunContext {
   RunRow row;
   RunDocuments documents;
-  std::int64_t epochs = 0, maxSteps = 0, batch = 0;  // 0: not known or no limit
-  std::int64_t samples = 0;                          // of the training set; 0: not known
-  std::vector<EpochRow> before;                      // of the runs it was resumed from
-
-  // Steps until the end, counted from 0; `perEpoch` where the run has shown it, else 0.
-  std::int64_t totalSteps(std::int64_t perEpoch) const;
+  RunScope scope;
 };
 Result<RunContext> contextOf(const History& history, const std::string& run);
 
@@ -71,19 +67,17 @@ class RunStory {
   static std::vector<std::string> scaleNotes(const RunUpdate& update);
   std::vector<Error> newErrors(const RunUpdate& update);
   std::vector<Error> newWarnings(const RunUpdate& update);
-  std::int64_t lastStep() const { return lastStep_; }
-  std::int64_t stepsPerEpoch() const { return perEpoch_; }
+  const RunProgress& progress() const { return progress_; }
 
  private:
-  std::int64_t epochOf(std::int64_t step) const;
   void tell(const EpochRow& row, std::vector<Item>& out);
-  std::vector<EpochRow> known_;  // told, in order, with those of earlier runs
+  RunProgress progress_;
   std::vector<EpochRow> waiting_;
   static std::vector<Error> notTold(const std::vector<Error>& errors, std::vector<std::string>& told);
   std::set<std::int64_t> unevaluated_;  // epochs told
   std::vector<std::string> errors_, warnings_;
   std::set<std::string> unreachable_;  // nodes
-  std::int64_t lastStep_ = 0, lastEpoch_ = 0, perEpoch_ = 0;
+  std::int64_t lastStep_ = 0, lastEpoch_ = 0;
 };
 
 // A stored run as one update: steps, epochs, errors.

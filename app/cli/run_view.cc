@@ -13,6 +13,7 @@
 
 #include "app/cli/terminal.h"
 #include "app/runs/preview.h"
+#include "engine/base/clock.h"
 
 namespace lockstep::app::cli {
 namespace {
@@ -132,11 +133,6 @@ class LiveView final : public RunReport {
   void take(const RunBatch::Series& series) {
     if (series.points.empty()) return;
     const double value = series.points.back().y;
-    if (series.name == "samples_per_second") {
-      for (const Point& point : series.points)
-        if (std::isfinite(point.y)) rate_ = rate_ > 0 ? 0.98 * rate_ + 0.02 * point.y : point.y;
-      return;
-    }
     if (series.name == "loss_scale") lossScale_ = value;
     if (series.name == "skipped")
       for (const Point& point : series.points) skipped_ += std::llround(point.y);
@@ -181,19 +177,19 @@ class LiveView final : public RunReport {
   }
 
   std::string progressLine(int columns) const {
-    const std::int64_t total = context_.totalSteps(story_.stepsPerEpoch());
-    const double share =
-        total > 0 ? static_cast<double>(step_.step) / static_cast<double>(total) : 0;
+    const RunProgress& progress = story_.progress();
+    const std::int64_t total = progress.totalSteps();
+    const double share = progress.fraction();
     std::string text =
-        fmt::format("epoch {}{}  step {}", std::max<std::int64_t>(step_.epoch, 1),
-                    context_.epochs > 0 ? fmt::format("/{}", context_.epochs) : "", step_.step);
+        fmt::format("epoch {}{}  step {}", progress.epoch(),
+                    progress.epochs() > 0 ? fmt::format("/{}", progress.epochs()) : "", step_.step);
     if (total <= 0) return text;
     text += fmt::format("/{}", total);
-    const double seconds = context_.row.measuredStepSeconds > 0 ? context_.row.measuredStepSeconds
-                                                                : predicted_.stepSeconds;
     std::string after = fmt::format("{:3.0f} %", 100 * share);
-    if (!isFinal(phase_) && seconds > 0)
-      after += "  " + durationText(seconds * static_cast<double>(total - step_.step)) + " left";
+    const double left = progress.secondsLeft(
+        static_cast<double>(wallNow() - context_.row.startedNs) * 1e-9);
+    if (!isFinal(phase_) && context_.row.startedNs > 0 && left >= 0)
+      after += "  " + durationText(left) + " left";
     const int room = columns - static_cast<int>(width(text) + width(after)) - 4;
     if (room >= 8) text += "  " + style_.cyan(bar(share, std::min(room, 50)));
     return text + "  " + after;
@@ -207,7 +203,9 @@ class LiveView final : public RunReport {
     if (lastEpoch_)
       text += fmt::format("  test {}{}loss {:.4f}", metricText(metric, lastEpoch_->evalMetric),
                           metric.empty() ? "" : ", ", lastEpoch_->evalLoss);
-    if (rate_ > 0) text += fmt::format("  {:.0f} samples/s", rate_);
+    const double stalled = stalledSeconds(), rate = story_.progress().pace().samplesPerSecond;
+    if (stalled > 0) text += fmt::format("  no step for {:.0f} s", stalled);
+    else if (rate > 0) text += fmt::format("  {:.0f} samples/s", rate);
     if (lossScale_ > 0) text += fmt::format("  loss scale {}", lossScale_);
     if (skipped_ > 0) text += fmt::format(", {} updates left out", skipped_);
     const int room = columns - static_cast<int>(width(text)) - 2;
@@ -215,8 +213,16 @@ class LiveView final : public RunReport {
     return text;
   }
 
+  // Seconds without a step, where that is long.
+  double stalledSeconds() const {
+    return isFinal(phase_) ? 0 : story_.progress().stalledSeconds(monotonicNow());
+  }
+
   std::string stepLine() const {
-    const double measured = context_.row.measuredStepSeconds;
+    // Of the steps that the samples a second are of; of a run that has ended, what the history keeps.
+    const double measured = isFinal(phase_) ? context_.row.measuredStepSeconds
+                            : stalledSeconds() > 0 ? 0
+                                                   : story_.progress().pace().stepSeconds;
     std::string text = "step time " + (measured > 0 ? millisecondsText(measured) + " ms" : "–");
     if (predicted_.stepSeconds > 0) {
       text += "  predicted " + millisecondsText(predicted_.stepSeconds) + " ms";
@@ -381,7 +387,7 @@ class LiveView final : public RunReport {
   RunStory::Step step_;
   std::optional<EpochRow> lastEpoch_;
   Curve loss_;
-  double metric_ = NAN, rate_ = 0;
+  double metric_ = NAN;
   double lossScale_ = 0;       // of fp16
   std::int64_t skipped_ = 0;
   std::vector<StepBreakdown> breakdown_;

@@ -1398,6 +1398,50 @@ It uses:
             <source>Loss scale</source>
             <translation>损失缩放倍数</translation>
         </message>
+        <message>
+            <source>Delete %1 runs?</source>
+            <translation>删除 %1 次运行？</translation>
+        </message>
+        <message>
+            <source>Curves, logs and documents are removed from this computer.</source>
+            <translation>曲线、日志和文档将从这台计算机上删除。</translation>
+        </message>
+        <message>
+            <source>Folder for the CSV files</source>
+            <translation>存放 CSV 文件的文件夹</translation>
+        </message>
+        <message>
+            <source>Selected</source>
+            <translation>已选</translation>
+        </message>
+        <message>
+            <source>Compare selected runs</source>
+            <translation>比较所选运行</translation>
+        </message>
+        <message>
+            <source>Select runs to overlay their curves.</source>
+            <translation>选择运行以叠加它们的曲线。</translation>
+        </message>
+        <message>
+            <source>Launch again</source>
+            <translation>再次启动</translation>
+        </message>
+        <message>
+            <source>Resume, rerun or clone the selected run</source>
+            <translation>续训、重跑或克隆所选运行</translation>
+        </message>
+        <message>
+            <source>Resume…</source>
+            <translation>续训…</translation>
+        </message>
+        <message>
+            <source>Rerun…</source>
+            <translation>重跑…</translation>
+        </message>
+        <message>
+            <source>Clone…</source>
+            <translation>克隆…</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::HostKeyDialog</name>
@@ -1615,6 +1659,22 @@ It uses:
         <message>
             <source>%1: waiting for %2 since %3 s, %4 of %5 MB</source>
             <translation>%1：等待 %2 已 %3 秒，%4 / %5 MB</translation>
+        </message>
+        <message>
+            <source>Resume %1</source>
+            <translation>续训 %1</translation>
+        </message>
+        <message>
+            <source>Rerun %1</source>
+            <translation>重跑 %1</translation>
+        </message>
+        <message>
+            <source>Continues run %1 from its last checkpoint, as a new run.</source>
+            <translation>从运行 %1 的最后一个检查点继续，作为新的运行。</translation>
+        </message>
+        <message>
+            <source>Launches run %1 again from its start, as a new run.</source>
+            <translation>从头再次启动运行 %1，作为新的运行。</translation>
         </message>
     </context>
     <context>
@@ -1904,6 +1964,26 @@ It uses:
         <message>
             <source>Status</source>
             <translation>状态</translation>
+        </message>
+        <message>
+            <source>&amp;Resume run…</source>
+            <translation>续训(&amp;R)…</translation>
+        </message>
+        <message>
+            <source>R&amp;erun…</source>
+            <translation>重跑(&amp;E)…</translation>
+        </message>
+        <message>
+            <source>&amp;Clone as new model…</source>
+            <translation>克隆为新模型(&amp;C)…</translation>
+        </message>
+        <message>
+            <source>run %1</source>
+            <translation>运行 %1</translation>
+        </message>
+        <message>
+            <source>cluster of run %1</source>
+            <translation>运行 %1 的集群</translation>
         </message>
     </context>
     <context>
@@ -4296,6 +4376,34 @@ It uses:
         <message>
             <source>GPU throttled</source>
             <translation>GPU 受限</translation>
+        </message>
+        <message>
+            <source>Resume…</source>
+            <translation>续训…</translation>
+        </message>
+        <message>
+            <source>Rerun…</source>
+            <translation>重跑…</translation>
+        </message>
+        <message>
+            <source>Clone…</source>
+            <translation>克隆…</translation>
+        </message>
+        <message>
+            <source>Continue from the last checkpoint, as a new run</source>
+            <translation>从最后一个检查点继续，作为新的运行</translation>
+        </message>
+        <message>
+            <source>Launch the same spec on the same cluster again</source>
+            <translation>在同一集群上再次启动同一规格</translation>
+        </message>
+        <message>
+            <source>Open this run's spec as a new model and launch it</source>
+            <translation>把此运行的规格作为新模型打开并启动</translation>
+        </message>
+        <message>
+            <source>no step for %1 s</source>
+            <translation>%1 秒没有完成步</translation>
         </message>
     </context>
     <context>

@@ -276,10 +276,10 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   shoot(&window, prefix + "-run-failed");
   HistoryPage* history = window.openHistory();
   (void)QTest::qWaitFor([&] { return history->runs()->rowCount() == 5; }, 5000);
-  for (int row : {0, 1, 3}) {
-    history->runs()->setData(history->runs()->index(row, 0), Qt::Checked, Qt::CheckStateRole);
-  }
-  history->selectRun(QString::fromStdString(done));
+  QItemSelection chosen;
+  for (int row : {0, 1, 3}) chosen.select(history->runs()->index(row, 0), history->runs()->index(row, 0));
+  history->findChild<QTableView*>("runTable")->selectionModel()->select(
+      chosen, QItemSelectionModel::ClearAndSelect | QItemSelectionModel::Rows);
   shoot(&window, prefix + "-history");
   window.openFile(home.path("absent.yaml"));
   shoot(&window, prefix + "-error");

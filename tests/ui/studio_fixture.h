@@ -81,6 +81,12 @@ class StudioHome {
     QFile file(QString::fromStdString(examplePath(example)));
     LOCKSTEP_CHECK(file.open(QIODevice::ReadOnly), "example");
     documents.specYaml = file.readAll().toStdString();
+    if (app::isFinal(phase)) {   // one under way would be looked for on its nodes
+      row.modelFile = home_.root + "/models/" + row.run + ".safetensors";
+      documents.clusterYaml = app::localCluster(kRanks, home_.root + "/local", "").yaml;
+      documents.nodes = R"([{"node": "local1", "folder": "/nowhere/runs/)" + row.run + R"("}])";
+    }
+    documents.specResolved = app::toYaml(*app::loadRunSpec(examplePath(example))->spec);
     documents.plan = predicted.planText;
     documents.prediction = app::predictionJson(predicted);
 

@@ -379,6 +379,110 @@ class WindowTest : public QObject {
     QVERIFY(page->straggler().isEmpty());
   }
 
+  // What ran is launched again from its page and from the history: from its checkpoint, anew, or as a
+  // new model.
+  void aRunIsResumedRerunAndCloned() {
+    const std::string run = home_->addRun(0, app::RunPhase::kFailed, 300);
+    const QString id = QString::fromStdString(run);
+    RunPage* page = window_->openRun(id);
+    QVERIFY(wait([&] { return page->document()->loaded(); }));
+    QVERIFY(!page->findChild<QPushButton*>("stopButton")->isVisibleTo(page));
+    const auto dialogOf = [&](QAbstractButton* button) -> LaunchDialog* {
+      button->click();
+      LaunchDialog* dialog = nullptr;
+      (void)wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) != nullptr && dialog->ready(); });
+      return dialog;
+    };
+    const auto closed = [&](LaunchDialog* dialog) {
+      dialog->reject();
+      return wait([&] { return !window_->findChild<LaunchDialog*>(); });
+    };
+    LaunchDialog* dialog = dialogOf(page->findChild<QPushButton*>("resumeButton"));
+    QVERIFY(dialog && dialog->ready());
+    QCOMPARE(dialog->command(), "lockstep resume " + id);
+    QCOMPARE(dialog->preview()->ranks.size(), std::size_t{3});
+    dialog->findChild<QSpinBox*>("launchEpochs")->setValue(9);
+    QCOMPARE(dialog->command(), "lockstep resume " + id + " --set training.epochs=9");
+    QVERIFY(closed(dialog));
+    dialog = dialogOf(page->findChild<QPushButton*>("rerunButton"));
+    QVERIFY(dialog && dialog->ready());
+    QCOMPARE(dialog->command(), "lockstep rerun " + id);
+    QVERIFY(closed(dialog));
+    HistoryPage* history = window_->openHistory();
+    QVERIFY(wait([&] { return history->runs()->rowCount() == 1; }));
+    auto* again = history->findChild<QPushButton*>("relaunchButton");
+    QVERIFY(!again->isEnabled());
+    history->selectRun(id);
+    QVERIFY(again->isEnabled());
+    history->findChild<QAction*>("historyResume")->trigger();
+    QVERIFY(wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
+    QCOMPARE(dialog->command(), "lockstep resume " + id);
+    QVERIFY(closed(dialog));
+    // A clone is a document of its own, not saved yet; another has another name.
+    QSet<QString> paths;
+    for (int i = 0; i < 2; ++i) {
+      window_->openRun(id);
+      window_->findChild<QAction*>("actionClone")->trigger();
+      QVERIFY(wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
+      auto* model = qobject_cast<ModelPage*>(window_->currentPage());
+      QVERIFY(model && model->isModified());
+      QVERIFY(!QFileInfo::exists(model->filePath()));
+      QVERIFY(model->document()->spec().ok());
+      paths << model->filePath();
+      QVERIFY(closed(dialog));
+    }
+    QCOMPARE(paths.size(), 2);
+  }
+
+  // A run that goes on from step 600 says what it has done itself, and of how much.
+  void aResumedRunCountsOn() {
+    const std::string first = home_->addRun(0, app::RunPhase::kStopped, 600);
+    auto history = app::History::open(home_->home().historyFolder());
+    QVERIFY(history.ok());
+    app::RunRow row = *(*history)->row(first);
+    app::RunDocuments documents = *(*history)->documents(first);
+    auto spec = app::completeRunSpec(documents.specYaml, examplePath("fashion-cnn.yaml"),
+                                     {"training.epochs=4", "training.batch=100", "training.max_steps=0"});
+    QVERIFY(spec.ok());
+    documents.specResolved = app::toYaml(*spec->spec);
+    documents.nodes = documents.clusterYaml = {};
+    row.run = "20240502-120000-000000";
+    row.phase = app::RunPhase::kRunning;
+    row.resumedFrom = first;
+    row.startedNs = wallNow() - 100'000'000'000;
+    row.finishedNs = 0;
+    row.figures = {};
+    QVERIFY((*history)->add(row, documents).ok());
+    RunPage* page = window_->openRun(QString::fromStdString(row.run));
+    QVERIFY(wait([&] { return page->document()->loaded(); }));
+    const std::int64_t perEpoch = page->document()->progress().stepsPerEpoch();
+    QVERIFY(perEpoch > 0);
+    app::RunUpdate update;
+    app::RunBatch::Series loss{"loss", {}}, seconds{"rank/0/step", {}}, rate{"samples_per_second", {}};
+    for (int step = 601; step <= 800; ++step) {
+      loss.points.push_back({double(step), 1});
+      seconds.points.push_back({double(step), step % 10 == 0 ? 0.1 : 0.01});   // a hitch now and then
+      rate.points.push_back({double(step), 100 / seconds.points.back().y});
+    }
+    update.series = {loss, seconds, rate};
+    page->document()->take(update);
+    const auto& progress = page->document()->progress();
+    QCOMPARE(progress.totalSteps(), 4 * perEpoch);
+    QCOMPARE(progress.epoch(), 799 / perEpoch + 1);
+    // 200 steps took 100 s: so the others will.
+    const double left = page->document()->remainingSeconds(), expected = double(4 * perEpoch - 800) / 2;
+    QVERIFY2(std::abs(left / expected - 1) < 0.05, qPrintable(QString("%1 of %2").arg(left).arg(expected)));
+    const app::Pace pace = page->document()->pace();
+    QVERIFY(std::abs(pace.stepSeconds * pace.samplesPerSecond - 100) < 1e-6);
+    QVERIFY(std::abs(pace.stepSeconds - 0.019) < 0.001);
+    // Where no step is completed for a while both figures say so.
+    QVERIFY(wait([&] { return page->document()->stalledSeconds() > 0; }));
+    QCOMPARE(page->document()->pace().samplesPerSecond, 0.0);
+    const auto detail = [&](const char* name) { return page->findChild<QLabel*>(name)->text(); };
+    QVERIFY(wait([&] { return detail("runThroughputDetail").startsWith("no step for"); }));
+    QCOMPARE(detail("runThroughputDetail"), detail("runStepTimeDetail"));
+  }
+
   void historyFindsExportsAndDeletes() {
     const std::string first = home_->addRun(0, app::RunPhase::kSucceeded, 300);
     const std::string second = home_->addRun(1, app::RunPhase::kFailed, 300);
@@ -388,10 +492,16 @@ class WindowTest : public QObject {
     QVERIFY(wait([&] { return page->runs()->rowCount() == 1; }));
     page->findChild<QLineEdit*>("historySearch")->clear();
     QVERIFY(wait([&] { return page->runs()->rowCount() == 2; }));
-    for (int row = 0; row < 2; ++row) {
-      page->runs()->setData(page->runs()->index(row, RunTableModel::kName), Qt::Checked, Qt::CheckStateRole);
-    }
+    // What is selected is what is shown, exported and deleted.
+    page->findChild<QTableView*>("runTable")->selectAll();
     QVERIFY(wait([&] { return page->overlay()->series().size() == 2 && page->overlay()->sampleCount() == 600; }));
+    QVERIFY(page->overlay()->series()[0]->name != page->overlay()->series()[1]->name);
+    QVERIFY(page->selectedRun().isEmpty());
+    QVERIFY(!page->findChild<QPushButton*>("relaunchButton")->isEnabled());
+    const QDir folder(home_->path("."));
+    page->exportTo(folder.path());
+    for (const std::string& run : {first, second})
+      QVERIFY(wait([&] { return QFileInfo(folder.filePath(QString::fromStdString(run) + ".csv")).size() > 1000; }));
     page->selectRun(QString::fromStdString(first));
     const QString csv = home_->path("run.csv");
     page->exportTo(csv);

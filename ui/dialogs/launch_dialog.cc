@@ -97,7 +97,7 @@ class SettingsArea : public QScrollArea {
 }  // namespace
 
 struct LaunchDialog::Inputs {
-  std::string specYaml, specFile, clusterYaml, clusterFile, comm, localFolder;
+  std::string specYaml, specFile, clusterYaml, clusterFile, comm, localFolder, resumeFrom, resumedRun;
   std::vector<std::string> sets, ranks;
   std::vector<app::HostFacts> hosts;
   int localNodes = 0;   // 0: the cluster's text
@@ -105,10 +105,11 @@ struct LaunchDialog::Inputs {
 };
 
 LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTarget> targets,
-                           Workspace& workspace, QWidget* parent)
+                           Workspace& workspace, QWidget* parent, std::optional<app::Relaunch> again)
     : Dialog("launchDialog", parent),
       specYaml_(std::move(specYaml)),
       specFile_(std::move(specFile)),
+      again_(std::move(again)),
       targets_(std::move(targets)),
       workspace_(workspace) {
   QSize size(1240, 760);
@@ -267,7 +268,7 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   for (const LaunchTarget& target : targets_) {
     target_->addItem(Theme::instance().icon("cluster"), target.title);
   }
-  target_->addItem(Theme::instance().icon("home"), {});
+  if (!again_) target_->addItem(Theme::instance().icon("home"), {});
   connect(target_, &QComboBox::currentIndexChanged, this, [this] {
     fillRanks();
     schedule();
@@ -388,7 +389,9 @@ void LaunchDialog::fillRanks() {
 
 QString LaunchDialog::command() const {
   QStringList words{"lockstep", "run", shellPath(specFile_)};
-  if (local()) {
+  if (again_) {
+    words = {"lockstep", again_->checkpoints.empty() ? "rerun" : "resume", QString::fromStdString(again_->run)};
+  } else if (local()) {
     words << "--local" << QString::number(nodes_->value());
   } else {
     words << "--cluster" << shellPath(targets_[target_->currentIndex()].file);
@@ -421,6 +424,10 @@ void LaunchDialog::makePreview() {
   in.comm = comm_->currentData().toString().toStdString();
   in.measure = measure_->isChecked();
   in.localFolder = workspace_.home().root + "/local";
+  if (again_ && !again_->checkpoints.empty()) {
+    in.resumeFrom = again_->checkpoints;
+    in.resumedRun = again_->run;
+  }
   std::shared_ptr<LiveCluster> live;
   if (local()) {
     in.localNodes = nodes_->value();
@@ -470,6 +477,8 @@ void LaunchDialog::makePreview() {
         request.clusterYaml = cluster.yaml;
         request.comm = in.comm;
         request.measure = in.measure;
+        request.resumeFrom = in.resumeFrom;
+        request.resumedRun = in.resumedRun;
         auto preview = app::makePreview(request, in.hosts);
         return {std::move(request), std::move(preview)};
       },
@@ -639,7 +648,15 @@ void LaunchDialog::reject() {
 }
 
 void LaunchDialog::retranslate() {
-  setHeading(tr("Launch %1").arg(QFileInfo(specFile_).completeBaseName()), {});
+  if (again_) {
+    const QString name = QString::fromStdString(again_->name), run = QString::fromStdString(again_->run);
+    const bool resume = !again_->checkpoints.empty();
+    setHeading(resume ? tr("Resume %1").arg(name) : tr("Rerun %1").arg(name),
+               resume ? tr("Continues run %1 from its last checkpoint, as a new run.").arg(run)
+                      : tr("Launches run %1 again from its start, as a new run.").arg(run));
+  } else {
+    setHeading(tr("Launch %1").arg(QFileInfo(specFile_).completeBaseName()), {});
+  }
   const QStringList names{tr("Cluster"), tr("Local nodes"), tr("Global batch"), tr("Epochs"),
                           tr("Precision"), tr("Communicator"), tr("Command")};
   QWidget* const fields[] = {target_, nodes_, batch_, epochs_, precision_, comm_, command_};
@@ -647,7 +664,7 @@ void LaunchDialog::retranslate() {
     labels_[i]->setText(names[i]);
     fields[i]->setAccessibleName(names[i]);
   }
-  target_->setItemText(target_->count() - 1, tr("This machine"));
+  if (!again_) target_->setItemText(target_->count() - 1, tr("This machine"));
   comm_->setItemText(0, tr("chosen from the cluster"));
   strategy_->retranslate();
   if (epochs_->minimum() == 0) epochs_->setSpecialValueText(tr("as many as its steps need"));

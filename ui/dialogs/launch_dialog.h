@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "app/runs/launcher.h"
+#include "app/runs/relaunch.h"
 #include "ui/dialogs/dialog.h"
 #include "ui/studio/live_cluster.h"
 
@@ -43,8 +44,9 @@ class LaunchDialog : public Dialog {
   Q_OBJECT
 
  public:
+  // With `again` a run of the history is launched again, on the one target there is: its cluster.
   LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTarget> targets, Workspace& workspace,
-               QWidget* parent);
+               QWidget* parent, std::optional<app::Relaunch> again = {});
   ~LaunchDialog() override;
 
   void chooseTarget(int index);        // last: this machine
@@ -79,6 +81,7 @@ class LaunchDialog : public Dialog {
   void launchOn(app::LaunchRequest request, std::shared_ptr<LiveCluster> cluster);
 
   QString specYaml_, specFile_;
+  std::optional<app::Relaunch> again_;
   QVector<LaunchTarget> targets_;
   Workspace& workspace_;
   QComboBox* target_ = nullptr;

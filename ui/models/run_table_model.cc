@@ -22,15 +22,6 @@ void RunTableModel::setRuns(std::vector<app::RunRow> runs) {
   endResetModel();
 }
 
-QStringList RunTableModel::ticked() const {
-  QStringList out;
-  for (const auto& run : runs_) {
-    const QString id = QString::fromStdString(run.run);
-    if (ticked_.contains(id)) out << id;
-  }
-  return out;
-}
-
 int RunTableModel::find(const QString& run) const {
   for (int i = 0; i < rowCount(); ++i) {
     if (runs_[static_cast<std::size_t>(i)].run == run.toStdString()) return i;
@@ -75,9 +66,6 @@ QVariant RunTableModel::data(const QModelIndex& index, int role) const {
         default: return {};
       }
     case Qt::EditRole: return index.column() == kNotes ? QString::fromStdString(run.notes) : QVariant();
-    case Qt::CheckStateRole:
-      if (index.column() != kName) return {};
-      return int(ticked_.contains(QString::fromStdString(run.run)) ? Qt::Checked : Qt::Unchecked);
     case Qt::ToolTipRole:
       if (index.column() == kState && !run.error.empty()) return messageText(run.error);
       if (index.column() == kName) return QString::fromStdString(run.run);
@@ -98,16 +86,6 @@ bool RunTableModel::setData(const QModelIndex& index, const QVariant& value, int
   if (!index.isValid() || index.row() >= rowCount()) return false;
   app::RunRow& run = runs_[static_cast<std::size_t>(index.row())];
   const QString id = QString::fromStdString(run.run);
-  if (role == Qt::CheckStateRole && index.column() == kName) {
-    if (value.toInt() == Qt::Checked) {
-      ticked_ << id;
-    } else {
-      ticked_.remove(id);
-    }
-    Q_EMIT dataChanged(index, index);
-    Q_EMIT tickedChanged();
-    return true;
-  }
   if (role == Qt::EditRole && index.column() == kNotes) {
     run.notes = value.toString().toStdString();
     Q_EMIT dataChanged(index, index);
@@ -143,7 +121,6 @@ QVariant RunTableModel::headerData(int section, Qt::Orientation orientation, int
 Qt::ItemFlags RunTableModel::flags(const QModelIndex& index) const {
   if (!index.isValid()) return Qt::NoItemFlags;
   Qt::ItemFlags flags = Qt::ItemIsEnabled | Qt::ItemIsSelectable;
-  if (index.column() == kName) flags |= Qt::ItemIsUserCheckable;
   if (index.column() == kNotes) flags |= Qt::ItemIsEditable;
   return flags;
 }

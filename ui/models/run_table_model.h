@@ -1,8 +1,7 @@
-// RunTableModel: the runs of the history as a table, newest first; a run may be ticked for overlay.
+// RunTableModel: the runs of the history as a table, newest first.
 #pragma once
 
 #include <QAbstractTableModel>
-#include <QSet>
 #include <vector>
 
 #include "app/history/history.h"
@@ -21,7 +20,6 @@ class RunTableModel : public QAbstractTableModel {
 
   void setRuns(std::vector<app::RunRow> runs);
   const std::vector<app::RunRow>& runs() const { return runs_; }
-  QStringList ticked() const;            // ids, in the order of the table
   int find(const QString& run) const;
   void retranslate();
 
@@ -33,12 +31,10 @@ class RunTableModel : public QAbstractTableModel {
   Qt::ItemFlags flags(const QModelIndex& index) const override;
 
  Q_SIGNALS:
-  void tickedChanged();
   void notesEdited(const QString& run, const QString& notes);
 
  private:
   std::vector<app::RunRow> runs_;
-  QSet<QString> ticked_;
 };
 
 }  // namespace lockstep::ui

@@ -1,11 +1,13 @@
 #include "ui/pages/history_page.h"
 
 #include <QComboBox>
+#include <QDir>
 #include <QFileDialog>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
 #include <QLineEdit>
+#include <QMenu>
 #include <QPushButton>
 #include <QSplitter>
 #include <QStackedLayout>
@@ -25,6 +27,9 @@
 
 namespace lockstep::ui {
 namespace {
+
+constexpr int kColumnWidths[RunTableModel::kNotes] = {124, 100, 150, 130, 84, 62, 64, 68, 92, 92, 84};
+constexpr std::size_t kMostCurves = 24;
 
 // Opens the history, does one thing, and hands the status on; played off the GUI thread.
 template <typename Work>
@@ -53,7 +58,19 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   head->addSpacing(kSpaceL);
   head->addWidget(search_, 1);
   head->addStretch(1);
-  for (QPushButton* button : {delete_, export_, open_}) head->addWidget(button);
+  again_ = makeButton("relaunchButton", "refresh", this);
+  againMenu_ = new QMenu(this);
+  againMenu_->setObjectName("relaunchMenu");
+  const auto action = [&](QAction*& slot, const char* name, const char* icon, auto call) {
+    slot = againMenu_->addAction(Theme::instance().icon(icon), QString());
+    slot->setObjectName(name);
+    connect(slot, &QAction::triggered, this, call);
+  };
+  action(resume_, "historyResume", "play", [this] { Q_EMIT relaunchWanted(selectedRun(), app::RelaunchKind::kResume); });
+  action(rerun_, "historyRerun", "refresh", [this] { Q_EMIT relaunchWanted(selectedRun(), app::RelaunchKind::kRerun); });
+  action(clone_, "historyClone", "copy", [this] { Q_EMIT cloneWanted(selectedRun()); });
+  again_->setMenu(againMenu_);
+  for (QPushButton* button : {delete_, export_, again_, open_}) head->addWidget(button);
   body()->addLayout(head);
 
   runs_ = new RunTableModel(this);
@@ -65,8 +82,14 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   table_->setModel(runs_);
   dressTable(table_);
   table_->setItemDelegateForColumn(RunTableModel::kState, new ToneDelegate(RunTableModel::kToneRole, table_));
+  table_->setSelectionMode(QAbstractItemView::ExtendedSelection);
+  table_->setContextMenuPolicy(Qt::CustomContextMenu);
+  connect(table_, &QTableView::customContextMenuRequested, this, [this](const QPoint& at) {
+    if (again_->isEnabled()) againMenu_->popup(table_->viewport()->mapToGlobal(at));
+  });
+  table_->viewport()->installEventFilter(this);
   table_->setEditTriggers(QAbstractItemView::DoubleClicked | QAbstractItemView::EditKeyPressed);
-  setColumns(table_, {124, 100, 150, 104, 72, 62, 64, 68, 82, 92, 84, 120});
+  for (int column = 0; column < RunTableModel::kNotes; ++column) table_->setColumnWidth(column, kColumnWidths[column]);
   empty_ = new EmptyState("historyEmpty", "history", this);
   stack_->addWidget(table_);
   stack_->addWidget(empty_);
@@ -93,7 +116,6 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   connect(&searchDelay_, &QTimer::timeout, this, &HistoryPage::reload);
   connect(search_, &QLineEdit::textChanged, this, [this] { searchDelay_.start(); });
   connect(&workspace_, &Workspace::historyChanged, this, &HistoryPage::reload);
-  connect(runs_, &RunTableModel::tickedChanged, this, &HistoryPage::refreshOverlay);
   connect(runs_, &RunTableModel::notesEdited, this, [this](const QString& run, const QString& notes) {
     runInBackground(
         this,
@@ -108,19 +130,25 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   });
   connect(curve_, &QComboBox::currentIndexChanged, this, &HistoryPage::refreshOverlay);
   connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] {
+    if (restoring_) return;
+    if (deleteAsked_) message()->clear();
     deleteAsked_ = false;
     refreshButtons();
+    refreshOverlay();
     Q_EMIT inspectorChanged();
   });
   connect(table_, &QTableView::doubleClicked, this, [this](const QModelIndex& index) {
     if (index.column() != RunTableModel::kNotes) Q_EMIT openRun(index.data(RunTableModel::kRunRole).toString());
   });
-  connect(open_, &QPushButton::clicked, this, [this] { Q_EMIT openRun(selectedRun()); });
+  connect(open_, &QPushButton::clicked, this, [this] {
+    for (const QString& run : selectedRuns()) Q_EMIT openRun(run);
+  });
   connect(export_, &QPushButton::clicked, this, &HistoryPage::askExport);
   connect(delete_, &QPushButton::clicked, this, [this] {
     deleteAsked_ = true;
-    message()->showNote(Tone::kWarning, tr("Delete this run?"),
-                        tr("Its curves, logs and documents are removed from this computer."));
+    const auto count = selectedRuns().size();
+    message()->showNote(Tone::kWarning, count == 1 ? tr("Delete this run?") : tr("Delete %1 runs?").arg(count),
+                        tr("Curves, logs and documents are removed from this computer."));
     message()->setAction(tr("Delete"));
   });
   connect(message(), &MessagePanel::actionTriggered, this, [this] {
@@ -136,8 +164,24 @@ void HistoryPage::showEvent(QShowEvent* event) {
 }
 
 QString HistoryPage::selectedRun() const {
-  const QModelIndexList chosen = table_->selectionModel()->selectedRows();
-  return chosen.isEmpty() ? QString() : chosen.first().data(RunTableModel::kRunRole).toString();
+  const QStringList chosen = selectedRuns();
+  return chosen.size() == 1 ? chosen.first() : QString();
+}
+
+QStringList HistoryPage::selectedRuns() const {
+  QModelIndexList chosen = table_->selectionModel()->selectedRows();
+  std::sort(chosen.begin(), chosen.end());
+  QStringList out;
+  for (const QModelIndex& index : chosen) out << index.data(RunTableModel::kRunRole).toString();
+  return out;
+}
+
+void HistoryPage::selectRuns(const QStringList& runs) {
+  QItemSelection rows;
+  for (const QString& run : runs) {
+    if (const int row = runs_->find(run); row >= 0) rows.select(runs_->index(row, 0), runs_->index(row, 0));
+  }
+  table_->selectionModel()->select(rows, QItemSelectionModel::ClearAndSelect | QItemSelectionModel::Rows);
 }
 
 void HistoryPage::selectRun(const QString& run) {
@@ -161,9 +205,12 @@ void HistoryPage::reload() {
           message()->showError(rows.error());
           return;
         }
-        const QString chosen = selectedRun();
+        const QStringList chosen = selectedRuns();
+        restoring_ = true;
         runs_->setRuns(std::move(*rows));
-        selectRun(chosen);
+        selectRuns(chosen);
+        restoring_ = false;
+        if (selectedRuns() != chosen) refreshOverlay();
         const bool none = runs_->rowCount() == 0 && search_->text().isEmpty();
         stack_->setCurrentWidget(none ? static_cast<QWidget*>(empty_) : table_);
         refreshButtons();
@@ -171,34 +218,70 @@ void HistoryPage::reload() {
       });
 }
 
+bool HistoryPage::canRelaunch() const {
+  const int row = runs_->find(selectedRun());
+  return row >= 0 && app::isFinal(runs_->runs()[static_cast<std::size_t>(row)].phase);
+}
+
 void HistoryPage::refreshButtons() {
-  const QString run = selectedRun();
-  const int row = runs_->find(run);
-  open_->setEnabled(row >= 0);
-  export_->setEnabled(row >= 0);
-  delete_->setEnabled(row >= 0 && app::isFinal(runs_->runs()[static_cast<std::size_t>(row)].phase));
+  const QStringList chosen = selectedRuns();
+  open_->setEnabled(!chosen.isEmpty());
+  export_->setEnabled(!chosen.isEmpty());
+  again_->setEnabled(canRelaunch());
+  delete_->setEnabled(!chosen.isEmpty() && std::all_of(chosen.begin(), chosen.end(), [&](const QString& run) {
+    return app::isFinal(runs_->runs()[static_cast<std::size_t>(runs_->find(run))].phase);
+  }));
+}
+
+// What does not fit beside what names and judges a run is left to the inspector, least needed first.
+void HistoryPage::fitColumns() {
+  constexpr int kLeastNotes = 90;
+  const int room = table_->viewport()->width();
+  int wanted = kLeastNotes;
+  for (int column = 0; column < RunTableModel::kNotes; ++column) wanted += kColumnWidths[column];
+  for (const int column : {RunTableModel::kRanks, RunTableModel::kCluster, RunTableModel::kSteps,
+                           RunTableModel::kThroughput, RunTableModel::kStepTime, RunTableModel::kStrategy}) {
+    const bool shown = wanted <= room;
+    table_->setColumnHidden(column, !shown);
+    if (!shown) wanted -= kColumnWidths[column];
+  }
+}
+
+bool HistoryPage::eventFilter(QObject* watched, QEvent* event) {
+  if (watched == table_->viewport() && event->type() == QEvent::Resize) fitColumns();
+  return Page::eventFilter(watched, event);
 }
 
 void HistoryPage::askExport() {
-  auto* dialog = new QFileDialog(this, tr("Export as CSV"), QString(), tr("CSV (*.csv)"));
+  const bool several = selectedRuns().size() > 1;
+  auto* dialog = several ? new QFileDialog(this, tr("Folder for the CSV files"))
+                         : new QFileDialog(this, tr("Export as CSV"), QString(), tr("CSV (*.csv)"));
   dialog->setObjectName("exportCsvDialog");
-  dialog->setAcceptMode(QFileDialog::AcceptSave);
-  dialog->setDefaultSuffix("csv");
-  dialog->selectFile(selectedRun() + ".csv");
+  if (several) {
+    dialog->setFileMode(QFileDialog::Directory);
+  } else {
+    dialog->setAcceptMode(QFileDialog::AcceptSave);
+    dialog->setDefaultSuffix("csv");
+    dialog->selectFile(selectedRun() + ".csv");
+  }
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   connect(dialog, &QFileDialog::fileSelected, this, &HistoryPage::exportTo);
   dialog->open();
 }
 
 void HistoryPage::exportTo(const QString& path) {
-  const QString run = selectedRun();
-  if (run.isEmpty()) return;
+  const QStringList chosen = selectedRuns();
+  if (chosen.isEmpty()) return;
   const auto job = workspace_.jobs().start(tr("Exporting %1").arg(path));
   runInBackground(
       this,
-      [folder = workspace_.home().historyFolder(), run, path] {
+      [folder = workspace_.home().historyFolder(), chosen, path] {
         return withHistory(folder, [&](app::History& history) -> Status {
-          return history.exportCsv(run.toStdString(), path.toStdString());
+          for (const QString& run : chosen) {
+            const QString file = chosen.size() == 1 ? path : QDir(path).filePath(run + ".csv");
+            LOCKSTEP_TRY(history.exportCsv(run.toStdString(), file.toStdString()));
+          }
+          return {};
         });
       },
       [this, job, path](Status status) {
@@ -212,14 +295,17 @@ void HistoryPage::exportTo(const QString& path) {
 }
 
 void HistoryPage::removeSelected() {
-  const QString run = selectedRun();
+  const QStringList chosen = selectedRuns();
   deleteAsked_ = false;
   message()->clear();
-  if (run.isEmpty()) return;
+  if (chosen.isEmpty()) return;
   runInBackground(
       this,
-      [folder = workspace_.home().historyFolder(), run] {
-        return withHistory(folder, [&](app::History& history) -> Status { return history.remove(run.toStdString()); });
+      [folder = workspace_.home().historyFolder(), chosen] {
+        return withHistory(folder, [&](app::History& history) -> Status {
+          for (const QString& run : chosen) LOCKSTEP_TRY(history.remove(run.toStdString()));
+          return {};
+        });
       },
       [this](Status status) {
         if (!status.ok()) message()->showError(status.error());
@@ -229,13 +315,13 @@ void HistoryPage::removeSelected() {
 
 void HistoryPage::refreshOverlay() {
   const int generation = ++overlayGeneration_;
-  const QStringList chosen = runs_->ticked();
   const std::string curve = curve_->currentData().toString().toStdString();
   struct Curve { QString name; std::vector<app::Point> points; };
   std::vector<std::pair<std::string, QString>> wanted;
-  for (const QString& run : chosen) {
+  for (const QString& run : selectedRuns()) {
+    if (wanted.size() == kMostCurves) break;
     const auto& row = runs_->runs()[static_cast<std::size_t>(runs_->find(run))];
-    wanted.emplace_back(row.run, QString("%1 · %2").arg(QString::fromStdString(row.name), run.right(6)));
+    wanted.emplace_back(row.run, runTitle(row));
   }
   runInBackground(
       this,
@@ -271,7 +357,8 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
   QVector<InspectorRow> out;
   const int at = runs_->find(selectedRun());
   if (at < 0) {
-    out << InspectorRow{tr("History"), {}, true} << InspectorRow{tr("Runs"), QString::number(runs_->rowCount())};
+    out << InspectorRow{tr("History"), {}, true} << InspectorRow{tr("Runs"), QString::number(runs_->rowCount())}
+        << InspectorRow{tr("Selected"), QString::number(selectedRuns().size())};
     return out;
   }
   const app::RunRow& row = runs_->runs()[static_cast<std::size_t>(at)];
@@ -303,8 +390,12 @@ void HistoryPage::retranslate() {
   setTexts(open_, tr("Open"));
   setTexts(export_, tr("Export CSV…"));
   setTexts(delete_, tr("Delete…"));
+  setTexts(again_, tr("Launch again"), tr("Resume, rerun or clone the selected run"));
+  resume_->setText(tr("Resume…"));
+  rerun_->setText(tr("Rerun…"));
+  clone_->setText(tr("Clone…"));
   tableCard_->setTitle(tr("Runs"));
-  plotCard_->setTitle(tr("Compare the ticked runs"));
+  plotCard_->setTitle(tr("Compare selected runs"));
   table_->setAccessibleName(tr("Runs"));
   empty_->setTexts(tr("No runs yet"), tr("Every run is kept here with its spec, plan, figures and curves."));
   const int index = curve_->currentIndex();
@@ -322,7 +413,7 @@ void HistoryPage::retranslate() {
   curve_->addItem(tr("Evaluation perplexity by epoch"), "epoch/eval_perplexity");
   curve_->setCurrentIndex(std::max(0, index));
   curve_->setAccessibleName(tr("Curve"));
-  plot_->setTexts(tr("Curves"), tr("step"), {}, tr("Tick runs in the table to lay their curves over each other."));
+  plot_->setTexts(tr("Curves"), tr("step"), {}, tr("Select runs to overlay their curves."));
   runs_->retranslate();
   setAccessibleName(title());
 }

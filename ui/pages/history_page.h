@@ -1,14 +1,16 @@
-// HistoryPage: every run there was: search, open, notes, delete, export, and the curves of the
-// ticked ones over each other.
+// HistoryPage: every run there was: search, open, notes, launch again; and of all selected ones export,
+// delete, and their curves over each other.
 #pragma once
 
 #include <QTimer>
 
+#include "app/runs/relaunch.h"
 #include "ui/pages/page.h"
 
 class QComboBox;
 class QLabel;
 class QLineEdit;
+class QMenu;
 class QPushButton;
 class QStackedLayout;
 class QTableView;
@@ -33,23 +35,30 @@ class HistoryPage : public Page {
   QVector<InspectorRow> inspectorRows() const override;
   RunTableModel* runs() const { return runs_; }
   PlotView* overlay() const { return plot_; }
-  QString selectedRun() const;
+  QString selectedRun() const;                 // "": none, or several
+  QStringList selectedRuns() const;            // in the order of the table
   void selectRun(const QString& run);
+  bool canRelaunch() const;                    // one run is selected, and it has ended
   void reload();
-  void exportTo(const QString& path);          // the selected run, as CSV
-  void removeSelected();                       // the run and its file; asked for in the page
+  // Of one selected run its CSV file; of several the folder that gets a file for each.
+  void exportTo(const QString& path);
+  void removeSelected();                       // the runs and their files; asked for in the page
 
  Q_SIGNALS:
   void openRun(const QString& run);
-  void rerunWanted(const QString& run);
+  void relaunchWanted(const QString& run, lockstep::app::RelaunchKind kind);
+  void cloneWanted(const QString& run);
 
  protected:
   void retranslate() override;
   void showEvent(QShowEvent* event) override;
+  bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
   void refreshOverlay();
   void refreshButtons();
+  void fitColumns();
+  void selectRuns(const QStringList& runs);
   void askExport();
 
   Workspace& workspace_;
@@ -59,6 +68,11 @@ class HistoryPage : public Page {
   QPushButton* open_ = nullptr;
   QPushButton* export_ = nullptr;
   QPushButton* delete_ = nullptr;
+  QPushButton* again_ = nullptr;
+  QMenu* againMenu_ = nullptr;
+  QAction* resume_ = nullptr;
+  QAction* rerun_ = nullptr;
+  QAction* clone_ = nullptr;
   QComboBox* curve_ = nullptr;
   Card* tableCard_ = nullptr;
   Card* plotCard_ = nullptr;
@@ -69,7 +83,7 @@ class HistoryPage : public Page {
   PlotView* plot_ = nullptr;
   QTimer searchDelay_;
   int generation_ = 0, overlayGeneration_ = 0;
-  bool deleteAsked_ = false;
+  bool deleteAsked_ = false, restoring_ = false;
 };
 
 }  // namespace lockstep::ui

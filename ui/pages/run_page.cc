@@ -70,6 +70,9 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
 
   connect(stop_, &QPushButton::clicked, document_, &RunDocument::stop);
   connect(kill_, &QPushButton::clicked, document_, &RunDocument::kill);
+  connect(resume_, &QPushButton::clicked, this, [this] { Q_EMIT relaunchWanted(app::RelaunchKind::kResume); });
+  connect(rerun_, &QPushButton::clicked, this, [this] { Q_EMIT relaunchWanted(app::RelaunchKind::kRerun); });
+  connect(clone_, &QPushButton::clicked, this, &RunPage::cloneWanted);
   connect(document_, &RunDocument::rowChanged, this, &RunPage::refreshRow);
   connect(document_, &RunDocument::seriesAdded, this, &RunPage::placeSeries);
   connect(document_, &RunDocument::breakdownChanged, this, &RunPage::refreshBreakdown);
@@ -121,8 +124,10 @@ void RunPage::buildHead() {
   head->addWidget(badge_);
   head->addWidget(runId_);
   head->addStretch(1);
-  head->addWidget(stop_);
-  head->addWidget(kill_);
+  clone_ = makeButton("cloneButton", "copy", this);
+  rerun_ = makeButton("rerunButton", "refresh", this);
+  resume_ = makeButton("resumeButton", "play", this, "primary");
+  for (QPushButton* button : {stop_, kill_, clone_, rerun_, resume_}) head->addWidget(button);
   body()->addLayout(head);
   auto* figures = new QHBoxLayout;
   figures->setSpacing(kSpaceXl);
@@ -419,6 +424,10 @@ void RunPage::refreshRow() {
   const bool running = !app::isFinal(row.phase);
   stop_->setVisible(running);
   kill_->setVisible(running);
+  for (QPushButton* button : {clone_, rerun_, resume_}) button->setVisible(!running);
+  clone_->setEnabled(document_->canRelaunch());
+  rerun_->setEnabled(document_->canRelaunch());
+  resume_->setEnabled(document_->canResume());
   const QString rank = logRank_->currentText();
   if (logRank_->count() != row.world + 2) {
     logRank_->clear();
@@ -437,14 +446,16 @@ void RunPage::refreshRow() {
 void RunPage::refreshFigures() {
   const app::RunRow& row = document_->row();
   const std::int64_t step = std::max(document_->lastStep(), row.figures.steps);
-  const std::int64_t total = app::isFinal(row.phase) ? 0 : document_->totalSteps();
+  const app::RunProgress& progress = document_->progress();
+  const bool over = app::isFinal(row.phase);
+  const std::int64_t total = over ? 0 : progress.totalSteps();
   const auto& epochs = document_->epochs();
   std::vector<app::EpochRow> tested;   // an evaluator's results come later
   std::copy_if(epochs.begin(), epochs.end(), std::back_inserter(tested),
                [](const app::EpochRow& epoch) { return epoch.evaluated(); });
   step_->setValue(step > 0 ? formatCount(step) : QString(QChar(0x2014)),
-                  total > 0 ? tr("of %1 · epoch %2").arg(formatCount(total)).arg(static_cast<qlonglong>(epochs.size() + (app::isFinal(row.phase) ? 0 : 1)))
-                            : tr("epoch %1").arg(static_cast<qlonglong>(epochs.size() + (app::isFinal(row.phase) ? 0 : 1))));
+                  total > 0 ? tr("of %1 · epoch %2").arg(formatCount(total)).arg(static_cast<qlonglong>(progress.epoch()))
+                            : tr("epoch %1").arg(static_cast<qlonglong>(progress.epoch())));
   const auto last = [&](const char* name) {
     const auto line = document_->series(name);
     return line->shown().size() == 0 ? std::nan("") : line->shown().y(line->shown().size() - 1);
@@ -457,21 +468,21 @@ void RunPage::refreshFigures() {
   metricFigure_->setValue(tested.empty() ? formatMetric(metric, trained, 1)
                                          : formatMetric(metric, tested.back().evalMetric, 2),
                             tested.empty() ? tr("training") : tr("evaluated, epoch %1").arg(static_cast<qlonglong>(tested.back().epoch)));
-  const double speed = app::isFinal(row.phase) && row.figures.samplesPerSecond > 0
-                           ? row.figures.samplesPerSecond : last("samples_per_second");
-  throughputFigure_->setValue(std::isfinite(speed) ? tr("%1/s").arg(formatCount(std::llround(speed))) : QString(QChar(0x2014)),
-                              tr("samples"));
-  double measured = row.measuredStepSeconds;
-  for (const auto& rank : document_->breakdown()) measured = std::max(measured, rank.step);
-  stepTime_->setValue(measured > 0 ? formatSeconds(measured) : QString(QChar(0x2014)),
-                      row.predictedStepSeconds > 0 ? tr("predicted %1").arg(formatSeconds(row.predictedStepSeconds)) : QString());
+  const app::Pace pace = document_->pace();
+  const double stalled = document_->stalledSeconds();
+  const QString silent = stalled > 0 ? tr("no step for %1 s").arg(std::llround(stalled)) : QString();
+  throughputFigure_->setValue(pace.samplesPerSecond > 0 ? tr("%1/s").arg(formatCount(std::llround(pace.samplesPerSecond)))
+                                                        : QString(QChar(0x2014)),
+                              stalled > 0 ? silent : tr("samples"));
+  stepTime_->setValue(pace.stepSeconds > 0 ? formatSeconds(pace.stepSeconds) : QString(QChar(0x2014)),
+                      stalled > 0 ? silent
+                      : row.predictedStepSeconds > 0 ? tr("predicted %1").arg(formatSeconds(row.predictedStepSeconds))
+                                                     : QString());
   const double left = document_->remainingSeconds();
   time_->setValue(formatDuration(document_->elapsedSeconds()),
                   left >= 0 ? tr("about %1 left").arg(formatDuration(left)) : tr("elapsed"));
   // A run that ended before its time shows how far it came.
-  const std::int64_t planned = document_->totalSteps();
-  progress_->setValue(row.phase == app::RunPhase::kSucceeded ? 1000
-                      : planned > 0 ? static_cast<int>(1000 * std::min(step, planned) / planned) : 0);
+  progress_->setValue(row.phase == app::RunPhase::kSucceeded ? 1000 : static_cast<int>(1000 * progress.fraction()));
   // Evaluations lie over epochs; on the step axis they stand where their epoch ended.
   const auto evaluated = [&](const char* name, PlotView* plot, double app::EpochRow::*field) {
     const auto line = document_->series(name);
@@ -627,6 +638,9 @@ void RunPage::restyle() {
 void RunPage::retranslate() {
   setTexts(stop_, tr("Stop"), tr("Finish the step, write a checkpoint, leave"));
   setTexts(kill_, tr("Kill"), tr("End every worker at once, without a checkpoint"));
+  setTexts(resume_, tr("Resume…"), tr("Continue from the last checkpoint, as a new run"));
+  setTexts(rerun_, tr("Rerun…"), tr("Launch the same spec on the same cluster again"));
+  setTexts(clone_, tr("Clone…"), tr("Open this run's spec as a new model and launch it"));
   step_->setName(tr("Step"));
   lossFigure_->setName(tr("Loss"));
   nameMetric();

@@ -4,6 +4,7 @@
 
 #include <QTimer>
 
+#include "app/runs/relaunch.h"
 #include "ui/pages/page.h"
 #include "ui/studio/run_document.h"
 
@@ -43,6 +44,10 @@ class RunPage : public Page {
   PlotView* lossPlot() const { return loss_; }
   QString straggler() const;
 
+ Q_SIGNALS:
+  void relaunchWanted(lockstep::app::RelaunchKind kind);
+  void cloneWanted();
+
  protected:
   void retranslate() override;
 
@@ -69,6 +74,9 @@ class RunPage : public Page {
   QLabel* runId_ = nullptr;
   QPushButton* stop_ = nullptr;
   QPushButton* kill_ = nullptr;
+  QPushButton* resume_ = nullptr;
+  QPushButton* rerun_ = nullptr;
+  QPushButton* clone_ = nullptr;
   QProgressBar* progress_ = nullptr;
   Figure* step_ = nullptr;
   Figure* lossFigure_ = nullptr;

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/runs/relaunch.h"
+#include "engine/base/clock.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/message_text.h"
 #include "ui/window/background.h"
@@ -36,12 +38,6 @@ QVector<LogRow> logRows(const std::vector<app::LogRow>& rows) {
   return out;
 }
 
-std::int64_t numberOf(const app::RunDocuments& documents, const char* path) {
-  const auto spec = app::SpecText::parse(
-      documents.specResolved.empty() ? documents.specYaml : documents.specResolved, "", app::SpecKind::kRun);
-  return std::atoll(spec.value(path).value_or("0").c_str());
-}
-
 }  // namespace
 
 // What the history has of the run, and how much of it the document has taken over.
@@ -49,6 +45,7 @@ struct RunDocument::Loaded {
   Status status;
   app::RunRow row;
   app::RunDocuments documents;
+  app::RunScope scope;
   std::optional<app::Preview> prediction;
   std::vector<app::RunBatch::Series> series;
   QVector<LogRow> logs;
@@ -73,6 +70,7 @@ RunDocument::Loaded RunDocument::readRun(const std::string& folder, const std::s
   out.row = *row;
   if (auto documents = (*history)->documents(run)) {
     out.documents = std::move(*documents);
+    out.scope = app::scopeOf(**history, out.row, out.documents);
     if (auto prediction = app::parsePrediction(out.documents.prediction)) {
       out.prediction = std::move(*prediction);
     }
@@ -110,6 +108,14 @@ QString runPhaseText(app::RunPhase phase) {
       QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "stopped"),
       QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "expired")};
   return QCoreApplication::translate("lockstep::ui::RunPhase", names[static_cast<int>(phase)]);
+}
+
+QString runTitle(const app::RunRow& row) {
+  const QString name = QString::fromStdString(row.name);
+  if (row.createdNs <= 0) return name;
+  const QDateTime made = QDateTime::fromMSecsSinceEpoch(row.createdNs / 1'000'000);
+  const bool today = made.date() == QDate::currentDate();
+  return name + QString::fromUtf8(" · ") + made.toString(today ? "HH:mm:ss" : "MM-dd HH:mm");
 }
 
 Tone runPhaseTone(app::RunPhase phase) {
@@ -153,9 +159,9 @@ void RunDocument::load() {
         row_ = loaded->row;
         documents_ = std::move(loaded->documents);
         prediction_ = std::move(loaded->prediction);
-        stepLimit_ = numberOf(documents_, "training.max_steps");
-        epochLimit_ = numberOf(documents_, "training.epochs");
+        progress_.begin(std::move(loaded->scope));
         epochs_ = std::move(loaded->epochs);
+        for (const auto& epoch : epochs_) progress_.addEpoch(epoch);
         logs_->append(loaded->logs);
         Q_EMIT rowChanged();
         takeOver(loaded);
@@ -224,9 +230,7 @@ void RunDocument::append(const app::RunBatch::Series& given) {
     last->second = point.x;
     line->append(point.x - origin, point.y);
   }
-  if (given.name == "loss" && !given.points.empty()) {
-    lastStep_ = std::max(lastStep_, static_cast<std::int64_t>(given.points.back().x));
-  }
+  progress_.addSeries(given, monotonicNow());
   if (isNew) Q_EMIT seriesAdded(QString::fromStdString(given.name));
 }
 
@@ -237,6 +241,7 @@ void RunDocument::take(const app::RunUpdate& update) {
   for (const auto& series : update.series) append(series);
   if (!update.logs.empty()) logs_->append(logRows(update.logs));
   for (const auto& epoch : update.epochs) {
+    progress_.addEpoch(epoch);
     const auto known = std::find_if(epochs_.begin(), epochs_.end(), [&](const app::EpochRow& row) {
       return row.epoch == epoch.epoch;
     });
@@ -270,20 +275,22 @@ double RunDocument::elapsedSeconds() const {
   return std::max(0.0, static_cast<double>(end - row_.startedNs) * 1e-9);
 }
 
-std::int64_t RunDocument::totalSteps() const {
-  std::int64_t total = 0;
-  if (epochLimit_ > 0 && !epochs_.empty()) {
-    total = epochs_.back().step / static_cast<std::int64_t>(epochs_.size()) * epochLimit_;
-  }
-  if (stepLimit_ > 0) total = total > 0 ? std::min(total, stepLimit_) : stepLimit_;
-  return total;
+double RunDocument::remainingSeconds() const {
+  return app::isFinal(row_.phase) ? -1 : progress_.secondsLeft(elapsedSeconds());
 }
 
-double RunDocument::remainingSeconds() const {
-  const std::int64_t total = totalSteps();
-  if (app::isFinal(row_.phase) || total <= 0 || lastStep_ <= 0) return -1;
-  return elapsedSeconds() / static_cast<double>(lastStep_) *
-         static_cast<double>(std::max<std::int64_t>(0, total - lastStep_));
+double RunDocument::stalledSeconds() const {
+  return app::isFinal(row_.phase) ? 0 : progress_.stalledSeconds(monotonicNow());
+}
+
+app::Pace RunDocument::pace() const {
+  if (app::isFinal(row_.phase) && row_.figures.samplesPerSecond > 0 && progress_.meanStepSeconds() > 0)
+    return {progress_.meanStepSeconds(), row_.figures.samplesPerSecond};
+  return stalledSeconds() > 0 ? app::Pace() : progress_.pace();
+}
+
+bool RunDocument::canResume() const {
+  return canRelaunch() && app::checkpointFolderOf(row_.run, documents_).ok();
 }
 
 bool RunDocument::canStop() const { return recorder_ && !ending_ && !app::isFinal(row_.phase); }

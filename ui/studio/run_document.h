@@ -10,6 +10,7 @@
 #include "app/history/history.h"
 #include "app/runs/preview.h"
 #include "app/runs/recorder.h"
+#include "app/runs/run_progress.h"
 #include "app/specs/spec_text.h"
 #include "ui/models/log_model.h"
 #include "ui/plots/series.h"
@@ -37,15 +38,21 @@ class RunDocument : public QObject {
   const std::vector<app::StepBreakdown>& breakdown() const { return breakdown_; }
   const std::optional<app::SlowRank>& slow() const { return slow_; }
   const std::vector<app::EpochRow>& epochs() const { return epochs_; }
-  std::int64_t lastStep() const { return lastStep_; }
-  std::int64_t totalSteps() const;                          // 0: not known
+  const app::RunProgress& progress() const { return progress_; }
+  std::int64_t lastStep() const { return progress_.step(); }
   double elapsedSeconds() const;
   double remainingSeconds() const;                          // below 0: not known
+  // What the figures show: of a run under way the pace of its last steps, nothing while it is
+  // stalled; of one that has ended the mean over it.
+  app::Pace pace() const;
+  double stalledSeconds() const;                            // 0: steps come
   // The line of that name; made when first asked for or told of. Series over time have x in
   // seconds since the run began.
   std::shared_ptr<Series> series(const std::string& name);
   const std::map<std::string, std::shared_ptr<Series>>& allSeries() const { return series_; }
   bool canStop() const;
+  bool canRelaunch() const { return loaded_ && app::isFinal(row_.phase) && !documents_.specYaml.empty(); }
+  bool canResume() const;
 
   void stop();
   void kill();
@@ -82,7 +89,7 @@ class RunDocument : public QObject {
   std::vector<app::StepBreakdown> breakdown_;
   std::optional<app::SlowRank> slow_;
   std::vector<app::EpochRow> epochs_;
-  std::int64_t lastStep_ = 0, stepLimit_ = 0, epochLimit_ = 0;
+  app::RunProgress progress_;
   bool loaded_ = false, ending_ = false;
   std::shared_ptr<LiveCluster> cluster_;
   std::unique_ptr<app::Recorder> recorder_;   // before cluster_ in destruction
@@ -90,6 +97,8 @@ class RunDocument : public QObject {
 
 bool isTimeSeries(const std::string& name);    // x is the wall clock
 QString runPhaseText(app::RunPhase phase);
+// "fashion-cnn · 14:03", with the date where it is not today's: runs of one model can be told apart.
+QString runTitle(const app::RunRow& row);
 Tone runPhaseTone(app::RunPhase phase);
 
 }  // namespace lockstep::ui

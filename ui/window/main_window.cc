@@ -61,6 +61,12 @@ app::SpecKind kindOf(const QString& path) {
   return app::SpecKind::kRun;
 }
 
+Result<app::Relaunch> relaunchFrom(const std::string& folder, const QString& run, app::RelaunchKind kind) {
+  auto history = app::History::open(folder);
+  if (!history) return history.error();
+  return app::relaunchOf(**history, run.toStdString(), kind);
+}
+
 }  // namespace
 
 MainWindow::MainWindow(StudioOptions options)
@@ -269,19 +275,23 @@ Page* MainWindow::openFile(const QString& path) {
     auto* cluster = new ClusterPage(std::move(document), *workspace_);
     connect(cluster, &ClusterPage::launchWanted, this, [this, cluster] { openLaunch(nullptr, cluster); });
     connect(cluster, &ClusterPage::stateChanged, this, &MainWindow::refreshActions);
-    page = cluster;
+    addPage(page = cluster);
   } else {
-    auto* model = new ModelPage(std::move(document));
-    connect(model, &ModelPage::launchWanted, this, [this, model] { openLaunch(model, nullptr); });
-    lastModel_ = model;
-    page = model;
+    page = addModel(std::move(document));
   }
-  addPage(page);
   if (recovered) {
     page->message()->showNote(Tone::kWarning, tr("Unsaved text was recovered."),
                               tr("Undo brings back the text as it was saved."));
   }
   refreshNavigator();
+  return page;
+}
+
+ModelPage* MainWindow::addModel(std::unique_ptr<SpecDocument> document) {
+  auto* page = new ModelPage(std::move(document));
+  connect(page, &ModelPage::launchWanted, this, [this, page] { openLaunch(page, nullptr); });
+  lastModel_ = page;
+  addPage(page);
   return page;
 }
 
@@ -298,6 +308,8 @@ RunPage* MainWindow::openRun(const QString& run) {
     note(runPhaseTone(phase), page->title(), tr("The run %1.").arg(runPhaseText(phase)));
   });
   connect(page->document(), &RunDocument::rowChanged, this, &MainWindow::refreshActions);
+  connect(page, &RunPage::relaunchWanted, this, [this, run](app::RelaunchKind kind) { relaunch(run, kind); });
+  connect(page, &RunPage::cloneWanted, this, [this, run] { clone(run); });
   addPage(page);
   return page;
 }
@@ -311,6 +323,9 @@ HistoryPage* MainWindow::openHistory() {
   }
   auto* page = new HistoryPage(*workspace_);
   connect(page, &HistoryPage::openRun, this, &MainWindow::openRun);
+  connect(page, &HistoryPage::relaunchWanted, this, &MainWindow::relaunch);
+  connect(page, &HistoryPage::cloneWanted, this, &MainWindow::clone);
+  connect(page, &Page::inspectorChanged, this, &MainWindow::refreshActions);
   addPage(page);
   return page;
 }
@@ -390,12 +405,68 @@ LaunchDialog* MainWindow::openLaunch(ModelPage* model, ClusterPage* cluster) {
     };
     targets << target;
   }
-  launch_ = new LaunchDialog(model->document()->text(), model->document()->path(), targets, *workspace_, this);
+  auto* dialog = new LaunchDialog(model->document()->text(), model->document()->path(), targets, *workspace_, this);
+  dialog->chooseTarget(chosen >= 0 ? chosen : static_cast<int>(targets.size()));
+  return showLaunch(dialog);
+}
+
+LaunchDialog* MainWindow::showLaunch(LaunchDialog* dialog) {
+  launch_ = dialog;
   launch_->setAttribute(Qt::WA_DeleteOnClose);
-  launch_->chooseTarget(chosen >= 0 ? chosen : static_cast<int>(targets.size()));
   connect(launch_, &LaunchDialog::launched, this, &MainWindow::openRun);
   launch_->open();
   return launch_;
+}
+
+void MainWindow::relaunch(const QString& run, app::RelaunchKind kind) {
+  if (launch_) {
+    launch_->raise();
+    return;
+  }
+  runInBackground(
+      this, [folder = workspace_->home().historyFolder(), run, kind] { return relaunchFrom(folder, run, kind); },
+      [this, run](Result<app::Relaunch> found) {
+        if (launch_) return;
+        if (!found) {
+          if (Page* page = currentPage()) page->message()->showError(found.error());
+          return;
+        }
+        LaunchTarget target;
+        target.title = QString::fromStdString(found->clusterName);
+        target.file = tr("cluster of run %1").arg(run);
+        target.yaml = [yaml = found->clusterYaml] { return yaml; };
+        target.live = [this, run] { return workspace_->clusterForRun(run); };
+        const QString yaml = QString::fromStdString(found->specYaml);
+        showLaunch(new LaunchDialog(yaml, tr("run %1").arg(run), {target}, *workspace_, this, std::move(*found)));
+      });
+}
+
+void MainWindow::clone(const QString& run) {
+  runInBackground(
+      this,
+      [folder = workspace_->home().historyFolder(), run] {
+        return relaunchFrom(folder, run, app::RelaunchKind::kRerun);
+      },
+      [this](Result<app::Relaunch> found) {
+        if (!found) {
+          if (Page* page = currentPage()) page->message()->showError(found.error());
+          return;
+        }
+        const QDir folder(QString::fromStdString(workspace_->home().root) + "/models");
+        folder.mkpath(".");
+        const QString base = QString::fromStdString(found->name.empty() ? "model" : found->name) + "-copy";
+        QString path = folder.filePath(base + ".yaml");
+        const auto taken = [&] {
+          const QList<Page*> open = pages();
+          return QFileInfo::exists(path) ||
+                 std::any_of(open.begin(), open.end(), [&](Page* page) { return page->filePath() == path; });
+        };
+        for (int number = 2; taken(); ++number) path = folder.filePath(QString("%1-%2.yaml").arg(base).arg(number));
+        auto document = std::make_unique<SpecDocument>(
+            app::SpecKind::kRun, QString::fromStdString(workspace_->home().root) + "/recovery");
+        document->start(QString::fromStdString(found->specYaml), path);
+        openLaunch(addModel(std::move(document)), nullptr);
+      });
 }
 
 void MainWindow::openReady(const QString& model, const QString& cluster) {

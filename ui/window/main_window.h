@@ -6,6 +6,7 @@
 #include <QPointer>
 #include <memory>
 
+#include "app/runs/relaunch.h"
 #include "ui/pages/page.h"
 #include "ui/theme/theme.h"
 #include "ui/studio/workspace.h"
@@ -31,6 +32,7 @@ class ModelPage;
 class NavigatorModel;
 class QuestionQueue;
 class RunPage;
+class SpecDocument;
 class WelcomePage;
 
 class MainWindow : public QMainWindow {
@@ -52,6 +54,11 @@ class MainWindow : public QMainWindow {
   // The launch dialog for a model page (null: the current or last one), on that cluster page
   // (null: the first open one, or this machine).
   LaunchDialog* openLaunch(ModelPage* model, ClusterPage* cluster);
+  // A run of the history again: the launch dialog with its spec on its cluster, anew or from its
+  // last checkpoint. In the background.
+  void relaunch(const QString& run, app::RelaunchKind kind);
+  // Its spec as a new model that is not saved yet, and the launch dialog for it. In the background.
+  void clone(const QString& run);
   // Files, or examples by name without ending (a copy in the home is opened); "" for none. Connects
   // the cluster's nodes and opens the launch dialog.
   void openReady(const QString& model, const QString& cluster);
@@ -91,6 +98,9 @@ class MainWindow : public QMainWindow {
   void askImport();
   void askSaveAs();
   QList<QAction*> allActions() const;
+  QString shownRun() const;             // of a run's page, or chosen in the history; "": none
+  ModelPage* addModel(std::unique_ptr<SpecDocument> document);
+  LaunchDialog* showLaunch(LaunchDialog* dialog);
 
   std::unique_ptr<Workspace> workspace_;
   QTabWidget* tabs_ = nullptr;

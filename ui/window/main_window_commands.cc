@@ -20,6 +20,7 @@
 #include "ui/models/alert_model.h"
 #include "ui/models/navigator_model.h"
 #include "ui/pages/cluster_page.h"
+#include "ui/pages/history_page.h"
 #include "ui/pages/model_page.h"
 #include "ui/pages/run_page.h"
 #include "ui/studio/run_document.h"
@@ -88,6 +89,9 @@ void MainWindow::makeActions() {
   command("actionKill", "kill", {}, [this, page] {
     if (auto* run = qobject_cast<RunPage*>(page())) run->document()->kill();
   });
+  command("actionResume", "play", {}, [this] { relaunch(shownRun(), app::RelaunchKind::kResume); });
+  command("actionRerun", "refresh", {}, [this] { relaunch(shownRun(), app::RelaunchKind::kRerun); });
+  command("actionClone", "copy", {}, [this] { clone(shownRun()); });
   command("actionHistory", "history", QKeySequence(Qt::CTRL | Qt::Key_Y), [this] { openHistory(); });
   command("actionWelcome", "home", {}, [this] { openWelcome(); });
   command("actionRunHere", "play", {}, [this] { openReady("fashion-cnn", "local-3"); });
@@ -146,7 +150,8 @@ void MainWindow::makeMenus() {
   language->addAction(actions_["actionEnglish"]);
   language->addAction(actions_["actionChinese"]);
   menu("menuCluster", {"actionAddHost", "actionConnect", "actionDisconnect"});
-  menu("menuRun", {"actionLaunch", "actionRunHere", "-", "actionStop", "actionKill", "-", "actionHistory"});
+  menu("menuRun", {"actionLaunch", "actionRunHere", "-", "actionStop", "actionKill", "-", "actionResume",
+                   "actionRerun", "actionClone", "-", "actionHistory"});
   menu("menuHelp", {"actionWelcome", "actionAbout"});
   menus_ << recentMenu_ << language;
 
@@ -182,9 +187,21 @@ void MainWindow::refreshActions() {
   actions_["actionStop"]->setEnabled(run && run->document()->canStop() &&
                                      run->document()->row().phase == app::RunPhase::kRunning);
   actions_["actionKill"]->setEnabled(run && run->document()->canStop());
+  auto* history = qobject_cast<HistoryPage*>(page);
+  const bool again = run ? run->document()->canRelaunch() : history && history->canRelaunch();
+  const bool resume = run ? run->document()->canResume() : again;
+  actions_["actionResume"]->setEnabled(resume);
+  actions_["actionRerun"]->setEnabled(again);
+  actions_["actionClone"]->setEnabled(again);
   actions_["actionDark"]->setChecked(Theme::instance().isDark());
   actions_["actionEnglish"]->setChecked(Language::instance().code() == "en");
   actions_["actionChinese"]->setChecked(Language::instance().code() == "zh_CN");
+}
+
+QString MainWindow::shownRun() const {
+  if (auto* run = qobject_cast<RunPage*>(currentPage())) return run->document()->run();
+  auto* history = qobject_cast<HistoryPage*>(currentPage());
+  return history ? history->selectedRun() : QString();
 }
 
 void MainWindow::fillRecent() {
@@ -295,6 +312,9 @@ void MainWindow::retranslate() {
   text("actionLaunch", tr("&Launch…"));
   text("actionStop", tr("&Stop run"));
   text("actionKill", tr("&Kill run"));
+  text("actionResume", tr("&Resume run…"));
+  text("actionRerun", tr("R&erun…"));
+  text("actionClone", tr("&Clone as new model…"));
   text("actionHistory", tr("&History"));
   text("actionWelcome", tr("&Welcome"));
   text("actionRunHere", tr("Run the &example on this machine"));

@@ -119,7 +119,7 @@ class CliTextTest : public QObject {
 
   void resumedStoryCountsOn() {
     RunContext context;
-    context.before = {{1, 100, 0, 0, 0}, {2, 200, 0, 0, 0}};
+    context.scope.before = {{1, 100, 0, 0, 0}, {2, 200, 0, 0, 0}};
     RunStory story;
     story.begin(context);
     RunUpdate update;

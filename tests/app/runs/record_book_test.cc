@@ -5,11 +5,15 @@
 #include <openssl/x509v3.h>
 
 #include <cmath>
+#include <random>
 
 #include "app/runs/preview.h"
 #include "app/runs/record_book.h"
+#include "app/runs/relaunch.h"
+#include "app/runs/run_progress.h"
 #include "app/runs/tls.h"
 #include "app/specs/spec_text.h"
+#include "lockstep/spec/v1/spec.pb.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -143,6 +147,102 @@ class RecordBookTest : public QObject {
     X509_free(certificate);
     BIO_free(bio);
     QVERIFY(identities->at("n1").keyPem != identities->at("n2").keyPem);
+  }
+
+  // Of any run, resumed or not: step, epoch and time left are those of a run that was never interrupted.
+  void progressCountsOnAfterAResume() {
+    std::mt19937 random(17);
+    const auto pick = [&](int from, int to) { return std::uniform_int_distribution<int>(from, to)(random); };
+    for (int trial = 0; trial < 300; ++trial) {
+      const std::int64_t perEpoch = pick(1, 400), epochs = pick(1, 6), total = perEpoch * epochs;
+      const std::int64_t resumedAt = pick(0, 3) == 0 ? 0 : pick(0, static_cast<int>(total) - 1);
+      const std::int64_t now = pick(static_cast<int>(resumedAt) + 1, static_cast<int>(total));
+      const bool known = pick(0, 1) == 1;      // the size of the data
+      RunScope scope{epochs, 0, 32, known ? perEpoch * 32 - pick(0, 31) : 0, {}};
+      // What the run before told of, beyond where this one goes on too.
+      const std::int64_t before = std::min<std::int64_t>(total, resumedAt + (resumedAt > 0 ? pick(0, 50) : 0));
+      for (std::int64_t epoch = 1; epoch * perEpoch <= before; ++epoch)
+        scope.before.push_back({epoch, epoch * perEpoch, 1, 1, 1});
+      RunProgress progress;
+      progress.begin(scope);
+      RunBatch::Series loss{"loss", {}}, seconds{"rank/0/step", {}}, rate{"samples_per_second", {}};
+      for (std::int64_t step = resumedAt + 1; step <= now; ++step) {
+        const double x = static_cast<double>(step), length = 0.001 * pick(1, 40);
+        loss.points.push_back({x, 1});
+        seconds.points.push_back({x, length});
+        rate.points.push_back({x, 32 / length});
+      }
+      for (int again = 0; again < 2; ++again) {   // a recorder that takes over tells it again
+        for (const auto* series : {&loss, &seconds, &rate}) progress.addSeries(*series, 5'000'000'000);
+        for (std::int64_t epoch = resumedAt / perEpoch + 1; epoch * perEpoch <= now; ++epoch)
+          progress.addEpoch({epoch, epoch * perEpoch, 1, 1, 1});
+      }
+      const auto where = fmt::format("{} steps an epoch, {} epochs, from {}, at {}", perEpoch, epochs, resumedAt, now);
+      QCOMPARE(progress.step(), now);
+      QCOMPARE(progress.firstStep(), resumedAt + 1);
+      const bool told = known || now >= perEpoch || before >= perEpoch;
+      QVERIFY2(progress.totalSteps() == (told ? total : 0), where.c_str());
+      QVERIFY2(progress.epoch() == (now - 1) / perEpoch + 1, where.c_str());
+      // Half a second a step of its own, so for those to come.
+      const double left = progress.secondsLeft(0.5 * static_cast<double>(now - resumedAt));
+      QVERIFY2(std::abs(left - (told ? 0.5 * static_cast<double>(total - now) : -1)) < 1e-6, where.c_str());
+      // Throughput and step time are of the same steps.
+      const Pace pace = progress.pace();
+      QVERIFY2(std::abs(pace.stepSeconds * pace.samplesPerSecond - 32) < 1e-9, where.c_str());
+      QCOMPARE(progress.stalledSeconds(7'000'000'000), 0.0);
+      QCOMPARE(progress.stalledSeconds(25'000'000'000), 20.0);
+    }
+  }
+
+  // A limit of steps may end a run within an epoch, which the next run goes on with.
+  void aLimitOfStepsEndsAnEpochEarly() {
+    RunProgress progress;
+    progress.begin({5, 600, 64, 60'000, {{1, 300, 1, 1, 1}}});
+    progress.addSeries({"loss", {{301, 1}, {400, 1}}}, 0);
+    QCOMPARE(progress.totalSteps(), 600);
+    QCOMPARE(progress.epoch(), 1);
+    progress.addEpoch({1, 600, 1, 1, 1});
+    QCOMPARE(progress.stepsPerEpoch(), 938);
+    QCOMPARE(progress.epoch(), 1);
+    RunProgress endless;   // nothing is known of the data
+    endless.begin({0, 0, 0, 0, {}});
+    endless.addSeries({"loss", {{1, 1}}}, 0);
+    QCOMPARE(endless.totalSteps(), 0);
+    QCOMPARE(endless.fraction(), 0.0);
+    QVERIFY(endless.secondsLeft(10) < 0);
+  }
+
+  void aRunIsLaunchedAgainAsItRan() {
+    QTemporaryDir folder;
+    auto history = History::open(folder.path().toStdString());
+    QVERIFY(history.ok());
+    RunRow row = rowOf(2);
+    row.name = "mlp";
+    RunDocuments documents;
+    const std::string file = std::string(LOCKSTEP_SOURCE_DIR) + "/resources/examples/fashion-mlp.yaml";
+    const auto written = loadRunSpec(file);
+    QVERIFY(written.ok());
+    documents.specYaml = written->yaml;
+    documents.specResolved = toYaml(*written->spec);
+    documents.clusterYaml = localCluster(2, "/nowhere", "").yaml;
+    documents.nodes = R"([{"node": "local1", "folder": "/w/runs/r"}])";
+    QVERIFY((*history)->add(row, documents).ok());
+    const auto resumed = relaunchOf(**history, "r", RelaunchKind::kResume);
+    QVERIFY(resumed.ok());
+    QCOMPARE(resumed->checkpoints, std::string("/w/runs/r/checkpoints"));
+    QCOMPARE(resumed->specYaml, written->yaml);       // with its comments
+    QVERIFY(relaunchOf(**history, "r", RelaunchKind::kRerun)->checkpoints.empty());
+    // With --set the text says something else than what ran.
+    documents.specResolved = toYaml(*loadRunSpec(file, {"training.batch=96"})->spec);
+    documents.nodes.clear();
+    QVERIFY((*history)->setDocuments("r", documents).ok());
+    const auto anew = relaunchOf(**history, "r", RelaunchKind::kRerun);
+    QVERIFY(anew.ok());
+    QCOMPARE(completeRunSpec(anew->specYaml, {})->spec->training().batch(), 96);
+    const auto never = relaunchOf(**history, "r", RelaunchKind::kResume);
+    QVERIFY(!never.ok());
+    QCOMPARE(never.error().code, Code::kFailedPrecondition);
+    QVERIFY(!relaunchOf(**history, "other", RelaunchKind::kRerun).ok());
   }
 
   void stepsBecomeCurvesAndWaiting() {

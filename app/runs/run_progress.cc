@@ -1,0 +1,184 @@
+#include "app/runs/run_progress.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "app/specs/spec_text.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+constexpr std::size_t kMostKept = 4096;     // steps
+constexpr double kPaceSeconds = 3;          // of training that a pace is the mean of
+constexpr std::size_t kPaceSteps = 8;       // or that many steps, where they take longer
+constexpr double kLeastStall = 3;           // seconds
+constexpr double kStallSteps = 8;           // steps' time without one
+
+// Samples of the training data on this machine: of text by its size, of a table by its lines, of an
+// IDX file, plain or gzip, by its header; 0 where it cannot be read.
+std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
+  const spec::v1::DataFiles& files = spec.data().train();
+  const auto part = [&](double all) {
+    return static_cast<std::int64_t>(all * (files.to() - files.from()));
+  };
+  if (spec.data().format() == "text") {
+    std::error_code error;
+    const auto bytes = std::filesystem::file_size(files.text(), error);
+    const std::int64_t tokens = spec.model().input().shape_size() > 0 ? spec.model().input().shape(0) : 0;
+    return error || tokens <= 0 ? 0 : part(static_cast<double>(bytes)) / tokens;
+  }
+  if (spec.data().format() == "table") {
+    std::ifstream table(files.table(), std::ios::binary);
+    return part(static_cast<double>(std::count(std::istreambuf_iterator<char>(table), {}, '\n')));
+  }
+  gzFile file = gzopen(files.images().c_str(), "rb");
+  if (file == nullptr) return 0;
+  unsigned char head[8] = {};
+  const bool whole = gzread(file, head, sizeof head) == static_cast<int>(sizeof head);
+  gzclose(file);
+  if (!whole || head[0] != 0 || head[1] != 0 || head[3] == 0) return 0;
+  return (std::int64_t{head[4]} << 24) | (head[5] << 16) | (head[6] << 8) | head[7];
+}
+
+}  // namespace
+
+RunScope scopeOf(const History& history, const RunRow& row, const RunDocuments& documents) {
+  RunScope out;
+  const std::string& yaml =
+      documents.specResolved.empty() ? documents.specYaml : documents.specResolved;
+  if (const auto file = completeRunSpec(yaml, "run " + row.run); file.ok()) {
+    const auto& training = file->spec->training();
+    out.epochs = training.epochs();
+    out.maxSteps = training.max_steps();
+    out.batch = training.batch();
+    out.samples = samplesOf(*file->spec);
+  }
+  std::string earlier = row.resumedFrom;
+  for (int depth = 0; !earlier.empty() && depth < 100; ++depth) {
+    const auto store = history.openRun(earlier);
+    if (!store.ok()) break;
+    const auto epochs = (*store)->epochs();
+    out.before.insert(out.before.begin(), epochs.begin(), epochs.end());
+    const auto before = history.row(earlier);
+    earlier = before.ok() ? before->resumedFrom : std::string();
+  }
+  return out;
+}
+
+void RunProgress::begin(RunScope scope) {
+  *this = RunProgress();
+  for (const EpochRow& row : scope.before) addEpoch(row);
+  scope_ = std::move(scope);
+}
+
+void RunProgress::keep(std::deque<Sample>& samples, const Point& point) {
+  const auto step = static_cast<std::int64_t>(std::llround(point.x));
+  if (!samples.empty() && step <= samples.back().step) return;
+  samples.push_back({step, point.y});
+  if (samples.size() > kMostKept) samples.pop_front();
+}
+
+void RunProgress::addSeries(const RunBatch::Series& series, Nanoseconds now) {
+  if (series.points.empty()) return;
+  if (series.name == "loss") {
+    const auto first = static_cast<std::int64_t>(std::llround(series.points.front().x));
+    const auto last = static_cast<std::int64_t>(std::llround(series.points.back().x));
+    if (firstStep_ == 0 || first < firstStep_) firstStep_ = first;
+    if (last <= step_) return;
+    step_ = last;
+    arrived_ = now;
+  } else if (series.name == "rank/0/step") {
+    for (const Point& point : series.points) {
+      if (!seconds_.empty() && point.x <= static_cast<double>(seconds_.back().step)) continue;
+      keep(seconds_, point);
+      sumSeconds_ += point.y;
+      ++timedSteps_;
+    }
+  } else if (series.name == "samples_per_second") {
+    for (const Point& point : series.points) keep(rates_, point);
+  }
+}
+
+void RunProgress::addEpoch(const EpochRow& row) {
+  const auto known = std::find_if(epochs_.begin(), epochs_.end(), [&](const EpochRow& other) {
+    return other.epoch == row.epoch && other.step == row.step;
+  });
+  if (known != epochs_.end()) {
+    *known = row;
+    return;
+  }
+  // What an earlier run did beyond the step this one was resumed at is this run's to tell.
+  std::erase_if(epochs_, [&](const EpochRow& other) { return other.epoch >= row.epoch; });
+  epochs_.push_back(row);
+}
+
+std::int64_t RunProgress::stepsPerEpoch() const {
+  if (scope_.samples > 0 && scope_.batch > 0)
+    return (scope_.samples + scope_.batch - 1) / scope_.batch;
+  // A limit of steps may end an epoch before its end: the most that was seen is nearest.
+  std::int64_t most = 0;
+  for (const EpochRow& row : epochs_)
+    if (row.epoch > 0) most = std::max(most, (row.step + row.epoch - 1) / row.epoch);
+  return most;
+}
+
+std::int64_t RunProgress::totalSteps() const {
+  const std::int64_t byEpochs = stepsPerEpoch() * scope_.epochs;
+  if (scope_.maxSteps > 0) return byEpochs > 0 ? std::min(scope_.maxSteps, byEpochs) : scope_.maxSteps;
+  return byEpochs;
+}
+
+std::int64_t RunProgress::epochOf(std::int64_t step) const {
+  if (scope_.samples > 0 && scope_.batch > 0)
+    return step > 0 ? (step - 1) / stepsPerEpoch() + 1 : 1;
+  for (auto row = epochs_.rbegin(); row != epochs_.rend(); ++row)
+    if (row->step < step) return row->epoch + 1;
+  return 1;
+}
+
+double RunProgress::fraction() const {
+  const std::int64_t total = totalSteps();
+  return total > 0 ? std::min(1.0, static_cast<double>(step_) / static_cast<double>(total)) : 0;
+}
+
+double RunProgress::secondsLeft(double elapsed) const {
+  const std::int64_t total = totalSteps(), own = step_ - firstStep_ + 1;
+  if (total <= 0 || firstStep_ == 0 || elapsed <= 0) return -1;
+  return elapsed / static_cast<double>(own) *
+         static_cast<double>(std::max<std::int64_t>(0, total - step_));
+}
+
+Pace RunProgress::pace() const {
+  double seconds = 0, samples = 0;
+  std::size_t steps = 0;
+  auto rate = rates_.rbegin();
+  for (auto one = seconds_.rbegin(); one != seconds_.rend(); ++one) {
+    if (steps >= kPaceSteps && seconds + one->value > kPaceSeconds) break;
+    while (rate != rates_.rend() && rate->step > one->step) ++rate;
+    if (rate == rates_.rend()) break;
+    if (rate->step != one->step) continue;
+    seconds += one->value;
+    samples += rate->value * one->value;
+    ++steps;
+  }
+  if (steps == 0 || seconds <= 0) return {};
+  return {seconds / static_cast<double>(steps), samples / seconds};
+}
+
+double RunProgress::meanStepSeconds() const {
+  return timedSteps_ > 0 ? sumSeconds_ / static_cast<double>(timedSteps_) : 0;
+}
+
+double RunProgress::stalledSeconds(Nanoseconds now) const {
+  if (step_ == 0) return 0;
+  const double silent = static_cast<double>(now - arrived_) * 1e-9;
+  return silent > std::max(kLeastStall, kStallSteps * pace().stepSeconds) ? silent : 0;
+}
+
+}  // namespace lockstep::app
