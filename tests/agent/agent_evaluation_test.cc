@@ -2,7 +2,7 @@
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
 
-#include <QtTest>
+#include <QTest>
 #include <algorithm>
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // The agent's parts without processes: spool, lines, step packing, names, samples.
 #include <QTemporaryDir>
-#include <QtTest>
+#include <QTest>
 
 #include <sched.h>
 #include <unistd.h>

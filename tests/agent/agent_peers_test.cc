@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <QtTest>
+#include <QTest>
 
 #include "agent/peers.h"
 #include "tests/agent/agent_node.h"

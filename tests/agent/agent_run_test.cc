@@ -6,7 +6,7 @@
 #include <QFile>
 #include <QProcess>
 #include <QScopeGuard>
-#include <QtTest>
+#include <QTest>
 #include <filesystem>
 #include <map>
 #include <set>

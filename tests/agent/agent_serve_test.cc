@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include <QFile>
-#include <QtTest>
+#include <QTest>
 #include <filesystem>
 #include <thread>
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include <QScopeGuard>
-#include <QtTest>
+#include <QTest>
 #include <filesystem>
 #include <thread>
 

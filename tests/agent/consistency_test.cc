@@ -1,5 +1,5 @@
 // What ranks compare before the first step: every difference is found, and its rank named.
-#include <QtTest>
+#include <QTest>
 
 #include <cmath>
 #include <cstring>

@@ -5,7 +5,7 @@
 #include <QDirIterator>
 #include <QScopeGuard>
 #include <QSignalSpy>
-#include <QtTest>
+#include <QTest>
 #include <functional>
 
 #include "ui/dialogs/host_list.h"

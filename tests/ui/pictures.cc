@@ -1,7 +1,7 @@
 // Pictures of every page and dialog, with made-up runs: ui_pictures FOLDER [LOOK…] [WIDTHxHEIGHT],
 // LOOK one of light, dark, chinese, chinese-dark. QT_SCALE_FACTOR=1.5 for a denser screen.
 #include <QApplication>
-#include <QtTest>
+#include <QTest>
 #include <QtWidgets>
 #include <cmath>
 

@@ -1,7 +1,8 @@
 // Pyramid, series and plot: what is drawn is what was measured, and cheaply.
 #include <QElapsedTimer>
 #include <QImage>
-#include <QtTest>
+#include <QAbstractItemModelTester>
+#include <QTest>
 #include <cmath>
 #include <random>
 

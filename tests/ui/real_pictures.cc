@@ -1,7 +1,7 @@
 // Pictures for the README, of a real run: ui_real_pictures FOLDER. The studio's own window connects
 // three agents of this machine, launches fashion-cnn on them, and is photographed while it trains.
 #include <QApplication>
-#include <QtTest>
+#include <QTest>
 #include <QtWidgets>
 
 #include "ui/dialogs/launch_dialog.h"

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <QtTest>
+#include <QTest>
 #include <QtWidgets>
 #include <set>
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <QScopeGuard>
-#include <QtTest>
+#include <QTest>
 #include <QtWidgets>
 
 #include "tests/ui/studio_fixture.h"

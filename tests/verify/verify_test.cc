@@ -1,5 +1,5 @@
 // What `lockstep verify` plays: that it finds what is wrong, and names it.
-#include <QtTest>
+#include <QTest>
 
 #include "agent/worker_verify.h"
 #include "app/runs/verification.h"

@@ -1,5 +1,5 @@
 // What needs no node: previews, identities, the book of records.
-#include <QtTest>
+#include <QTest>
 
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>

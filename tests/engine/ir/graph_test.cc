@@ -1,5 +1,5 @@
 // Graph construction, its text, its parser and its verifier.
-#include <QtTest>
+#include <QTest>
 #include <clocale>
 #include <locale>
 

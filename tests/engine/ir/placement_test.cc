@@ -1,5 +1,5 @@
 // Placement rules on one axis: what each op makes of split, partial and replicated inputs.
-#include <QtTest>
+#include <QTest>
 
 #include "engine/ir/graph.h"
 #include "engine/ir/ops.h"

@@ -1,7 +1,7 @@
 // Builders: graphs of the example models, descriptions for people, and what wrong models say.
 #include "engine/models/model.h"
 
-#include <QtTest>
+#include <QTest>
 
 #include "engine/ir/ops.h"
 #include "tests/support/example_models.h"

@@ -1,6 +1,6 @@
 // Every gradient rule against central differences in f64, alone and in whole models; and fused
 // graphs against plain ones.
-#include <QtTest>
+#include <QTest>
 #include <set>
 
 #include "engine/base/hash.h"

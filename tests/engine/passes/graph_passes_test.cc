@@ -1,5 +1,5 @@
 // Autodiff, fused epilogues and dead nodes: text → pass → text.
-#include <QtTest>
+#include <QTest>
 
 #include "engine/ir/ops.h"
 #include "engine/models/model.h"

@@ -1,5 +1,5 @@
 // Gradients that travel coded: how many bytes, that ranks stay equal and nothing is lost.
-#include <QtTest>
+#include <QTest>
 
 #include <cmath>
 #include <cstring>

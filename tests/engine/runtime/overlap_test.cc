@@ -1,5 +1,5 @@
 // Collectives in flight change no bit, take what memory they may, and hide behind what is computed.
-#include <QtTest>
+#include <QTest>
 
 #include "tests/support/engine_run.h"
 

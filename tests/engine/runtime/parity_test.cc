@@ -1,5 +1,5 @@
 // The distribution changes nothing but the speed: several ranks against one.
-#include <QtTest>
+#include <QTest>
 
 #include <QElapsedTimer>
 #include <QTemporaryDir>

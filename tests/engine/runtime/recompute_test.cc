@@ -1,5 +1,5 @@
 // Activation recomputation takes less memory and changes no bit.
-#include <QtTest>
+#include <QTest>
 
 #include "tests/support/engine_run.h"
 

@@ -1,7 +1,7 @@
 // Tables of categories: updated by the rows a batch touches, on any number of ranks, and measured by
 // their AUC. Dropout: the same masks for every division of the work.
 #include <QTemporaryDir>
-#include <QtTest>
+#include <QTest>
 #include <algorithm>
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // The step played before there is a state leaves nothing behind: a run with it and one without are the same, bit by bit.
 #include <QTemporaryDir>
-#include <QtTest>
+#include <QTest>
 
 #include <filesystem>
 #include <functional>

@@ -1,7 +1,7 @@
 // The doors from messages: defaults, ranges, kinds, and the field each error names.
 #include "engine/specs/specs.h"
 
-#include <QtTest>
+#include <QTest>
 
 #include <set>
 
