@@ -73,7 +73,7 @@ Finding checkBundle() {
   out.found = bundle.ok() ? fmt::format("{}, {}", bundle->version.substr(0, 12),
                                         bytesText(static_cast<double>(bundle->totalBytes())))
                           : bundle.error().text();
-  out.next = "make it anew with packaging/bundle";
+  out.next = "build Lockstep again, which makes the package";
   return out;
 }
 

@@ -93,9 +93,9 @@ Result<Bundle> parseManifest(const std::string& text, const std::string& folder)
 Result<Bundle> readBundle(const std::string& folder) {
   auto text = readFile(folder + "/manifest", kLargestManifest);
   if (!text.ok()) {
-    Error error = makeError(Code::kNotFound, "there is no bundle in {}", folder);
+    Error error = makeError(Code::kNotFound, "there is no agent package in {}", folder);
     error.why = text.error().why;
-    error.next = "make it with packaging/bundle BUILD_DIR OUT_DIR";
+    error.next = "build Lockstep again, which makes the package, then connect again";
     return error;
   }
   return parseManifest(*text, folder);
@@ -113,14 +113,14 @@ Result<std::string> findBundle() {
     const std::string above = folder.substr(0, folder.rfind('/'));
     places = {above + "/bundle", above + "/lib/lockstep/bundle"};
   }
-  std::string sought;
+  std::string searched;
   for (const std::string& place : places) {
     if (::access((place + "/manifest").c_str(), R_OK) == 0) return place;
-    sought += (sought.empty() ? "" : ", ") + place;
+    searched += (searched.empty() ? "" : ", ") + place;
   }
-  Error error = makeError(Code::kNotFound, "there is no bundle to bring to nodes");
-  error.why = "sought in " + sought;
-  error.next = "make it with packaging/bundle BUILD_DIR OUT_DIR, and set LOCKSTEP_BUNDLE";
+  Error error = makeError(Code::kNotFound, "the agent package was not found");
+  error.why = "searched: " + searched;
+  error.next = "build Lockstep again, which makes the package, then connect again";
   return error;
 }
 

@@ -38,8 +38,9 @@ struct Bundle {
 Result<Bundle> readBundle(const std::string& folder);
 Result<Bundle> parseManifest(const std::string& text, const std::string& folder);
 
-// $LOCKSTEP_BUNDLE, else `bundle` beside the folder of the running executable (a build folder),
-// else ../lib/lockstep/bundle from there (installed). Error: kNotFound, with where it was sought.
+// $LOCKSTEP_BUNDLE, else `bundle` beside the folder of the running executable (a build folder, where
+// building a program makes it), else ../lib/lockstep/bundle from there (installed). Error: kNotFound,
+// with the places searched.
 Result<std::string> findBundle();
 
 }  // namespace lockstep::app

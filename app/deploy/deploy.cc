@@ -22,6 +22,7 @@ constexpr std::uint64_t kSpareBytes = std::uint64_t{16} << 20;
 constexpr std::chrono::seconds kScriptLimit{60};
 constexpr std::chrono::seconds kStartLimit{30};
 constexpr const char* kLocalIdleSeconds = "600";
+constexpr std::string_view kReachedAt = "ssh-connection ";
 
 Error onNode(Error error, const DeployOptions& options) {
   error.node = options.node;
@@ -61,26 +62,40 @@ struct NodeFacts {
   std::string machine, glibc, workdir;
   std::uint64_t freeBytes = 0;
   bool freeKnown = false;
+  bool writable = false;
   bool deployed = false;
+  std::string newest;  // version deployed last; "": none
 };
 
-Result<NodeFacts> lookAtNode(SshConnection& connection, const Bundle& bundle,
+// `version` "": any.
+Result<NodeFacts> lookAtNode(SshConnection& connection, const std::string& version,
                              const DeployOptions& options) {
-  const std::string script = workdirLines(options.workdir) +
-                             "V=\"$W/versions\"\n"
-                             "mkdir -p \"$V\" || exit 1\n"
-                             "chmod go-w \"$W\" \"$V\" 2>/dev/null\n"
-                             "echo \"workdir $W\"\n"
-                             "echo \"machine $(uname -m)\"\n"
-                             "G=$(getconf GNU_LIBC_VERSION 2>/dev/null) && "
-                             "echo \"glibc ${G#glibc }\"\n"
-                             "set -- $(df -Pk \"$V\" 2>/dev/null | tail -n 1)\n"
-                             "echo \"free $4\"\n"
-                             "D=\"$V/" + bundle.version + "\"\n"
-                             "if [ -x \"$D/lockstep-agent\" ] && [ -f \"$D/manifest\" ]; then "
-                             "touch \"$D\"; echo deployed; fi\n";
+  std::string script = workdirLines(options.workdir) + "V=\"$W/versions\"\n";
+  if (options.copy)
+    script += "mkdir -p \"$V\" || exit 1\n"
+              "chmod go-w \"$W\" \"$V\" 2>/dev/null\n";
+  script += "echo \"workdir $W\"\n"
+            "echo \"machine $(uname -m)\"\n"
+            "G=$(getconf GNU_LIBC_VERSION 2>/dev/null) && echo \"glibc ${G#glibc }\"\n"
+            "P=\"$V\"\n"
+            "while [ ! -d \"$P\" ] && [ \"$P\" != / ]; do P=$(dirname \"$P\"); done\n"
+            "[ -w \"$P\" ] && echo writable\n"
+            "set -- $(df -Pk \"$P\" 2>/dev/null | tail -n 1)\n"
+            "echo \"free $4\"\n"
+            "for v in $(ls -1t \"$V\" 2>/dev/null); do\n"
+            "  case $v in *[!0-9a-f]*) continue;; esac\n"
+            "  [ ${#v} -eq 64 ] && [ -x \"$V/$v/lockstep-agent\" ] && [ -f \"$V/$v/manifest\" ] || "
+            "continue\n"
+            "  echo \"newest $v\"\n"
+            "  break\n"
+            "done\n";
+  if (!version.empty()) {
+    script += "D=\"$V/" + version + "\"\n"
+              "if [ -x \"$D/lockstep-agent\" ] && [ -f \"$D/manifest\" ]; then echo deployed; " +
+              (options.copy ? "touch \"$D\"; " : "") + "fi\n";
+  }
   LOCKSTEP_ASSIGN(const std::string output,
-                  mustRun(connection, script, "looking at the node", options));
+                  mustRun(connection, script + "exit 0\n", "looking at the node", options));
   NodeFacts facts;
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
@@ -90,7 +105,9 @@ Result<NodeFacts> lookAtNode(SshConnection& connection, const Bundle& bundle,
     if (key == "workdir") facts.workdir = value;
     else if (key == "machine") facts.machine = value;
     else if (key == "glibc") facts.glibc = value;
+    else if (key == "writable") facts.writable = true;
     else if (key == "deployed") facts.deployed = true;
+    else if (key == "newest") facts.newest = value;
     else if (key == "free") {
       std::uint64_t kib = 0;
       const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), kib);
@@ -278,6 +295,20 @@ std::optional<std::map<std::string, std::string>> parseFlatObject(std::string_vi
   return fields;
 }
 
+// The third word of SSH_CONNECTION, in the line that says it.
+std::string reachedAt(const std::string& output) {
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(kReachedAt)) continue;
+    std::istringstream words(line.substr(kReachedAt.size()));
+    std::string client, clientPort, server;
+    words >> client >> clientPort >> server;
+    if (server.starts_with("::ffff:")) server.erase(0, 7);
+    return server.substr(0, server.find('%'));
+  }
+  return {};
+}
+
 Result<AgentInfo> parseAnnouncement(const std::string& output, const std::string& errorOutput,
                                     int exitStatus, const DeployOptions& options) {
   // The last line that is an object: a login shell may have printed something before.
@@ -292,6 +323,7 @@ Result<AgentInfo> parseAnnouncement(const std::string& output, const std::string
     info.version = fields->at("version");
     if (const auto pid = fields->find("pid"); pid != fields->end())
       std::from_chars(pid->second.data(), pid->second.data() + pid->second.size(), info.pid);
+    info.reachedAt = reachedAt(output);
     if (!info.socket.empty()) return info;
   }
   Error error = makeError(Code::kFailedPrecondition, "the agent does not start");
@@ -306,7 +338,7 @@ Result<AgentInfo> parseAnnouncement(const std::string& output, const std::string
 
 Result<Deployed> deploy(SshConnection& connection, const Bundle& bundle,
                         const DeployOptions& options) {
-  LOCKSTEP_ASSIGN(const NodeFacts facts, lookAtNode(connection, bundle, options));
+  LOCKSTEP_ASSIGN(const NodeFacts facts, lookAtNode(connection, bundle.version, options));
   LOCKSTEP_TRY(checkNode(facts, bundle, options));
   Deployed deployed;
   deployed.workdir = facts.workdir;
@@ -318,6 +350,16 @@ Result<Deployed> deploy(SshConnection& connection, const Bundle& bundle,
   }
   if (facts.freeKnown && facts.freeBytes < bundle.totalBytes() + kSpareBytes)
     return noSpace(facts, bundle, options, facts.freeBytes);
+  if (!options.copy) {
+    Error error = makeError(Code::kNotFound, "the agent is not on this node yet");
+    error.next = "deploy it: lockstep cluster deploy, or Connect on the cluster's page";
+    if (!facts.writable) {
+      error = makeError(Code::kPermissionDenied, "the agent cannot be copied to {}", facts.workdir);
+      error.why = "this account may not write there";
+      error.next = "give the node another workdir";
+    }
+    return onNode(error, options);
+  }
 
   std::random_device device;
   const std::string temporary =
@@ -332,7 +374,7 @@ Result<Deployed> deploy(SshConnection& connection, const Bundle& bundle,
     deployed.uploaded = status.ok();
     if (!status.ok()) {
       // Another deploy of the same version was first: its folder is as good.
-      auto again = lookAtNode(connection, bundle, options);
+      auto again = lookAtNode(connection, bundle.version, options);
       if (again.ok() && again->deployed) {
         status = {};
         (void)mustRun(connection, "rm -rf " + shellQuote(temporary) + "\n", "cleaning", options);
@@ -354,9 +396,20 @@ Result<Deployed> deploy(SshConnection& connection, const Bundle& bundle,
   return deployed;
 }
 
+Result<Deployed> findDeployed(SshConnection& connection, const DeployOptions& options) {
+  DeployOptions looking = options;
+  looking.copy = false;
+  LOCKSTEP_ASSIGN(const NodeFacts facts, lookAtNode(connection, "", looking));
+  if (facts.newest.empty())
+    return onNode(makeError(Code::kNotFound, "the agent is not on this node yet"), options);
+  if (options.onProgress) options.onProgress({});
+  return Deployed{facts.workdir, facts.workdir + "/versions/" + facts.newest, false};
+}
+
 Result<AgentInfo> startAgent(SshConnection& connection, const Deployed& deployed,
                              const DeployOptions& options) {
-  const std::string script = shellQuote(deployed.folder + "/lockstep-agent") +
+  const std::string script = "echo \"" + std::string(kReachedAt) + "$SSH_CONNECTION\"\n" +
+                             shellQuote(deployed.folder + "/lockstep-agent") +
                              " serve --workdir " + shellQuote(deployed.workdir) +
                              " --detach </dev/null\n";
   ExecOptions exec;

@@ -20,6 +20,7 @@ struct DeployProgress {
 struct DeployOptions {
   std::string node;     // for errors
   std::string workdir;  // on the node; "": $HOME/.lockstep there
+  bool copy = true;     // false: only looks, and changes nothing on the node
   std::function<void(const DeployProgress&)> onProgress;  // on the calling thread
   std::stop_token stop;
 };
@@ -35,14 +36,18 @@ struct Deployed {
 // runs from stay). A version already there is not copied again; several deploys at once succeed.
 // Errors, with nothing half-made left on the node unless the link is lost (a deploy an hour
 // later clears that): kFailedPrecondition (processor, glibc, a tool missing), kResourceExhausted (what: needed
-// and free bytes), kPermissionDenied, kUnavailable, kDataLoss (hashes), kCancelled.
+// and free bytes), kPermissionDenied, kUnavailable, kDataLoss (hashes), kCancelled; without `copy`
+// kNotFound where the version is not there and could be copied.
 Result<Deployed> deploy(SshConnection& connection, const Bundle& bundle,
                         const DeployOptions& options);
+// The version deployed last, whichever it is. kNotFound: there is none.
+Result<Deployed> findDeployed(SshConnection& connection, const DeployOptions& options);
 
 struct AgentInfo {
   std::string socket;   // unix socket, on the node
   std::string version;  // as the agent says
   std::int64_t pid = 0;
+  std::string reachedAt;  // address of the node that SSH arrived at; "": this machine
 };
 
 // Runs `<folder>/lockstep-agent serve --workdir W --detach`, which prints one JSON line

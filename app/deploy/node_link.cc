@@ -49,16 +49,21 @@ class NodeLink::Impl {
       LOCKSTEP_ASSIGN(const std::string agent, findLocalAgent(options_));
       return startLocalAgent(agent, deployOptions);
     }
-    std::string folder = options_.bundleFolder;
-    if (folder.empty()) {
-      LOCKSTEP_ASSIGN(folder, findBundle());
-    }
-    LOCKSTEP_ASSIGN(const Bundle bundle, readBundle(folder));
+    deployOptions.copy = options_.copy;
+    const auto bundle = bundleToDeploy();
     LOCKSTEP_TRY(connection_->connect(stop));
-    LOCKSTEP_ASSIGN(Deployed deployed, deploy(*connection_, bundle, deployOptions));
-    auto agent = startAgent(*connection_, deployed, deployOptions);
+    // Without a package here, what is there already serves; the handshake tells if it cannot.
+    auto deployed = bundle.ok() ? deploy(*connection_, *bundle, deployOptions)
+                                : findDeployed(*connection_, deployOptions);
+    if (!bundle.ok() && !deployed.ok() && deployed.error().code == Code::kNotFound) {
+      Error error = bundle.error();
+      error.node = name_;
+      return error;
+    }
+    if (!deployed.ok()) return deployed.error();
+    auto agent = startAgent(*connection_, *deployed, deployOptions);
     const std::lock_guard lock(mutex_);
-    deployed_ = std::move(deployed);
+    deployed_ = std::move(*deployed);
     return agent;
   }
 
@@ -90,6 +95,12 @@ class NodeLink::Impl {
   SshConnection* connection() const { return connection_.get(); }
 
  private:
+  Result<Bundle> bundleToDeploy() const {
+    if (!options_.bundleFolder.empty()) return readBundle(options_.bundleFolder);
+    LOCKSTEP_ASSIGN(const std::string folder, findBundle());
+    return readBundle(folder);
+  }
+
   const std::string name_, workdir_;
   const NodeLinkOptions options_;
   std::mutex mutex_;

@@ -21,6 +21,7 @@ struct NodeLinkOptions {
   std::string configFile;                          // --ssh-config
   std::shared_ptr<SshPrompter> prompter;           // null: nothing is asked
   std::string bundleFolder;                        // "": findBundle()
+  bool copy = true;                                // false: nothing is copied to the node
   std::string localAgent;  // lockstep-agent for local nodes; "": of the bundle, else beside us
   std::function<void(const LinkStatus&)> onState;  // SSH nodes; on the link's thread
   std::function<void(const DeployProgress&)> onProgress;
@@ -34,7 +35,8 @@ class NodeLink {
   NodeLink(const NodeLink&) = delete;
   NodeLink& operator=(const NodeLink&) = delete;
 
-  // Blocking, on any thread, one at a time: connects, deploys where needed, starts the agent.
+  // Blocking, on any thread, one at a time: connects, deploys where needed, starts the agent. Where
+  // there is no package to deploy, the version deployed last is started.
   // Again after a success: starts the agent anew where it has gone.
   Result<AgentInfo> ensureAgent(std::stop_token stop = {});
   // A local unix socket that leads to one on the node (the agent's or a supervisor's): for gRPC,

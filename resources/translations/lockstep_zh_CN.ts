@@ -2109,6 +2109,14 @@ It uses:
             <translation>代理无法在此节点运行</translation>
         </message>
         <message>
+            <source>the agent is not on this node yet</source>
+            <translation>此节点上还没有代理</translation>
+        </message>
+        <message>
+            <source>the agent cannot be copied to %1</source>
+            <translation>无法把代理复制到 %1</translation>
+        </message>
+        <message>
             <source>the agent speaks protocol %1, not %2</source>
             <translation>代理使用协议 %1，而不是 %2</translation>
         </message>
@@ -2117,12 +2125,12 @@ It uses:
             <translation>没有启动代理</translation>
         </message>
         <message>
-            <source>there is no bundle to bring to nodes</source>
-            <translation>没有可部署到节点的软件包</translation>
+            <source>the agent package was not found</source>
+            <translation>没有找到代理软件包</translation>
         </message>
         <message>
-            <source>there is no bundle in %1</source>
-            <translation>%1 中没有软件包</translation>
+            <source>there is no agent package in %1</source>
+            <translation>%1 中没有代理软件包</translation>
         </message>
         <message>
             <source>%1 arrived damaged</source>
@@ -2457,8 +2465,12 @@ It uses:
             <translation>没有这条记录，就再也无法在节点上找到它</translation>
         </message>
         <message>
-            <source>sought in %1</source>
-            <translation>已在 %1 中查找</translation>
+            <source>searched: %1</source>
+            <translation>查找过：%1</translation>
+        </message>
+        <message>
+            <source>this account may not write there</source>
+            <translation>此帐户没有写入权限</translation>
         </message>
         <message>
             <source>its log is %1</source>
@@ -2577,8 +2589,12 @@ It uses:
             <translation>重新部署；如仍如此，重新制作软件包并检查节点磁盘</translation>
         </message>
         <message>
-            <source>make it with %1</source>
-            <translation>用以下命令制作：%1</translation>
+            <source>build Lockstep again, which makes the package, then connect again</source>
+            <translation>重新构建 Lockstep（会生成该软件包），然后再次连接</translation>
+        </message>
+        <message>
+            <source>deploy it: lockstep cluster deploy, or Connect on the cluster&apos;s page</source>
+            <translation>请部署：lockstep cluster deploy，或在集群页面点击“连接”</translation>
         </message>
         <message>
             <source>make a bundle for this kind of machine</source>
@@ -2591,6 +2607,10 @@ It uses:
         <message>
             <source>free space there, or give the node another workdir</source>
             <translation>在那里腾出空间，或给节点指定另一个工作目录</translation>
+        </message>
+        <message>
+            <source>give the node another workdir</source>
+            <translation>请为该节点另选工作目录</translation>
         </message>
         <message>
             <source>free space there, or choose another workdir</source>

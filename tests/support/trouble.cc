@@ -97,7 +97,7 @@ bool SshTrouble::provoke(const std::string& name, std::string* why) {
     says_ = {"permission denied for", "tried " + identity, "ssh-copy-id"};
   } else if (name == "no bundle") {
     bundle_ = folder_ / "none";
-    says_ = {"there is no bundle", bundle_, "packaging/bundle"};
+    says_ = {"the agent package was not found", bundle_, "connect again"};
   } else if (name == "no agent") {
     says_ = {"the agent does not start", "status 127", "libnowhere.so", "connect again"};
   } else if (name == "newer system") {

@@ -69,7 +69,8 @@ QString Cli::write(const QString& name, const QByteArray& text) const {
 std::unique_ptr<QProcess> Cli::start(const QStringList& arguments) const {
   auto process = std::make_unique<QProcess>();
   QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
-  environment.insert("LOCKSTEP_BUNDLE", bundle_);
+  environment.remove("LOCKSTEP_BUNDLE");
+  if (!bundle_.isEmpty()) environment.insert("LOCKSTEP_BUNDLE", bundle_);
   environment.remove("LOCKSTEP_HOME");
   process->setProcessEnvironment(environment);
   process->setStandardInputFile(QProcess::nullDevice());

@@ -29,6 +29,7 @@ class Cli {
   QString write(const QString& name, const QByteArray& text) const;  // returns its path
   // The bundle that is brought to nodes; none else.
   void useBundle(const QString& folder) { bundle_ = folder; }
+  void useBuiltBundle() { bundle_.clear(); }  // as a person runs it
 
   // Waits for the end, at most `limitMs`; exit -1 where it did not come.
   CliResult run(const QStringList& arguments, int limitMs = 120000) const;

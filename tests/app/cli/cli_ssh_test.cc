@@ -11,8 +11,6 @@ using namespace lockstep::test;
 
 namespace {
 
-const QString kBundle = LOCKSTEP_BINARY_DIR "/bundle";
-
 // Hosts n1 … behind sshd of their own, with work folders in the command's home.
 struct Servers {
   TempFolder folder;
@@ -122,9 +120,8 @@ class CliSshTest : public QObject {
 
   // Fingerprints given beforehand; one server that forwards nothing; the links cut in the middle.
   void runOutlivesCutLinks() {
-    if (!QDir(kBundle).exists()) QSKIP("there is no bundle");
     Cli cli;
-    cli.useBundle(kBundle);
+    cli.useBuiltBundle();
     Servers servers;
     if (!servers.start(cli, {"", "AllowTcpForwarding no\nAllowStreamLocalForwarding no"}))
       QSKIP(servers.why.c_str());
@@ -150,9 +147,8 @@ class CliSshTest : public QObject {
 
   // An account of its own, with nothing but a password.
   void asksForAPasswordAtATerminal() {
-    if (!QDir(kBundle).exists()) QSKIP("there is no bundle");
     Cli cli;
-    cli.useBundle(kBundle);
+    cli.useBuiltBundle();
     Servers servers;
     const auto user = TestUser::make("open sesame", &servers.why);
     if (!user || !servers.start(cli, {"PasswordAuthentication yes\nPubkeyAuthentication no"}))
@@ -173,9 +169,8 @@ class CliSshTest : public QObject {
   }
 
   void asksAtATerminal() {
-    if (!QDir(kBundle).exists()) QSKIP("there is no bundle");
     Cli cli;
-    cli.useBundle(kBundle);
+    cli.useBuiltBundle();
     Servers servers;
     if (!servers.start(cli, {""}, "sesame")) QSKIP(servers.why.c_str());
     const QStringList check{"--ssh-config", servers.config, "cluster", "check", servers.cluster};

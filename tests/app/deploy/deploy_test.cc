@@ -182,6 +182,79 @@ class DeployTest : public QObject {
     QVERIFY(none.error().why.find("127") != std::string::npos);
   }
 
+  // What only looks leaves a bare node as it was, and finds what was deployed.
+  void looksWithoutTouching() {
+    SshConnection connection({.host = "n1"}, options());
+    VERIFY_OK(connection.connect());
+    for (const std::string name : {"plain", "with space", "ünïcödé", "quote's", "deep/er/still"}) {
+      const std::string workdir = folder_ / ("look/" + name);
+      DeployOptions looking = to(workdir);
+      looking.copy = false;
+      const auto bare = deploy(connection, bundle_, looking);
+      QVERIFY(!bare.ok());
+      QVERIFY2(bare.error().code == Code::kNotFound && bare.error().what == "the agent is not on this node yet",
+               bare.error().text().c_str());
+      QCOMPARE(findDeployed(connection, looking).error().code, Code::kNotFound);
+      QVERIFY2(!fs::exists(folder_ / "look"), "a look made a folder");
+      Bundle other = bundle_;
+      other.machine = "aarch64";
+      QCOMPARE(deploy(connection, other, looking).error().code, Code::kFailedPrecondition);
+      VERIFY_OK(deploy(connection, bundle_, to(workdir)));
+      const auto made = fs::last_write_time(workdir + "/versions/" + bundle_.version);
+      const auto found = deploy(connection, bundle_, looking);
+      VERIFY_OK(found);
+      QCOMPARE(found->folder, workdir + "/versions/" + bundle_.version);
+      QVERIFY(fs::last_write_time(found->folder) == made);
+      QCOMPARE(findDeployed(connection, looking)->folder, found->folder);
+      fs::remove_all(folder_ / "look");
+    }
+  }
+
+  // A studio without the package starts the version deployed last; on a bare node it says what is missing.
+  void withoutAPackage() {
+    spec::v1::NodeSpec node;
+    node.set_name("node-1");
+    node.set_workdir(newWorkdir());
+    node.mutable_ssh()->set_host("n1");
+    NodeLinkOptions linkOptions;
+    linkOptions.configFile = folder_ / "config";
+    linkOptions.bundleFolder = folder_ / "no-such-bundle";
+    {
+      NodeLink link(node, linkOptions);
+      const auto none = link.ensureAgent();
+      QVERIFY(!none.ok());
+      const std::string said = none.error().text();
+      QVERIFY2(said.find("there is no agent package in") != std::string::npos, said.c_str());
+      QVERIFY2(said.find("LOCKSTEP_") == std::string::npos && said.find("restart") == std::string::npos, said.c_str());
+      QCOMPARE(none.error().node, std::string("node-1"));
+    }
+    {
+      SshConnection connection({.host = "n1"}, options());
+      VERIFY_OK(connection.connect());
+      VERIFY_OK(deploy(connection, bundle_, to(node.workdir())));
+    }
+    NodeLink link(node, linkOptions);
+    const auto agent = link.ensureAgent();
+    VERIFY_OK(agent);
+    QCOMPARE(agent->socket, node.workdir() + "/agent.sock");
+    QCOMPARE(agent->reachedAt, std::string("127.0.0.1"));
+  }
+
+  // Building a program builds the package it deploys.
+  void thePackageIsPartOfTheBuild() {
+    const std::string build = LOCKSTEP_BINARY_DIR;
+    if (!fs::exists(build + "/build.ninja")) QSKIP("this build folder is not Ninja's");
+    int built = 0;
+    for (const std::string program : {"lockstep", "lockstep-studio"}) {
+      std::string inputs;
+      if (test::runCommand({"ninja", "-C", build, "-t", "query", "bin/" + program}, &inputs) != 0) continue;
+      ++built;
+      QVERIFY2(inputs.find("|| bundle") != std::string::npos || inputs.find("/bundle\n") != std::string::npos,
+               inputs.c_str());
+    }
+    QVERIFY(built > 0);
+  }
+
   void twoAtOnce() {
     const Bundle big = variant("two", 16 << 20);
     const std::string workdir = newWorkdir();
