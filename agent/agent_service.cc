@@ -17,6 +17,7 @@
 #include "agent/convert.h"
 #include "agent/metrics.h"
 #include "agent/prepare.h"
+#include "agent/reachability.h"
 #include "agent/run_folder.h"
 #include "agent/staging.h"
 #include "agent/worker_group.h"
@@ -114,6 +115,19 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status ListenForPeers(grpc::ServerContext* context, const node::v1::ListenForPeersRequest* request,
+                              grpc::ServerWriter<node::v1::ListenForPeersReply>* writer) override {
+    listenForPeers(*request, [&](const node::v1::ListenForPeersReply& reply) { return writer->Write(reply); },
+                   [&] { return context->IsCancelled() || isLeaving(); });
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ReachPeers(grpc::ServerContext* context, const node::v1::ReachPeersRequest* request,
+                          node::v1::ReachPeersReply* reply) override {
+    *reply = reachPeers(*request, [&] { return context->IsCancelled() || isLeaving(); });
+    return grpc::Status::OK;
+  }
+
   grpc::Status ListRuns(grpc::ServerContext*, const node::v1::ListRunsRequest*,
                         node::v1::ListRunsReply* reply) override {
     for (const RunFolder& folder : findRuns(workdir_, "")) {
@@ -189,6 +203,11 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   }
 
  private:
+  bool isLeaving() {
+    std::lock_guard lock(leaveMutex_);
+    return leaving_;
+  }
+
   Result<RunFolder> find(const std::string& run, const std::string& node) const {
     if (isPlainName(run))
       for (RunFolder& folder : findRuns(workdir_, run))

@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -204,6 +205,9 @@ node::v1::Inventory inventory(const std::string& workdir) {
   node::v1::Inventory out;
   out.set_hostname(hostName());
   out.set_boot_id(bootId());
+  std::error_code ignored;
+  out.set_network(std::filesystem::read_symlink("/proc/self/ns/net", ignored).string());
+  out.set_wall_ns(wallNow());
   out.set_cores(usableCores());
   const std::string cpu = slurp("/proc/cpuinfo");
   out.set_cpu(valueOf(cpu, "model name", ':'));

@@ -1,15 +1,10 @@
 #include "agent/peers.h"
 
-#include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/security/tls_credentials_options.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -20,6 +15,7 @@
 
 #include "agent/convert.h"
 #include "engine/base/log.h"
+#include "engine/comm/network_address.h"
 #include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
@@ -102,31 +98,10 @@ std::vector<std::string> nodesOf(const node::v1::PrepareRequest& request) {
 }
 
 Result<std::string> peerAddress(const spec::v1::NodeSpec& node) {
-  if (!node.address().empty()) return node.address();
-  if (node.interface().empty()) return std::string("127.0.0.1");
-  ifaddrs* addresses = nullptr;
-  std::string found;
-  if (getifaddrs(&addresses) == 0) {
-    for (int family : {AF_INET, AF_INET6}) {
-      for (ifaddrs* at = addresses; at != nullptr && found.empty(); at = at->ifa_next) {
-        if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != family ||
-            node.interface() != at->ifa_name)
-          continue;
-        std::array<char, INET6_ADDRSTRLEN> text{};
-        const void* bytes = family == AF_INET
-                                ? static_cast<const void*>(
-                                      &reinterpret_cast<sockaddr_in*>(at->ifa_addr)->sin_addr)
-                                : &reinterpret_cast<sockaddr_in6*>(at->ifa_addr)->sin6_addr;
-        if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(static_cast<const in6_addr*>(bytes))) continue;
-        if (inet_ntop(family, bytes, text.data(), text.size()) != nullptr) found = text.data();
-      }
-    }
-    freeifaddrs(addresses);
-  }
-  if (!found.empty()) return found;
-  Error error = makeError(Code::kFailedPrecondition, "there is no interface {} with an address",
-                          node.interface());
-  error.next = "correct `interface` of the node in the cluster, or give `address`";
+  if (!node.address().empty() || !node.interface().empty())
+    return comm::ownAddress(node.address(), node.interface());
+  Error error = invalidArgument("node {} has no address at which the other nodes reach it", node.name());
+  error.next = "launch again: an address is chosen where the cluster has none";
   return error;
 }
 

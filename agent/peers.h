@@ -21,7 +21,7 @@ std::string peerIdentity(const std::string& run, const std::string& node, int ge
 // The nodes of the run, in rank order, then the one that evaluates where there is such; the first coordinates.
 std::vector<std::string> nodesOf(const node::v1::PrepareRequest& request);
 
-// The address of this node for its peers: `address`, or the interface's, or the loopback.
+// The numeric address of this node for its peers: `address`, or the interface's.
 Result<std::string> peerAddress(const spec::v1::NodeSpec& node);
 
 class PeerServer {

@@ -5,6 +5,7 @@
 
 #include "agent/metrics.h"
 #include "engine/base/log.h"
+#include "engine/comm/network_address.h"
 
 namespace lockstep::agent {
 namespace {
@@ -99,7 +100,8 @@ Result<runtime::DeviceGroups> joinDevices(const node::v1::WorkerStart& start, co
   // Workers that go ahead of each other do not give the same at the same time.
   if (!start.all_on_gpus() || backend.device() == nullptr || plan.mesh.size() < 2 || plan.staleness != 0)
     return runtime::DeviceGroups();
-  if (!start.interface().empty()) setenv("NCCL_SOCKET_IFNAME", start.interface().c_str(), 0);
+  const std::string interface = start.interface().empty() ? comm::interfaceOf(start.address()) : start.interface();
+  if (!interface.empty() && interface != "lo") setenv("NCCL_SOCKET_IFNAME", interface.c_str(), 0);
   LOCKSTEP_ASSIGN(runtime::DeviceGroups devices,
                   runtime::DeviceGroups::form(plan.mesh, *backend.device(), link,
                                               {.rank = start.rank(),

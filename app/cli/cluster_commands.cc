@@ -2,14 +2,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <type_traits>
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
 #include "app/cli/terminal.h"
+#include "app/cluster/peer_addresses.h"
+#include "app/deploy/deploy.h"
+#include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app::cli {
 namespace {
@@ -18,10 +23,20 @@ constexpr std::chrono::seconds kConnectLimit{300};  // uploads included
 constexpr std::chrono::seconds kGpuLimit{3};        // for what GPUs do, where a node has any
 constexpr double kSampleHertz = 1;
 
-void printNode(const NodeStatus& node) {
+// Whether the node is fine, but for the agent that was never copied there.
+bool isBare(const NodeStatus& node) {
+  return node.phase == NodePhase::kFailed && node.error && node.error->code == Code::kNotFound &&
+         node.error->what == kNoAgentYet;
+}
+
+std::string stateOf(const NodeStatus& node) {
+  return isBare(node) ? "not deployed" : std::string(nodePhaseName(node.phase));
+}
+
+void printNode(const NodeStatus& node, const std::string& address) {
   JsonLine line("node");
-  line.add("node", node.name).add("target", node.target).add("state", nodePhaseName(node.phase));
-  line.add("ranks", node.ranks).add("hostname", node.inventory.hostname);
+  line.add("node", node.name).add("target", node.target).add("state", stateOf(node));
+  line.add("address", address).add("ranks", node.ranks).add("hostname", node.inventory.hostname);
   line.add("cpu", node.inventory.cpu).add("cores", node.inventory.cores);
   line.add("memory_bytes", node.inventory.memoryBytes);
   line.add("disk_free_bytes", node.inventory.diskFreeBytes);
@@ -32,18 +47,21 @@ void printNode(const NodeStatus& node) {
   line.print();
 }
 
-void printTable(const ClusterSession& session) {
+template <typename AddressOf>
+void printTable(const ClusterSession& session, AddressOf addressOf) {
   const Style style(wantsColour(STDOUT_FILENO));
   Table table;
-  table.header = {"node",   "target",    "state", "ranks", "cores",
-                  "memory", "disk free", "gpus",  "agent", "host",  "cpu"};
-  table.right = {false, false, false, true, true, true, true, true, false, false, false};
+  table.header = {"node",   "target",    "state", "address", "ranks", "cores",
+                  "memory", "disk free", "gpus",  "agent",   "host",  "cpu"};
+  table.right = {false, false, false, false, true, true, true, true, true, false, false, false};
   for (int i = 0; i < session.size(); ++i) {
     const NodeStatus& node = session.status(i);
     const NodeInventory& has = node.inventory;
     const bool connected = node.phase == NodePhase::kConnected;
-    const std::string state(nodePhaseName(node.phase));
-    table.rows.push_back({node.name, node.target, connected ? style.green(state) : style.red(state),
+    const std::string state = stateOf(node);
+    table.rows.push_back({node.name, node.target,
+                          connected ? style.green(state) : isBare(node) ? style.yellow(state) : style.red(state),
+                          addressOf(node).empty() ? "–" : addressOf(node),
                           fmt::format("{}", node.ranks),
                           connected ? fmt::format("{}", has.cores) : "–",
                           connected ? bytesText(static_cast<double>(has.memoryBytes)) : "–",
@@ -129,7 +147,45 @@ void printGpus(const ClusterSession& session) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-int connectAll(const Globals& globals, const Arguments& arguments) {
+using Addresses = std::map<std::string, std::string>;  // by node
+
+// Where the connected nodes reach each other, where there are several.
+Result<Addresses> provePeers(const ClusterSession& session, Inbox& inbox) {
+  std::vector<PeerNode> nodes;
+  for (int i = 0; i < session.size(); ++i) {
+    const NodeStatus& node = session.status(i);
+    const auto& spec = session.cluster()->nodes(i);
+    const bool evaluates = std::find(spec.roles().begin(), spec.roles().end(), "evaluator") != spec.roles().end();
+    if (node.phase == NodePhase::kConnected) nodes.push_back({&spec, &session.access(i), node.inventory, evaluates});
+  }
+  // The first is joined by the others.
+  std::stable_partition(nodes.begin(), nodes.end(), [](const PeerNode& node) { return !node.joinsFirstOnly; });
+  if (nodes.size() < 2 || nodes.front().joinsFirstOnly) return Addresses();
+  Result<std::vector<std::string>> proven = std::vector<std::string>();
+  std::atomic<bool> done = false;
+  std::jthread thread([&](std::stop_token stop) {
+    proven = provePeerAddresses(nodes, std::move(stop));
+    done = true;
+  });
+  if (!drainUntil(inbox, [&] { return done.load(); }, interrupts())) {
+    thread.request_stop();
+    thread.join();
+    return makeError(Code::kCancelled, "interrupted");
+  }
+  thread.join();
+  if (!proven.ok()) return proven.error();
+  Addresses out;
+  std::vector<std::string> told;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if ((*proven)[i].empty()) continue;
+    out[nodes[i].spec->name()] = (*proven)[i];
+    told.push_back(fmt::format("{} at {}", nodes[i].spec->name(), (*proven)[i]));
+  }
+  std::fprintf(stderr, "nodes reach each other: %s\n", fmt::format("{}", fmt::join(told, ", ")).c_str());
+  return out;
+}
+
+int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
   watchInterrupts();
   const bool json = arguments.has("json");
   const auto file = loadClusterSpec(arguments.words()[0]);
@@ -155,7 +211,9 @@ int connectAll(const Globals& globals, const Arguments& arguments) {
     activity = std::chrono::steady_clock::now();
     std::fprintf(stderr, "%s\n", text.c_str());
   };
-  ClusterSession session(file->spec, sessionOptions(globals, kSampleHertz), inbox, observer);
+  ClusterSessionOptions options = sessionOptions(globals, kSampleHertz);
+  options.copy = copy;
+  ClusterSession session(file->spec, options, inbox, observer);
   open = &session;
   session.connect();
   const auto settled = [&] {
@@ -181,8 +239,14 @@ int connectAll(const Globals& globals, const Arguments& arguments) {
   };
   if (!drainUntil(inbox, gpusTold, interrupts())) return kStoppedByUser;
 
+  const auto proven = provePeers(session, inbox);
+  if (!proven.ok() && proven.error().code == Code::kCancelled) return kStoppedByUser;
+  const auto addressOf = [&](const NodeStatus& node) {
+    const bool known = proven.ok() && proven->count(node.name) > 0;
+    return known ? proven->at(node.name) : node.address;
+  };
   if (!json) {
-    printTable(session);
+    printTable(session, addressOf);
     printGpus(session);
   }
   bool well = true;
@@ -191,13 +255,18 @@ int connectAll(const Globals& globals, const Arguments& arguments) {
   for (int i = 0; i < session.size(); ++i) {
     const NodeStatus& node = session.status(i);
     if (json) {
-      printNode(node);
+      printNode(node, addressOf(node));
       for (const GpuLoad& gpu : node.load.gpus) printGpu(node.name, gpu);
     }
     if (node.phase == NodePhase::kConnected) {
       ranksOfHost[node.inventory.bootId] += node.ranks;
       coresOfHost[node.inventory.bootId] = node.inventory.cores;
       hostNames[node.inventory.bootId] = node.inventory.hostname;
+      continue;
+    }
+    if (isBare(node)) {
+      std::fprintf(stderr, "note: the agent is not on node %s yet; lockstep cluster deploy copies it there\n",
+                   node.name.c_str());
       continue;
     }
     well = false;
@@ -211,18 +280,21 @@ int connectAll(const Globals& globals, const Arguments& arguments) {
     if (ranks > coresOfHost[host])
       std::fprintf(stderr, "note: %d ranks share the %d cores of %s\n", ranks, coresOfHost[host],
                    hostNames[host].c_str());
+  if (!proven.ok()) {
+    report(proven.error(), json);
+    well = false;
+  }
   return well ? kSucceeded : kNode;
 }
 
 }  // namespace
 
 int clusterCheckCommand(const Globals& globals, const Arguments& arguments) {
-  return connectAll(globals, arguments);
+  return connectAll(globals, arguments, false);
 }
 
-// Connecting brings the bundle where it is missing and starts the agent: the same, said otherwise.
 int clusterDeployCommand(const Globals& globals, const Arguments& arguments) {
-  return connectAll(globals, arguments);
+  return connectAll(globals, arguments, true);
 }
 
 }  // namespace lockstep::app::cli

@@ -110,7 +110,8 @@ const std::vector<Command>& commands() {
        historyDeleteCommand},
       {"cluster check",
        {{"json"}, 1, 1, "cluster check FILE [--json]"},
-       "Connects to every node and prints what it is and has.",
+       "Connects to every node and prints what it is and has, and whether the nodes reach each other. Copies\n"
+       "nothing: a node without the agent is only looked at.",
        clusterCheckCommand},
       {"cluster deploy",
        {{"json"}, 1, 1, "cluster deploy FILE [--json]"},

@@ -155,6 +155,7 @@ Result<std::string> launch(const Prepared& prepared, AskingSession& asking, cons
   std::optional<Result<std::string>> done;
   LaunchObserver observer;
   observer.onProgress = [&](const LaunchProgress& progress) { report.progress(progress.text()); };
+  observer.onAddresses = [&](const std::string& text) { report.progress("nodes reach each other: " + text); };
   observer.onDone = [&](Result<std::string> result) { done.emplace(std::move(result)); };
   Launch launch(prepared.request, asking.session, globals.home, inbox, observer);
   const auto over = [&] { return done.has_value(); };

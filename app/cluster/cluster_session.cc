@@ -1,8 +1,10 @@
 #include "app/cluster/cluster_session.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "app/cluster/node.h"
+#include "app/cluster/peer_addresses.h"
 #include "app/ssh/prompter.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -52,6 +54,7 @@ NodeStatus initialStatus(const spec::v1::NodeSpec& node) {
   status.name = node.name();
   status.local = !node.has_ssh();
   status.target = targetText(node);
+  status.address = node.address();
   status.roles.assign(node.roles().begin(), node.roles().end());
   if (status.roles.empty()) status.roles.push_back("worker");
   if (!node.devices().empty()) {
@@ -96,8 +99,26 @@ struct ClusterSession::State {
       }
     }
     if (news.detail) now.detail = std::move(*news.detail);
-    if (news.inventory) now.inventory = std::move(*news.inventory);
+    if (news.inventory) {
+      now.inventory = std::move(*news.inventory);
+      findAddresses(node);
+    }
     if (observer.onNode) observer.onNode(node);
+  }
+
+  // Which addresses are likely depends on all nodes: those of others that change are told, too.
+  void findAddresses(int changed) {
+    std::vector<const NodeInventory*> known;
+    for (const NodeStatus& node : status)
+      if (!node.inventory.bootId.empty()) known.push_back(&node.inventory);
+    const bool oneHost = onOneHost(known);
+    for (int i = 0; i < cluster->nodes_size(); ++i) {
+      NodeStatus& node = status[static_cast<std::size_t>(i)];
+      if (node.inventory.bootId.empty()) continue;
+      const auto candidates = addressCandidates(cluster->nodes(i), node.inventory, oneHost);
+      const std::string address = candidates.empty() ? "" : candidates.front();
+      if (std::exchange(node.address, address) != address && i != changed && observer.onNode) observer.onNode(i);
+    }
   }
 
   void ask(OpenQuestion open) {
@@ -180,6 +201,7 @@ ClusterSession::ClusterSession(std::shared_ptr<const spec::v1::ClusterSpec> clus
     state->status.push_back(initialStatus(spec));
     NodeLinkOptions link;
     link.configFile = state->options.sshConfig;
+    link.copy = state->options.copy;
     if (state->options.ask) {
       link.prompter =
           std::make_shared<Asker>(spec.name(), state->options.acceptedHostKeys, inbox, alive,

@@ -18,6 +18,7 @@
 #include "app/core/home.h"
 #include "app/core/inbox.h"
 #include "app/ssh/prompter.h"
+#include "engine/base/clock.h"
 #include "engine/base/status.h"
 
 namespace lockstep::spec::v1 {
@@ -41,10 +42,13 @@ std::string_view nodePhaseName(NodePhase phase);  // "connected"
 
 struct NodeInventory {
   std::string hostname, bootId, cpu, kernel, os, workdir, agentVersion;
+  std::string network;    // namespace, on this boot: nodes of one share loopback
+  std::string reachedAt;  // its address that SSH arrived at; "": this machine
   std::vector<std::string> cpuFlags, addresses, gpus;
   int cores = 0;
   std::int64_t memoryBytes = 0, memoryAvailable = 0, diskFreeBytes = 0;  // 0 unknown
   int agentPid = 0;
+  Nanoseconds clockOffset = 0;  // of its clock to this machine's, to within the time of a handshake
 };
 
 struct NodeLoad {               // the latest of WatchNode; rates in bytes/s
@@ -72,6 +76,9 @@ struct NodeStatus {
   std::string target;  // "user@host:port", "this machine"
   std::vector<std::string> roles;
   int ranks = 1;  // devices it brings
+  // Where other nodes reach it: as the cluster says, else the likeliest once it is connected; a launch
+  // proves it, and may find that another of its addresses does.
+  std::string address;
   NodePhase phase = NodePhase::kIdle;
   std::string detail;  // "uploading 12 of 40 MB", "again in 2 s"
   std::optional<Error> error;
@@ -84,6 +91,7 @@ struct ClusterSessionOptions {
   std::string sshConfig;                      // --ssh-config
   std::vector<std::string> acceptedHostKeys;  // --accept-host-key
   bool ask = true;                            // false: unknown keys and secrets are refused
+  bool copy = true;                           // false: an agent that is not on its node stays away
   double sampleHertz = 4;                     // of node loads; 0: none
 };
 

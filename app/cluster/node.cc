@@ -40,6 +40,7 @@ NodeInventory fromReply(const node::v1::HandshakeReply& reply) {
   out.memoryAvailable = std::max<std::int64_t>(0, from.memory_available_bytes());
   out.diskFreeBytes = from.disk_free_bytes();
   out.agentPid = from.pid();
+  out.network = from.network();
   return out;
 }
 
@@ -217,6 +218,7 @@ Result<NodeInventory> Node::greet(grpc::Channel& channel, const std::stop_token&
   node::v1::HandshakeRequest request;
   request.set_protocol(kProtocol);
   node::v1::HandshakeReply reply;
+  const Nanoseconds asked = wallNow();
   LOCKSTEP_TRY(
       rpcStatus(stub->Handshake(&context, request, &reply), "the agent does not answer", name_));
   if (reply.protocol() != kProtocol) {
@@ -226,7 +228,10 @@ Result<NodeInventory> Node::greet(grpc::Channel& channel, const std::stop_token&
     error.next = "deploy this version to the node: lockstep cluster deploy";
     return error;
   }
-  return fromReply(reply);
+  NodeInventory inventory = fromReply(reply);
+  if (const Nanoseconds there = reply.inventory().wall_ns(); there != 0)
+    inventory.clockOffset = there - (asked + (wallNow() - asked) / 2);
+  return inventory;
 }
 
 Status Node::watch(const std::shared_ptr<grpc::Channel>& channel, const std::stop_token& stop) {
@@ -265,6 +270,7 @@ Status Node::serve(const std::stop_token& stop) {
   LOCKSTEP_ASSIGN(const std::string socket, link->reach(info.socket));
   const auto channel = channelTo(socket);
   LOCKSTEP_ASSIGN(NodeInventory inventory, greet(*channel, stop));
+  inventory.reachedAt = info.reachedAt;
   {
     const std::lock_guard lock(mutex_);
     if (stop.stop_requested()) return makeError(Code::kCancelled, "connecting was cancelled");

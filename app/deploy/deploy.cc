@@ -351,7 +351,7 @@ Result<Deployed> deploy(SshConnection& connection, const Bundle& bundle,
   if (facts.freeKnown && facts.freeBytes < bundle.totalBytes() + kSpareBytes)
     return noSpace(facts, bundle, options, facts.freeBytes);
   if (!options.copy) {
-    Error error = makeError(Code::kNotFound, "the agent is not on this node yet");
+    Error error = makeError(Code::kNotFound, "{}", kNoAgentYet);
     error.next = "deploy it: lockstep cluster deploy, or Connect on the cluster's page";
     if (!facts.writable) {
       error = makeError(Code::kPermissionDenied, "the agent cannot be copied to {}", facts.workdir);
@@ -401,7 +401,7 @@ Result<Deployed> findDeployed(SshConnection& connection, const DeployOptions& op
   looking.copy = false;
   LOCKSTEP_ASSIGN(const NodeFacts facts, lookAtNode(connection, "", looking));
   if (facts.newest.empty())
-    return onNode(makeError(Code::kNotFound, "the agent is not on this node yet"), options);
+    return onNode(makeError(Code::kNotFound, "{}", kNoAgentYet), options);
   if (options.onProgress) options.onProgress({});
   return Deployed{facts.workdir, facts.workdir + "/versions/" + facts.newest, false};
 }

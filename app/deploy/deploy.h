@@ -12,6 +12,9 @@
 
 namespace lockstep::app {
 
+// `what` of the kNotFound for a node on which no agent was deployed.
+inline constexpr const char* kNoAgentYet = "the agent is not on this node yet";
+
 struct DeployProgress {
   std::uint64_t bytesDone = 0;
   std::uint64_t bytesTotal = 0;  // 0: the version was there already

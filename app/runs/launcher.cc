@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "app/cluster/node_access.h"
+#include "app/cluster/peer_addresses.h"
 #include "app/core/rpc.h"
 #include "app/runs/measure.h"
 #include "app/runs/staging.h"
@@ -31,6 +33,7 @@ constexpr std::chrono::seconds kCommitLimit{20};
 constexpr std::chrono::seconds kKillLimit{10};
 constexpr std::chrono::seconds kFindLimit{5};
 constexpr std::chrono::seconds kCleanUpLimit{3};  // of a node that may not answer at all
+constexpr Nanoseconds kLargestClockOffset = Nanoseconds{6 * 86400} * 1'000'000'000;
 
 std::string newRunId() {
   std::random_device random;
@@ -48,6 +51,7 @@ struct Party {
   NodeAccess* access = nullptr;
   NodeInventory inventory;
   std::map<std::string, std::string> paths;  // "train.images" → where the file is there
+  std::string address;           // where the others reach it, of several nodes
   std::string socket, folder;    // once prepared
   std::map<std::string, std::string> data;  // once prepared: "train.images" → SHA-256 of what is there
 };
@@ -103,6 +107,7 @@ class Work {
   }
 
   Tell progress = [](const LaunchProgress&) {};
+  std::function<void(const std::string&)> tellAddresses = [](const std::string&) {};
 
   // Connects the nodes that have ranks and predicts, measured where asked.
   Result<Preview> preview(std::stop_token stop) {
@@ -134,6 +139,8 @@ class Work {
 
   Result<std::string> launch(const std::string& run, std::stop_token stop) {
     LOCKSTEP_ASSIGN(const Preview preview, this->preview(stop));
+    LOCKSTEP_TRY(checkClocks());
+    LOCKSTEP_TRY(findAddresses(stop));
     LOCKSTEP_ASSIGN(const auto history, History::open(home_.historyFolder()));
     RunRow row = newRow(run, preview);
     RunDocuments documents;
@@ -203,6 +210,44 @@ class Work {
     return {};
   }
 
+  // The keys of a run of several nodes are valid for some time only.
+  Status checkClocks() const {
+    if (parties_.size() < 2) return {};
+    for (const Party& party : parties_) {
+      const Nanoseconds offset = party.inventory.clockOffset;
+      if (offset > -kLargestClockOffset && offset < kLargestClockOffset) continue;
+      const Nanoseconds days = std::abs(offset) / (Nanoseconds{86400} * 1'000'000'000);
+      Error error =
+          offset < 0 ? makeError(Code::kFailedPrecondition, "the node's clock is {} days behind this machine's", days)
+                     : makeError(Code::kFailedPrecondition, "the node's clock is {} days ahead of this machine's", days);
+      error.node = party.name;
+      error.why = "the keys made for the run are not valid at that time";
+      error.next = "set the clock of the node or of this machine, as with `timedatectl set-ntp true`";
+      return error;
+    }
+    return {};
+  }
+
+  // Before anything is begun: each node connects to each other at the address it will be reached at.
+  Status findAddresses(std::stop_token stop) {
+    if (parties_.size() < 2) return {};
+    Awaiting awaiting(Stage::kPreparing, names(), progress);
+    std::vector<PeerNode> nodes;
+    for (const Party& party : parties_) {
+      const auto& all = request_.cluster->nodes();
+      const auto spec = std::find_if(all.begin(), all.end(), [&](const auto& node) { return node.name() == party.name; });
+      nodes.push_back({&*spec, party.access, party.inventory, party.ranks.empty()});
+    }
+    LOCKSTEP_ASSIGN(const auto addresses, provePeerAddresses(nodes, std::move(stop)));
+    std::vector<std::string> told;
+    for (std::size_t i = 0; i < parties_.size(); ++i) {
+      parties_[i].address = addresses[i];
+      if (!addresses[i].empty()) told.push_back(fmt::format("{} at {}", parties_[i].name, addresses[i]));
+    }
+    tellAddresses(fmt::format("{}", fmt::join(told, ", ")));
+    return {};
+  }
+
   std::vector<std::string> names() const {
     std::vector<std::string> out;
     for (const Party& party : parties_) out.push_back(party.name);
@@ -215,6 +260,7 @@ class Work {
       nlohmann::json one = {{"node", party.name}, {"ranks", party.ranks}};
       if (!party.socket.empty()) one["socket"] = party.socket;
       if (!party.folder.empty()) one["folder"] = party.folder;
+      if (!party.address.empty()) one["address"] = party.address;
       nodes.push_back(std::move(one));
     }
     return nodes.dump();
@@ -264,6 +310,12 @@ class Work {
     out.set_coordinator(&party == &parties_.front());
     *out.mutable_spec() = *request_.spec;
     *out.mutable_cluster() = *request_.cluster;
+    for (auto& node : *out.mutable_cluster()->mutable_nodes())
+      for (const Party& other : parties_)
+        if (other.name == node.name() && !other.address.empty()) {
+          node.set_address(other.address);
+          node.clear_interface();  // it was found by that
+        }
     out.set_plan(preview.planText);
     out.set_plan_hash(preview.planHash);
     for (int rank : party.ranks) out.add_ranks(rank);
@@ -521,6 +573,9 @@ Launch::Launch(LaunchRequest request, ClusterSession& session, const Home& home,
   const std::weak_ptr<void> owner = state_->alive;
   state_->work.progress = [&inbox, owner, tell = observer.onProgress](const LaunchProgress& progress) {
     if (tell) inbox.post(owner, [tell, progress] { tell(progress); });
+  };
+  state_->work.tellAddresses = [&inbox, owner, tell = observer.onAddresses](const std::string& addresses) {
+    if (tell) inbox.post(owner, [tell, addresses] { tell(addresses); });
   };
   state_->thread = std::jthread([state = state_.get(), &inbox, owner,
                                  done = observer.onDone](std::stop_token stop) {

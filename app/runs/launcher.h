@@ -1,6 +1,6 @@
 // Launch: from a request to a running run, in the background: connects what is not connected,
-// measures (cached in the history's folder), plans, copies the data to nodes that lack it where the
-// run asks for that, prepares every node, commits at the first.
+// measures (cached in the history's folder), plans, proves that the nodes reach each other, copies the
+// data to nodes that lack it where the run asks for that, prepares every node, commits at the first.
 // Nothing half-started stays: on failure or cancel what was prepared expires or is removed.
 #pragma once
 
@@ -31,6 +31,8 @@ struct LaunchProgress {
 struct LaunchObserver {
   std::function<void(const LaunchProgress&)> onProgress;
   std::function<void(Result<std::string>)> onDone;                // run id, or why not. Once.
+  // Several nodes: where each is reached by the others, proven. "n1 at 10.0.0.1, n2 at 10.0.0.2".
+  std::function<void(const std::string&)> onAddresses;
 };
 
 // Threads: the inbox's. The session must outlive it. Destruction cancels and joins, which may take

@@ -11,6 +11,8 @@
 namespace lockstep::app {
 namespace {
 
+constexpr long kValidBefore = 7L * 24 * 3600;  // clocks of nodes differ
+
 template <auto Free>
 struct Freer {
   template <typename T>
@@ -54,7 +56,7 @@ Result<Certificate> issue(const std::string& name, EVP_PKEY* key, X509* issuer, 
   std::unique_ptr<BIGNUM, Freer<BN_free>> number(BN_bin2bn(serial, sizeof serial, nullptr));
   X509* x = out.get();
   bool ok = number && BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(x)) != nullptr &&
-            X509_set_version(x, 2) == 1 && X509_gmtime_adj(X509_getm_notBefore(x), -3600) != nullptr &&
+            X509_set_version(x, 2) == 1 && X509_gmtime_adj(X509_getm_notBefore(x), -kValidBefore) != nullptr &&
             X509_gmtime_adj(X509_getm_notAfter(x), 30L * 24 * 3600) != nullptr &&
             X509_set_pubkey(x, key) == 1;
   X509_NAME* subject = X509_get_subject_name(x);

@@ -57,7 +57,9 @@ Result<std::string> byInterface(const std::string& interface) {
     exists = true;
     if (entry->ifa_addr == nullptr) continue;
     if (entry->ifa_addr->sa_family == AF_INET) return numeric(entry->ifa_addr);
-    if (entry->ifa_addr->sa_family == AF_INET6 && ipv6.empty()) ipv6 = numeric(entry->ifa_addr);
+    if (entry->ifa_addr->sa_family != AF_INET6 || !ipv6.empty()) continue;
+    const auto* address = reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr);
+    if (!IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr)) ipv6 = numeric(entry->ifa_addr);
   }
   if (!ipv6.empty()) return ipv6;
   const std::string what = "network interface " + interface;
@@ -83,6 +85,18 @@ Result<std::string> ownAddress(const std::string& address, const std::string& in
     if (bindable(*entry)) return numeric(entry->ai_addr);
   return refused(what, "this host does not have it",
                  "give an address of this host that its peers reach");
+}
+
+std::string interfaceOf(const std::string& address) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {};
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr) continue;
+    const int family = entry->ifa_addr->sa_family;
+    if ((family == AF_INET || family == AF_INET6) && numeric(entry->ifa_addr) == address) return entry->ifa_name;
+  }
+  return {};
 }
 
 }  // namespace lockstep::comm

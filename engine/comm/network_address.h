@@ -12,4 +12,7 @@ namespace lockstep::comm {
 // naming the address or the interface.
 Result<std::string> ownAddress(const std::string& address, const std::string& interface);
 
+// The interface that has a numeric address; "" where none of this host's has it.
+std::string interfaceOf(const std::string& address);
+
 }  // namespace lockstep::comm

@@ -63,6 +63,35 @@ Status checkNode(const NodeSpec& node, const std::string& path,
   return {};
 }
 
+bool isLoopback(std::string_view address) {
+  return address == "localhost" || address.ends_with(".localhost") || address.starts_with("127.") ||
+         address == "::1" || address == "[::1]" || address == "ip6-localhost";
+}
+
+// Equal for nodes on one host, as far as the spec tells: names of SSH may hide that two hosts are one.
+std::string hostOf(const NodeSpec& node) {
+  if (!node.has_ssh() || (isLoopback(node.ssh().host()) && node.ssh().proxy_jump().empty())) return {};
+  return node.ssh().host() + " " + node.ssh().proxy_jump();
+}
+
+// No node is reached at an address that leads each host to itself.
+Status checkAddresses(const ClusterSpec& spec) {
+  for (int i = 0; i < spec.nodes_size(); ++i) {
+    const NodeSpec& node = spec.nodes(i);
+    const std::string path = fmt::format("nodes[{}].address", i);
+    if (node.address() == "0.0.0.0" || node.address() == "::")
+      return wrongField(path, fmt::format("address is {}, which stands for every address; expected one of the node's, "
+                                          "or none: it is chosen", node.address()));
+    if (!isLoopback(node.address())) continue;
+    for (const NodeSpec& other : spec.nodes())
+      if (hostOf(other) != hostOf(node))
+        return wrongField(path, fmt::format("address is {}, loopback, and node {} is on another host; expected an address "
+                                            "that {} reaches, or none: it is chosen", node.address(), other.name(),
+                                            other.name()));
+  }
+  return {};
+}
+
 void addDevices(const NodeSpec& node, const spec::v1::TrainingSpec& training, const std::string& host,
                 cluster::Cluster& out) {
   for (const RankDevice& device : rankDevices(node, training))
@@ -155,6 +184,7 @@ Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<No
       return wrongField(fmt::format("nodes[{}].roles", i),
                         fmt::format("{} is an evaluator, and so is {}; expected one in a cluster",
                                     spec.nodes(i).name(), evaluatorNode(spec)->name()));
+  LOCKSTEP_TRY(checkAddresses(spec));
   if (std::none_of(spec.nodes().begin(), spec.nodes().end(), works))
     return wrongField("nodes", "no node has the role worker; expected at least one");
   const std::vector<const NodeSpec*> nodes = nodesWithRanks(spec, strategy);

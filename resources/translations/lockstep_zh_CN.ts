@@ -2201,8 +2201,32 @@ It uses:
             <translation>计划与所声明的不一致</translation>
         </message>
         <message>
-            <source>there is no interface %1 with an address</source>
-            <translation>没有带地址的网络接口 %1</translation>
+            <source>the node has no interface %1 with an address</source>
+            <translation>该节点没有带地址的网络接口 %1</translation>
+        </message>
+        <message>
+            <source>the node has no address that other hosts reach</source>
+            <translation>该节点没有其他主机能到达的地址</translation>
+        </message>
+        <message>
+            <source>the node cannot be reached at %1</source>
+            <translation>无法通过 %1 到达该节点</translation>
+        </message>
+        <message>
+            <source>node %1 cannot reach node %2 at %3</source>
+            <translation>节点 %1 无法通过 %3 到达节点 %2</translation>
+        </message>
+        <message>
+            <source>node %1 cannot reach node %2</source>
+            <translation>节点 %1 无法到达节点 %2</translation>
+        </message>
+        <message>
+            <source>the node&apos;s clock is %1 days ahead of this machine&apos;s</source>
+            <translation>该节点的时钟比本机快 %1 天</translation>
+        </message>
+        <message>
+            <source>the node&apos;s clock is %1 days behind this machine&apos;s</source>
+            <translation>该节点的时钟比本机慢 %1 天</translation>
         </message>
         <message>
             <source>cannot listen for the run&apos;s other nodes at %1</source>
@@ -2441,6 +2465,42 @@ It uses:
             <translation>该地址不属于此节点，或运行的密钥不可用</translation>
         </message>
         <message>
+            <source>the keys made for the run are not valid at that time</source>
+            <translation>为此运行生成的密钥在该时间无效</translation>
+        </message>
+        <message>
+            <source>its addresses: %1</source>
+            <translation>其地址：%1</translation>
+        </message>
+        <message>
+            <source>this host does not have it</source>
+            <translation>此主机没有该地址</translation>
+        </message>
+        <message>
+            <source>%1; its addresses: %2</source>
+            <translation>%1；其地址：%2</translation>
+        </message>
+        <message>
+            <source>it leads to the node itself, and other nodes are on other hosts</source>
+            <translation>它通向节点自身，而其他节点在别的主机上</translation>
+        </message>
+        <message>
+            <source>another program answers there</source>
+            <translation>应答的是另一个程序</translation>
+        </message>
+        <message>
+            <source>there is no route to it</source>
+            <translation>没有通往它的路由</translation>
+        </message>
+        <message>
+            <source>the connection is refused</source>
+            <translation>连接被拒绝</translation>
+        </message>
+        <message>
+            <source>no answer in %1 s</source>
+            <translation>%1 秒内没有应答</translation>
+        </message>
+        <message>
             <source>rank %1 does not answer</source>
             <translation>进程 %1 没有应答</translation>
         </message>
@@ -2669,6 +2729,22 @@ It uses:
             <translation>查看该节点的代理，以及它能否按地址到达第一个节点</translation>
         </message>
         <message>
+            <source>set the clock of the node or of this machine, as with `timedatectl set-ntp true`</source>
+            <translation>请校准该节点或本机的时钟，例如 `timedatectl set-ntp true`</translation>
+        </message>
+        <message>
+            <source>allow TCP connections between the nodes, or give node %1 an `address` or `interface` that node %2 reaches</source>
+            <translation>请允许节点之间的 TCP 连接，或给节点 %1 一个节点 %2 能到达的 `address` 或 `interface`</translation>
+        </message>
+        <message>
+            <source>correct its `address` in the cluster, or leave it out: one is chosen</source>
+            <translation>请更正集群中它的 `address`，或留空由程序选择</translation>
+        </message>
+        <message>
+            <source>connect it to the other nodes&apos; network, or give its `address` or `interface` in the cluster</source>
+            <translation>请把它连入其他节点所在的网络，或在集群中给出它的 `address` 或 `interface`</translation>
+        </message>
+        <message>
             <source>see whether the node runs and reaches the first node at its address</source>
             <translation>查看节点是否在运行、能否按地址到达第一个节点</translation>
         </message>
@@ -2683,10 +2759,6 @@ It uses:
         <message>
             <source>correct `address` of the node in the cluster</source>
             <translation>改正集群中该节点的 `address`</translation>
-        </message>
-        <message>
-            <source>correct `interface` of the node in the cluster, or give `address`</source>
-            <translation>改正集群中该节点的 `interface`，或给出 `address`</translation>
         </message>
         <message>
             <source>stop or kill it first</source>
@@ -2875,6 +2947,10 @@ It uses:
         <message>
             <source>another node is named %1</source>
             <translation>另一个节点也叫 %1</translation>
+        </message>
+        <message>
+            <source>address is %1, loopback, and node %2 is on another host; expected an address that %3 reaches, or none: it is chosen</source>
+            <translation>address 是回环地址 %1，而节点 %2 在另一台主机上；应填 %3 能到达的地址，或留空由程序选择</translation>
         </message>
         <message>
             <source>no node has the role worker</source>

@@ -78,7 +78,7 @@ class StudioRoad {
   // One to end with the others.
   void sawAgent(int pid) { agents_.insert(pid); }
 
-  // Hosts n1 … of the SSH configuration, each at its address, added in a new cluster page,
+  // Hosts n1 … of the SSH configuration, each at its address ("": left empty), added in a new cluster page,
   // connected and their fingerprints accepted. `seesAgents`: their pids mean something here.
   ui::ClusterPage* addHosts(const std::vector<std::string>& addresses, const std::string& workdirs,
                             std::set<std::string>* trusted, bool seesAgents) {

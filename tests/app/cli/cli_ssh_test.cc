@@ -32,7 +32,7 @@ struct Servers {
       servers.push_back(server.get());
       list.push_back(std::move(server));
       nodes += "  - name: " + QByteArray::fromStdString(name) + "\n    ssh: {host: " +
-               QByteArray::fromStdString(name) + "}\n    address: 127.0.0.1\n    workdir: " +
+               QByteArray::fromStdString(name) + "}\n    workdir: " +
                cli.home().toUtf8() + "/local/" + QByteArray::fromStdString(name) + "\n";
     }
     writeText(folder / "config", sshConfigFor(servers, folder / "known_hosts", folder / "id"), 0600);
@@ -82,7 +82,7 @@ class CliSshTest : public QObject {
     cli.useBundle(QString::fromStdString(trouble->bundle()));
     const QString config = QString::fromStdString(trouble->sshConfig());
     const QString cluster = QString::fromStdString(trouble->clusterFile());
-    checkError(cli.run({"--ssh-config", config, "cluster", "check", cluster, "--json"}), "n1", trouble->says());
+    checkError(cli.run({"--ssh-config", config, "cluster", "deploy", cluster, "--json"}), "n1", trouble->says());
     if (QTest::currentTestFailed()) return;
     const CliResult run = cli.run({"--ssh-config", config, "run", example("fashion-mlp"), "--json", "--cluster", cluster});
     checkError(run, "n1", trouble->says());
@@ -156,7 +156,7 @@ class CliSshTest : public QObject {
     const QString cluster = cli.write("own.yaml", "version: 1\nname: own\nnodes:\n  - name: n1\n    ssh: {host: n1, user: " +
                                                       QByteArray::fromStdString(user->name()) + "}\n");
     const QStringList check = QStringList{"--ssh-config", servers.config} + servers.accepted() +
-                              QStringList{"cluster", "check", cluster};
+                              QStringList{"cluster", "deploy", cluster};
     Terminal terminal(cli, check);
     QVERIFY2(terminal.await("password"), terminal.shown());
     terminal.type("open sesame");
@@ -173,7 +173,7 @@ class CliSshTest : public QObject {
     cli.useBuiltBundle();
     Servers servers;
     if (!servers.start(cli, {""}, "sesame")) QSKIP(servers.why.c_str());
-    const QStringList check{"--ssh-config", servers.config, "cluster", "check", servers.cluster};
+    const QStringList check{"--ssh-config", servers.config, "cluster", "deploy", servers.cluster};
     {
       Terminal terminal(cli, check);
       QVERIFY2(terminal.await("Trust it and go on? (yes/no)"), terminal.shown());
