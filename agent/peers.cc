@@ -25,6 +25,7 @@ namespace {
 using node::v1::FromPeer;
 using node::v1::ToPeer;
 constexpr int kKeepaliveMs = 3000;
+constexpr int kHandshakeMs = 5000;  // whoever connects and shows no certificate by then is hung up on
 
 // Messages to be written by the stream's own thread. Writing blocks while the peer takes nothing,
 // and nobody else may wait for that.
@@ -219,6 +220,7 @@ Result<std::unique_ptr<PeerServer>> PeerServer::start(EventLoop& loop, const std
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
   builder.SetMaxReceiveMessageSize(4 << 20);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);

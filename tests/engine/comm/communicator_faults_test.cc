@@ -1,13 +1,16 @@
 // Peers that die, freeze, leave, disagree or never come: every rank learns it in bounded time, by
 // name.
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <QElapsedTimer>
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <atomic>
 #include <cstdio>
 #include <future>
+#include <random>
 
 #include "tests/support/communicator_groups.h"
 
@@ -38,6 +41,108 @@ int listeningSockets() {
   }
   return count;
 }
+
+// Connects to every port this process listens at, over and over, and does there what `kind` says.
+class Strays {
+ public:
+  Strays(const std::string& kind, int size)
+      : kind_(kind), size_(size), thread_([this] { run(); }) {}
+  ~Strays() {
+    ending_ = true;
+    thread_.join();
+    for (const int fd : held_) close(fd);
+  }
+  int count() const { return count_; }
+
+ private:
+  static std::vector<sockaddr_in> listeners() {
+    std::vector<sockaddr_in> found;
+    for (int fd = 0; fd < 1024; ++fd) {
+      int accepting = 0;
+      socklen_t length = sizeof accepting;
+      sockaddr_in address{};
+      if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &accepting, &length) != 0 || accepting == 0)
+        continue;
+      length = sizeof address;
+      if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
+          address.sin_addr.s_addr == htonl(INADDR_LOOPBACK))  // that of the group
+        found.push_back(address);
+    }
+    return found;
+  }
+  std::string bytes(std::size_t count) {
+    std::string out(count, '\0');
+    for (char& byte : out) byte = static_cast<char>(random_());
+    return out;
+  }
+  std::string hello(int to) {
+    std::string out = "LSGROUP2";
+    for (const int rank : {0, to}) out += std::string{0, 0, 0, static_cast<char>(rank)};
+    return out + bytes(16);
+  }
+  void run() {
+    const std::vector<std::string> all = {"idle", "closes", "resets", "one byte", "garbage",
+                                          "a long stream", "half a greeting",
+                                          "a greeting without proof", "wrong proof", "replayed"};
+    while (!ending_) {
+      const auto found = listeners();
+      if (found.empty()) usleep(200);
+      for (const sockaddr_in& address : found)
+        for (int i = 0; i < (kind_ == "flood" ? 50 : 1); ++i)
+          visit(address, kind_ == "all of them" ? all[random_() % all.size()] : kind_);
+      if (kind_ != "flood") usleep(500);
+    }
+  }
+  void visit(const sockaddr_in& address, const std::string& kind) {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+      close(fd);
+      return;
+    }
+    ++count_;
+    const auto say = [&](const std::string& text) {
+      return send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
+    };
+    const auto hear = [&] {
+      timeval limit{0, 5000};
+      setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+      std::string answer(48, '\0');
+      const ssize_t n = recv(fd, answer.data(), answer.size(), MSG_WAITALL);
+      answer.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+      return answer;
+    };
+    if (kind == "one byte") say("L");
+    if (kind == "garbage") say(bytes(1 + random_() % 4096));
+    if (kind == "a long stream")
+      for (int i = 0; i < 16 && say(bytes(65536)); ++i) continue;
+    if (kind == "half a greeting") say(hello(1).substr(0, random_() % 32));
+    if (kind == "a greeting without proof") say(hello(1 + static_cast<int>(random_() % static_cast<unsigned>(size_ - 1))));
+    if (kind == "wrong proof" || kind == "replayed")
+      for (int to = 1; to < size_; ++to)
+        if (say(hello(to))) {
+          const std::string challenge = hear();
+          if (challenge.size() < 48) break;
+          say(kind == "replayed" ? challenge.substr(16) : bytes(32));
+        }
+    if (kind == "resets") {
+      const linger now{1, 0};
+      setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    }
+    if (kind == "closes" || kind == "resets" || held_.size() > 300) {
+      close(fd);
+      return;
+    }
+    held_.push_back(fd);
+  }
+
+  const std::string kind_;
+  const int size_;
+  std::minstd_rand random_{17};
+  std::atomic<bool> ending_{false};
+  std::atomic<int> count_{0};
+  std::vector<int> held_;
+  std::thread thread_;
+};
 
 }  // namespace
 
@@ -204,6 +309,45 @@ class CommunicatorFaultsTest : public QObject {
     const auto made = comm::connectGloo(options, store);
     QCOMPARE(made.error().code, Code::kUnavailable);
     QVERIFY(made.error().text().find("rank 1 at 127.0.0.1:") != std::string::npos);
+  }
+
+  // Whoever finds the port while a group forms: a scanner, a health check, a mistyped address.
+  void strayConnectionsAreIgnored_data() {
+    QTest::addColumn<QString>("kind");
+    QTest::addColumn<int>("size");
+    for (const char* kind : {"idle", "closes", "resets", "one byte", "garbage", "a long stream",
+                             "half a greeting", "a greeting without proof", "wrong proof",
+                             "replayed", "flood", "all of them"})
+      for (const int size : {2, 5}) QTest::addRow("%s, %d ranks", kind, size) << kind << size;
+  }
+  void strayConnectionsAreIgnored() {
+    QFETCH(QString, kind);
+    QFETCH(int, size);
+    Strays strays(kind.toStdString(), size);
+    QElapsedTimer clock;
+    for (int round = 0; round < 5; ++round) {
+      clock.start();
+      // Ranks come one after the other, so that listeners wait for a while.
+      MemoryStore store;
+      const std::string prefix = uniquePrefix();
+      std::vector<std::string> answers(static_cast<std::size_t>(size));
+      std::vector<std::thread> ranks;
+      for (int r = 0; r < size; ++r)
+        ranks.emplace_back([&, r] {
+          usleep(static_cast<useconds_t>(20'000 * (round % 2 == 0 ? r : size - 1 - r)));
+          auto group = comm::connectGloo({r, size, "", "", prefix, 20 * kSecond}, store);
+          float sum = 1;
+          const Status status = group.ok() ? (*group)->allReduce(&sum, 1, DType::kF32, ReduceOp::kSum)
+                                           : group.status();
+          answers[static_cast<std::size_t>(r)] =
+              !status.ok() ? status.error().text() : std::to_string(static_cast<int>(sum));
+        });
+      for (auto& rank : ranks) rank.join();
+      for (const auto& answer : answers)
+        QCOMPARE(QString::fromStdString(answer), QString::number(size));
+      QVERIFY2(clock.elapsed() < 5000, std::to_string(clock.elapsed()).c_str());
+    }
+    QVERIFY(strays.count() > 0);
   }
 
   void glooFormsAnewAndListensNoMore() {
