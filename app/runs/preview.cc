@@ -40,6 +40,12 @@ std::string kibibytes(std::int64_t bytes) {
 }
 std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); }
 
+std::int64_t largestShare(const std::vector<std::int64_t>& cuts) {
+  std::int64_t largest = 0;
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) largest = std::max(largest, cuts[i + 1] - cuts[i]);
+  return largest;
+}
+
 Status addEvaluator(Preview& preview, const spec::v1::NodeSpec& node, const LaunchRequest& request,
                     const planner::PlanRequest& plan) {
   if (request.spec->training().checkpoint().disabled()) {
@@ -93,6 +99,11 @@ void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts, bool chos
   if (const std::int64_t window = planner::gatheredWindow(preview.plan, 0); window > 0)
     preview.remarks.push_back(fmt::format(
         "of parameters and gradients that ranks have in parts, rank 0 has at most {} whole at once", mebibytes(window)));
+  const auto isSum = [](const plan::StateSlot& slot) { return slot.name.starts_with("sums."); };
+  if (preview.plan.strategy == "zero-2" && std::none_of(preview.plan.state.begin(), preview.plan.state.end(), isSum))
+    preview.remarks.push_back(
+        "zero-2 holds what zero-1 holds where there is one micro-batch: in both a rank keeps its part of each "
+        "gradient alone; what zero-2 divides besides is the sums of several");
   if (const auto& spent = preview.simulation.ranks; !spent.empty() && spent[0].hidden > 0)
     preview.remarks.push_back(fmt::format(
         "of the {} that rank 0's collectives take in a step, {} are hidden behind what it computes",
@@ -140,8 +151,11 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   plan.inOrder = request.spec->strategy().deterministic_parts() > 0;
   LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch() / plan.microBatches, compute,
                                            models::Use::kTraining, plan.microBatches));
-  LOCKSTEP_ASSIGN(plan.evaluate, models::build(model, training.evaluate_batch(), compute,
-                                               models::Use::kEvaluation));
+  // Unless the spec says otherwise as many samples at once as are trained on: the ranks have memory for them, and there is
+  // one for each.
+  const bool choosesEvaluation = training.evaluate_batch() == 0;
+  LOCKSTEP_ASSIGN(plan.evaluate, models::build(model, choosesEvaluation ? plan.step.batch : training.evaluate_batch(),
+                                               compute, models::Use::kEvaluation));
   plan.training = trainOptions(training);
   plan.strategy = request.spec->strategy().kind();
   plan.staleness = request.spec->strategy().staleness();
@@ -211,8 +225,14 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     row.optimizer = spent.optimizer;
     out.ranks.push_back(std::move(row));
   }
-  if (const auto* node = specs::evaluatorNode(clusterSpec))
-    LOCKSTEP_TRY(addEvaluator(out, *node, request, plan));
+  if (const auto* node = specs::evaluatorNode(clusterSpec)) {
+    planner::PlanRequest apart = plan;
+    if (choosesEvaluation) {  // of one rank: as many as one of the ranks trains on
+      LOCKSTEP_ASSIGN(apart.evaluate,
+                      models::build(model, largestShare(out.plan.batchCuts), compute, models::Use::kEvaluation));
+    }
+    LOCKSTEP_TRY(addEvaluator(out, *node, request, apart));
+  }
   addRemarks(out, hosts, !plan.shares.empty());
   for (const auto& node : clusterSpec.nodes()) {
     const bool serves = std::find(node.roles().begin(), node.roles().end(), "ps") != node.roles().end();
@@ -220,6 +240,9 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
       out.remarks.push_back(fmt::format("node {} takes no part: its role is ps, and strategy {} has no servers",
                                         node.name(), out.plan.strategy));
   }
+  if (out.plan.find("weights") != nullptr)
+    out.remarks.push_back("with zb-h1 a stage keeps what gradients of weights are made of until their turn: up to 1.4 times "
+                          "the activations that the first stage keeps with 1f1b");
   if (plan.inOrder) {
     std::int64_t sums = 0;
     for (const auto& slot : out.plan.state)

@@ -191,7 +191,7 @@ struct Decoder {
     std::string_view name = field.full_name();
     if (!name.starts_with(kTraining)) return false;
     name.remove_prefix(kTraining.size());
-    return name == "batch" || name == "epochs" || name == "evaluate_batch";
+    return name == "batch" || name == "epochs";
   }
 
   static std::string expected(const FieldDescriptor& field) {

@@ -196,8 +196,8 @@ class Placer {
 
   // A partial value is reduced where it is made, so that its transfer begins early and its memory
   // ends early; what is whole or split is gathered or cut where it is used. A state that is
-  // gathered in the forward pass is gathered anew in the backward pass, so that nobody holds it in
-  // between (Rajbhandari et al.: "ZeRO", 2020, stage 3).
+  // gathered in the forward pass, as it is or cast, is gathered anew in the backward pass, so that nobody
+  // holds it in between (Rajbhandari et al.: "ZeRO", 2020, stage 3).
   Result<ir::Graph> build() {
     Rewrite rewrite(graph_);
     for (std::size_t id = 0; id < graph_.nodes().size(); ++id) {
@@ -234,10 +234,15 @@ class Placer {
   }
 
   const ir::Node& producerOf(ValueId value) const { return graph_.node(graph_.value(value).producer); }
+  bool isCastState(ValueId value) const {
+    const ir::Node& producer = producerOf(value);
+    return producer.op == ir::Op::kCast && producerOf(producer.inputs[0]).op == ir::Op::kState;
+  }
+  bool isOfState(ValueId value) const { return producerOf(value).op == ir::Op::kState || isCastState(value); }
   static bool isView(const ir::Node& node) { return node.op == ir::Op::kSlice1 || node.op == ir::Op::kReshape; }
   // Whether a view made in the forward pass is of a divided state, gathered for it.
   bool gathers(const ir::Node& view) const {
-    return producerOf(view.inputs[0]).op == ir::Op::kState && view.phase == ir::Phase::kForward &&
+    return isOfState(view.inputs[0]) && view.phase == ir::Phase::kForward &&
            placements_[static_cast<std::size_t>(view.inputs[0])].kind == Kind::kSplit &&
            wanted_.contains({graph_.value(view.outputs[0]).producer, 0});
   }
@@ -265,9 +270,8 @@ class Placer {
 
   Result<ValueId> converted(Rewrite& rewrite, ValueId value, const AxisPlacement& wanted,
                             ir::Phase phase) {
-    const bool fromState =
-        graph_.node(graph_.value(value).producer).op == ir::Op::kState && phase == ir::Phase::kBackward;
-    const auto key = std::make_tuple(value, keyOf(wanted), fromState);
+    const bool anew = isOfState(value) && phase == ir::Phase::kBackward;
+    const auto key = std::make_tuple(value, keyOf(wanted), anew);
     if (const auto known = conversions_.find(key); known != conversions_.end()) return known->second;
     LOCKSTEP_ASSIGN(const ValueId made, convert(rewrite, value, natural(value), wanted, phase));
     conversions_.emplace(key, made);
@@ -276,9 +280,12 @@ class Placer {
 
   Result<ValueId> convert(Rewrite& rewrite, ValueId value, const AxisPlacement& from,
                           const AxisPlacement& to, ir::Phase phase) {
-    const ValueId copied = rewrite(value);
+    ValueId copied = rewrite(value);
+    if (from.kind == Kind::kSplit && isCastState(value)) {
+      LOCKSTEP_ASSIGN(copied, castHere(rewrite, value, phase));
+    }
     const ir::TensorType type = rewrite.to().value(copied).type;
-    const ir::Node& producer = graph_.node(graph_.value(value).producer);
+    const ir::Node& producer = producerOf(value);
     ir::Op op = ir::Op::kAllReduce;
     ir::Attrs attrs{{"axis", axis_}};
     if (isPartial(from) && to.kind == Kind::kReplicated) {
@@ -296,16 +303,32 @@ class Placer {
       attrs["stride"] = to.cuts[1];
       attrs["shape"] = type.shape;
     }
-    const std::string base = fmt::format("{}.{}", producer.name, ir::info(op).name);
-    std::string name = base;
-    for (int n = 2; rewrite.to().find(name) != nullptr; ++n) name = fmt::format("{}.{}", base, n);
     LOCKSTEP_ASSIGN(const ir::NodeId made,
-                    rewrite.to().add(op, std::move(name), {copied}, std::move(attrs), phase));
+                    rewrite.to().add(op, unused(rewrite, fmt::format("{}.{}", producer.name, ir::info(op).name)),
+                                     {copied}, std::move(attrs), phase));
     rewrite.to().setStage(made, producer.stage);
     const ValueId result = rewrite.to().output(made);
     rewrite.to().value(result).placement = rewrite.to().value(copied).placement;
     mark(rewrite.to().value(result), to);
     return result;
+  }
+
+  // A rank's part of a state is cast where it is gathered: nobody holds that in between either.
+  Result<ValueId> castHere(Rewrite& rewrite, ValueId value, ir::Phase phase) {
+    const ir::Node& cast = producerOf(value);
+    LOCKSTEP_ASSIGN(const ir::NodeId made, rewrite.to().add(ir::Op::kCast, unused(rewrite, cast.name + ".part"),
+                                                            {rewrite(cast.inputs[0])}, cast.attrs, phase));
+    rewrite.to().setStage(made, cast.stage);
+    const ValueId result = rewrite.to().output(made);
+    rewrite.to().value(result).placement = rewrite.to().value(rewrite(value)).placement;
+    return result;
+  }
+
+  // The name, or with a number where nodes have it.
+  static std::string unused(Rewrite& rewrite, const std::string& base) {
+    std::string name = base;
+    for (int n = 2; rewrite.to().find(name) != nullptr; ++n) name = fmt::format("{}.{}", base, n);
+    return name;
   }
 
   void mark(ir::Value& value, const AxisPlacement& placement) {

@@ -238,7 +238,9 @@ class Splitter {
     if (maker >= part) {
       return makeError(Code::kInternal, "node {} is played after what reads it", node.name);
     }
-    LOCKSTEP_ASSIGN(const std::string state, carry(maker, value));
+    LOCKSTEP_ASSIGN(const std::size_t index, carry(maker, value));
+    carried_[index].to = std::max(carried_[index].to, part);
+    const std::string state = carried_[index].state;
     ir::Attrs attrs{{"state", state},
                     {"dtype", std::string(dtypeName(graph_.value(value).type.dtype))},
                     {"shape", graph_.value(value).type.shape}};
@@ -257,12 +259,14 @@ class Splitter {
       return in(part)(send.inputs[0]);
     }
     if (!ir::info(maker.op).isCollective) {
-      LOCKSTEP_TRY(carry(part, whole).status());
+      LOCKSTEP_ASSIGN(const std::size_t index, carry(part, whole));
+      carried_[index].sent = true;
       return in(part)(send.inputs[0]);
     }
     const ValueId sent = in(part)(send.inputs[0]);
     LOCKSTEP_ASSIGN(const ValueId copy, copied(part, sent, send.name + ".copy", send.phase));
-    LOCKSTEP_TRY(store(part, copy).status());
+    LOCKSTEP_ASSIGN(const std::size_t index, store(part, copy));
+    carried_[index].sent = true;
     return copy;
   }
 
@@ -278,9 +282,9 @@ class Splitter {
     return graph.output(copy);
   }
 
-  // The state in which the part leaves the value.
-  Result<std::string> carry(int part, ValueId value) {
-    if (const auto known = states_.find(value); known != states_.end()) return known->second;
+  // Of what is carried, that in which the part leaves the value.
+  Result<std::size_t> carry(int part, ValueId value) {
+    if (const auto known = indexOf_.find(value); known != indexOf_.end()) return known->second;
     ValueId kept = in(part)(value);
     const ir::OpInfo& maker = ir::info(producerOf(graph_, value).op);
     if (maker.isCollective && maker.op != Op::kRecv && maker.op != Op::kCollect && maker.op != Op::kRecvRows) {
@@ -288,24 +292,25 @@ class Splitter {
       const ir::Node& node = producerOf(graph_, value);
       LOCKSTEP_ASSIGN(kept, copied(part, kept, node.name + ".kept", node.phase));
     }
-    LOCKSTEP_ASSIGN(const std::string state, store(part, kept));
-    states_.emplace(value, state);
-    return state;
+    LOCKSTEP_ASSIGN(const std::size_t index, store(part, kept));
+    indexOf_.emplace(value, index);
+    return index;
   }
-  Result<std::string> store(int part, ValueId value) {
-    std::string state = fmt::format("carry.{}.{}", name_, carried_.size());
-    carried_.push_back({state, in(part).to().value(value).type});
+  Result<std::size_t> store(int part, ValueId value) {
+    const std::size_t index = carried_.size();
+    const std::string state = fmt::format("carry.{}.{}", name_, index);
+    carried_.push_back({state, in(part).to().value(value).type, part, part});
     LOCKSTEP_TRY(in(part).to().add(Op::kStore, state + ".store", {value}, {{"state", state}},
                                    in(part).to().node(in(part).to().value(value).producer).phase)
                      .status());
-    return state;
+    return index;
   }
 
   const ir::Graph& graph_;
   const std::vector<int>& partOf_;
   const std::string name_;
   std::vector<Rewrite> rewrites_;
-  std::map<ValueId, std::string> states_;
+  std::map<ValueId, std::size_t> indexOf_;  // of values, in carried_
   std::vector<Carried> carried_;
 };
 
@@ -369,10 +374,11 @@ std::vector<int> trainingParts(const ir::Graph& stage, bool weightsApart) {
     parts.push_back(node.phase == ir::Phase::kBackward ? 1 : 0);
   }
   if (!weightsApart) return parts;
-  // A gradient goes apart if on its way to where it is stored it is only laid out and added up.
+  // A gradient goes apart if on its way to where it is stored it is only laid out and added up, coded or not.
   const auto layOut = [](Op op) {
     return op == Op::kPack || op == Op::kAdd || op == Op::kReshape || op == Op::kStore ||
-           op == Op::kAllReduce || op == Op::kReduceScatter;
+           op == Op::kAllReduce || op == Op::kReduceScatter || op == Op::kEncode || op == Op::kAllToAll ||
+           op == Op::kAllGather || op == Op::kDecodeSum;
   };
   std::vector<bool> chained(stage.values().size(), false);  // something else waits for it
   for (std::size_t i = stage.nodes().size(); i-- > 0;) {
@@ -384,6 +390,29 @@ std::vector<int> trainingParts(const ir::Graph& stage, bool weightsApart) {
     if (apart) parts[i] = 2;
     if (apart && layOut(node.op)) continue;
     for (const ValueId input : node.inputs) chained[static_cast<std::size_t>(input)] = true;
+  }
+  // What goes apart keeps what it reads until then. Where that is more than it makes, and no product reads it, as of
+  // the gradients of norms, the node stays: it is little work (of products alone is it much).
+  const auto whole = [&](ValueId value) {
+    while (isView(producerOf(stage, value))) value = producerOf(stage, value).inputs[0];
+    return value;
+  };
+  const auto isProduct = [](Op op) { return op == Op::kMatmul || op == Op::kConv2dWeightGrad; };
+  std::set<ValueId> ofProducts;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (const ir::Node& node = stage.nodes()[i]; parts[i] == 2 && isProduct(node.op))
+      for (const ValueId input : node.inputs) ofProducts.insert(whole(input));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const ir::Node& node = stage.nodes()[i];
+    if (parts[i] != 2 || layOut(node.op) || isProduct(node.op) || isView(node)) continue;
+    std::int64_t kept = 0, made = 0;
+    for (const ValueId input : node.inputs) {
+      const ir::Node& maker = producerOf(stage, whole(input));
+      const bool anew = isLocal(maker) || isOfState(stage, maker);
+      if (!anew && !ofProducts.contains(whole(input))) kept += stage.value(input).type.bytes();
+    }
+    for (const ValueId output : node.outputs) made += stage.value(output).type.bytes();
+    if (kept > made) parts[i] = 1;
   }
   return parts;
 }

@@ -33,6 +33,8 @@ Result<std::vector<ir::Graph>> cutStages(const ir::Graph& graph, const cluster::
 struct Carried {
   std::string state;
   ir::TensorType type;
+  int from = 0, to = 0;  // the programs that make it and that read it last
+  bool sent = false;     // the thread may still send it when the program is played again
 };
 struct Programs {
   std::vector<ir::Graph> graphs;
@@ -45,7 +47,7 @@ Result<Programs> splitPrograms(const ir::Graph& graph, const std::vector<int>& p
 
 // The parts of a training step: forward and backward; with `weightsApart` a third one, of the
 // gradients of parameters, which nothing waits for (Qi et al.: "Zero Bubble Pipeline Parallelism",
-// 2023).
+// 2023): all but those that are little work and would keep more than they make.
 std::vector<int> trainingParts(const ir::Graph& stage, bool weightsApart);
 
 // The parts of a server's conversation with a worker about one step, plan::kConversation.

@@ -102,8 +102,8 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-// One program of a training step, the micro-batch it works on, and which copies of the states that
-// have several; in a conversation the coordinate of the rank it is with.
+// One program of a training step, the micro-batch it works on, and which copy of each state that has
+// several: `copy` modulo how many it has; in a conversation the coordinate of the rank it is with.
 struct Play {
   std::string program;
   int micro = 0;

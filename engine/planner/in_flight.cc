@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "engine/plan/order.h"
@@ -42,37 +43,49 @@ class Window {
   std::vector<std::int64_t> starting_, ending_;  // bytes, by step
 };
 
-bool gathersParameters(const plan::Body& body, const plan::Step& step) {
-  return step.op == ir::Op::kAllGather &&
-         bufferOf(body, plan::rootOf(body, step.inputs[0])).kind == plan::BufferKind::kState &&
-         bufferOf(body, plan::rootOf(body, step.outputs[0])).kind == plan::BufferKind::kTemp;
+bool isState(const plan::Body& body, plan::BufferId id) {
+  return bufferOf(body, plan::rootOf(body, id)).kind == plan::BufferKind::kState;
 }
 
-// Gathers keep their order, and so do all other steps.
+// Of step i, if it gathers parameters for a while, the part that the rank has of them in its state: it is gathered as
+// it is, or as the step before casts it.
+std::optional<plan::BufferId> gathered(const plan::Body& body, std::size_t i) {
+  const plan::Step& gather = body.steps[i];
+  if (gather.op != ir::Op::kAllGather || isState(body, gather.outputs[0])) return std::nullopt;
+  if (isState(body, gather.inputs[0])) return gather.inputs[0];
+  if (i == 0) return std::nullopt;
+  const plan::Step& cast = body.steps[i - 1];
+  const bool isCast = cast.op == ir::Op::kCast && cast.outputs[0] == gather.inputs[0] && isState(body, cast.inputs[0]);
+  return isCast ? std::optional(cast.inputs[0]) : std::nullopt;
+}
+
+// Gathers, with what casts their parts, keep their order, and so do all other steps.
 void gatherAhead(plan::Body& body, const FlightRules& rules, std::int64_t most) {
   const Window window(body);
   std::vector<std::int64_t> whole = window.during();
-  std::vector<std::vector<std::size_t>> before(body.steps.size());  // gathers, by the step they come before
+  std::vector<std::vector<std::size_t>> before(body.steps.size());  // those moved, by the step they come before
   std::vector<bool> moved(body.steps.size(), false);
   std::map<plan::BufferId, std::size_t> written;  // a state, by the step after the last that wrote it
   std::size_t earliest = 0;
   for (std::size_t i = 0; i < body.steps.size(); ++i) {
     const plan::Step& step = body.steps[i];
-    if (gathersParameters(body, step) && rules.may(step.axis)) {
-      earliest = std::max(earliest, written[plan::rootOf(body, step.inputs[0])]);
-      std::size_t at = i;
+    if (const auto part = gathered(body, i); part && rules.may(step.axis)) {
+      const std::size_t first = step.inputs[0] == *part ? i : i - 1;
+      earliest = std::max(earliest, written[plan::rootOf(body, *part)]);
+      std::size_t at = first;
       for (; at > earliest && whole[at - 1] + window.starting(i) <= most; --at) whole[at - 1] += window.starting(i);
-      before[at].push_back(i);
-      moved[i] = true;
+      for (std::size_t k = first; k <= i; ++k) {
+        before[at].push_back(k);
+        moved[k] = true;
+      }
       earliest = at;
     }
     for (const plan::BufferId id : step.outputs)
-      if (const plan::BufferId root = plan::rootOf(body, id); bufferOf(body, root).kind == plan::BufferKind::kState)
-        written[root] = i + 1;
+      if (isState(body, id)) written[plan::rootOf(body, id)] = i + 1;
   }
   std::vector<plan::Step> steps;
   for (std::size_t i = 0; i < body.steps.size(); ++i) {
-    for (const std::size_t gather : before[i]) steps.push_back(std::move(body.steps[gather]));
+    for (const std::size_t one : before[i]) steps.push_back(std::move(body.steps[one]));
     if (!moved[i]) steps.push_back(std::move(body.steps[i]));
   }
   body.steps = std::move(steps);
@@ -140,34 +153,39 @@ std::size_t firstNeed(const plan::Body& body, std::size_t collective) {
   return body.steps.size();
 }
 
-// A step waits for the latest in flight that it needs. Where there would be more whole at once, it waits for the
-// oldest that are the last to use some of it; what is in flight itself comes after these.
+// A step waits for the latest in flight that it needs. Where there would be more whole at once, also for the oldest
+// that are the last to use some of it: a step that is in flight itself comes after these, and the next that is not
+// waits for them, so that all that follows may have their memory.
 void addWaits(plan::Body& body, const Window& window, std::int64_t most) {
   Needs needs(body);
   std::deque<int> last;   // in flight, what they are the last to use not yet known to be free
   std::int64_t whole = 0;
   int done = -1;          // of those in flight, the latest that is known to be
+  int needed = -1;        // and that the next step not in flight waits for
   for (std::size_t i = 0; i < body.steps.size(); ++i) {
     plan::Step& step = body.steps[i];
     const bool flies = step.stream == plan::kFlightStream;
+    if (!flies) needed = std::max(needed, needs.of(step));
     const auto letGo = [&] {
       whole -= window.ending(static_cast<std::size_t>(last.front()));
       last.pop_front();
     };
-    int needed = flies ? -1 : needs.of(step);
     while (!last.empty() && last.front() <= std::max(needed, done)) letGo();
     whole += window.starting(i);
     while (window.starting(i) > 0 && whole > most && !last.empty()) {
-      if (!flies) needed = std::max(needed, last.front());
+      needed = std::max(needed, last.front());
       letGo();
+    }
+    if (flies) {
+      needs.add(static_cast<int>(i));
+      if (window.ending(i) > 0) last.push_back(static_cast<int>(i));
+      continue;
     }
     if (needed > done) {
       step.after.push_back(needed);
       done = needed;
     }
-    if (flies) needs.add(static_cast<int>(i));
-    if (flies && window.ending(i) > 0) last.push_back(static_cast<int>(i));
-    else whole -= window.ending(i);
+    whole -= window.ending(i);
   }
 }
 
@@ -179,9 +197,9 @@ std::vector<bool> wholeForATime(const plan::Body& body) {
     const plan::BufferId root = plan::rootOf(body, id);
     if (bufferOf(body, root).kind == plan::BufferKind::kTemp) out[static_cast<std::size_t>(root)] = true;
   };
-  for (const plan::Step& step : body.steps) {
-    if (gathersParameters(body, step)) note(step.outputs[0]);
-    if (step.op == ir::Op::kReduceScatter) note(step.inputs[0]);
+  for (std::size_t i = 0; i < body.steps.size(); ++i) {
+    if (gathered(body, i)) note(body.steps[i].outputs[0]);
+    if (body.steps[i].op == ir::Op::kReduceScatter) note(body.steps[i].inputs[0]);
   }
   return out;
 }

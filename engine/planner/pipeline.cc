@@ -44,4 +44,16 @@ PipelineSchedule pipelineSchedule(std::string_view kind, int stages, int microBa
   return schedule;
 }
 
+int copiesBetween(const PipelineSchedule& schedule, int stage, int from, int to) {
+  constexpr std::array<std::string_view, 3> kPrograms{"forward", "backward", "weights"};
+  const int copies = schedule.copies[static_cast<std::size_t>(stage)];
+  int now = 0, most = 1;
+  for (const plan::Play& play : schedule.plays[static_cast<std::size_t>(stage)]) {
+    if (play.program == kPrograms[static_cast<std::size_t>(from)]) most = std::max(most, ++now);
+    if (play.program == kPrograms[static_cast<std::size_t>(to)]) --now;
+  }
+  while (copies % most != 0) ++most;
+  return most;
+}
+
 }  // namespace lockstep::planner

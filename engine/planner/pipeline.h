@@ -24,4 +24,9 @@ struct PipelineSchedule {
 // Precondition: `kind` is one of pipelineSchedules().
 PipelineSchedule pipelineSchedule(std::string_view kind, int stages, int microBatches);
 
+// The copies that a stage needs of what one of its programs "forward", "backward", "weights" (0, 1, 2) makes and
+// another reads last: for the micro-batches between the two at once, in a number that divides its `copies`, so that
+// Play::copy says which.
+int copiesBetween(const PipelineSchedule& schedule, int stage, int from, int to);
+
 }  // namespace lockstep::planner

@@ -538,6 +538,7 @@ class Maker {
       partOf = passes::trainingParts(local, pipeline_.weightsApart);
       copies = pipeline_.copies[static_cast<std::size_t>(stage)];
     }
+    const bool ofPipeline = inParts && !conversation;
     LOCKSTEP_ASSIGN(
         const passes::Programs split,
         passes::splitPrograms(local, partOf, static_cast<int>(programs.size()),
@@ -547,7 +548,7 @@ class Maker {
       slot.name = carried.state;
       slot.type = carried.type;
       slot.stage = stage;
-      slot.copies = copies;
+      slot.copies = ofPipeline && !carried.sent ? copiesBetween(pipeline_, stage, carried.from, carried.to) : copies;
       const auto known =
           std::find_if(plan_.state.begin(), plan_.state.end(),
                        [&](const plan::StateSlot& other) { return other.name == slot.name; });

@@ -127,7 +127,7 @@ struct Executor::Impl {
     if (ofCopy == 0) return 0;
     const auto slot = std::find_if(plan->state.begin(), plan->state.end(),
                                    [&](const plan::StateSlot& s) { return s.name == state.name; });
-    return slot->copies > 1 ? ofCopy * plan::Plan::copyBytes(*slot) : 0;
+    return ofCopy % slot->copies * plan::Plan::copyBytes(*slot);
   }
   backends::Operand operand(plan::BufferId id) const {
     return {address(id), body->buffers[static_cast<std::size_t>(id)].type};

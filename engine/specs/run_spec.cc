@@ -184,11 +184,10 @@ Status fillTraining(TrainingSpec& training) {
   // Without epochs, a limit of steps alone says how long.
   if (training.epochs() == 0 && training.max_steps() == 0) training.set_epochs(1);
   if (!training.has_seed()) training.set_seed(1);
-  if (training.evaluate_batch() == 0) training.set_evaluate_batch(1000);
   LOCKSTEP_TRY(checkRange("training.batch", training.batch(), 1, kMaxBatch));
   LOCKSTEP_TRY(checkRange("training.epochs", training.epochs(), 0, kMaxSteps));
   LOCKSTEP_TRY(checkRange("training.max_steps", training.max_steps(), 0, kMaxSteps));
-  LOCKSTEP_TRY(checkRange("training.evaluate_batch", training.evaluate_batch(), 1, kMaxBatch));
+  LOCKSTEP_TRY(checkRange("training.evaluate_batch", training.evaluate_batch(), 0, kMaxBatch));
   LOCKSTEP_TRY(fillOptimizer(*training.mutable_optimizer()));
   LOCKSTEP_TRY(fillBackend(training));
   LOCKSTEP_TRY(fillLossScale(training));

@@ -274,6 +274,8 @@ constexpr const char* kPatterns[] = {
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the learning rate is %1: %2 for a batch of %3, in proportion to this one of %4"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "gradients of %1 parts are added up in one order: a rank receives %2 a step for it, where sums alone would take %3"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the batch of %1 does not divide by %2 ranks: shares are %3 and %4 samples"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "with zb-h1 a stage keeps what gradients of weights are made of until their turn: up to 1.4 times the activations that the first stage keeps with 1f1b"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "zero-2 holds what zero-1 holds where there is one micro-batch: in both a rank keeps its part of each gradient alone; what zero-2 divides besides is the sums of several"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "of parameters and gradients that ranks have in parts, rank 0 has at most %1 whole at once"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "gradients travel as %1: %2 become %3, %4 times less; coding takes %5 a step"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "of the %1 that rank 0's collectives take in a step, %2 are hidden behind what it computes"),

@@ -177,6 +177,52 @@ class PreviewTest : public QObject {
     QCOMPARE(std::count(unused->remarks.begin(), unused->remarks.end(), remark), std::ptrdiff_t{1});
   }
 
+  // Left out, or 0, evaluation takes as many samples at once as a step: it needs no memory of its own, and is
+  // divided as the step is.
+  void evaluationFitsTheStep() {
+    const auto memoryOf = [](const LaunchRequest& request) {
+      const auto preview = makePreview(request, {});
+      if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
+      std::int64_t most = 0;
+      for (const RankPreview& rank : preview->ranks) most = std::max(most, rank.totalBytes());
+      return most;
+    };
+    for (const char* example : {"fashion-mlp.yaml", "fashion-cnn.yaml", "fashion-resnet.yaml", "gpt-tiny.yaml", "ctr.yaml"}) {
+      for (const char* batch : {"training.batch=64", "training.batch=6"}) {
+        const std::int64_t chosen = memoryOf(requestFor(example, 2, "", {batch, "training.evaluate_batch=0"}));
+        const std::int64_t least = memoryOf(requestFor(example, 2, "", {batch, "training.evaluate_batch=2"}));
+        QVERIFY2(chosen == least, fmt::format("{} {}: {} and {}", example, batch, chosen, least).c_str());
+        QVERIFY(chosen < memoryOf(requestFor(example, 2, "", {batch, "training.evaluate_batch=5000"})));
+      }
+    }
+    const std::vector<std::string> cases[] = {{"training.batch=7"},
+                                              {"training.batch=12", "strategy.kind=pipeline", "strategy.stages=3", "strategy.micro_batches=4"},
+                                              {"training.batch=1024", "strategy.shares=[1, 2, 1000]"},
+                                              {"training.batch=12", "strategy.kind=local-sgd", "strategy.local_steps=2"},
+                                              {"training.batch=12", "strategy.deterministic_parts=6"}};
+    for (const auto& sets : cases) {
+      const auto preview = makePreview(requestFor("fashion-mlp.yaml", 3, "", sets), {});
+      QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+      QCOMPARE(preview->plan.evaluateCuts, preview->plan.batchCuts);
+    }
+    const auto many = makePreview(requestFor("fashion-mlp.yaml", 1024, "", {"training.batch=1024"}), {});
+    QVERIFY2(many.ok(), many.ok() ? "" : many.error().text().c_str());
+    QCOMPARE(many->plan.evaluateCuts.back(), std::int64_t{1024});
+  }
+
+  void zero2SaysWhenItIsZero1() {
+    const auto said = [](const std::vector<std::string>& sets) {
+      const auto preview = makePreview(requestFor("fashion-mlp.yaml", 2, "", sets), {});
+      if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
+      return std::count_if(preview->remarks.begin(), preview->remarks.end(), [](const std::string& remark) {
+        return remark.starts_with("zero-2 holds what zero-1 holds");
+      });
+    };
+    QCOMPARE(said({"strategy.kind=zero-2"}), std::ptrdiff_t{1});
+    QCOMPARE(said({"strategy.kind=zero-2", "strategy.micro_batches=2"}), std::ptrdiff_t{0});
+    QCOMPARE(said({"strategy.kind=zero-1"}), std::ptrdiff_t{0});
+  }
+
   void aNodeOfRoleEvaluatorHasAPlanOfItsOwn() {
     LaunchRequest request = requestFor("fashion-cnn.yaml", 3, "", {"strategy.kind=zero-1"});
     auto cluster = std::make_shared<spec::v1::ClusterSpec>(*request.cluster);

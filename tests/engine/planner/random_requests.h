@@ -15,6 +15,7 @@ struct Drawn {
   std::string text;  // what was drawn
   planner::PlanRequest request;
   cluster::Cluster cluster;
+  bool evaluatesLikeSteps = false;  // as many samples at once as it trains on
 };
 
 class Draw {
@@ -42,7 +43,8 @@ class Draw {
       return std::move(graph).value();
     };
     asked.step = built(batch, models::Use::kTraining, asked.microBatches);
-    asked.evaluate = built(data * of({1, 4}), models::Use::kEvaluation, 1);
+    drawn.evaluatesLikeSteps = chance(2);
+    asked.evaluate = built(drawn.evaluatesLikeSteps ? batch : data * of({1, 4}), models::Use::kEvaluation, 1);
     asked.strategy = strategy;
     if (compute == DType::kF32) asked.products = of({DType::kF32, DType::kF32, DType::kBf16, DType::kF16});
     if (asked.products == DType::kF16) asked.training.lossScale.emplace();

@@ -708,6 +708,37 @@ class ParityTest : public QObject {
     QVERIFY(a.ranks[0]->weightsSha256 != c.ranks[0]->weightsSha256);
   }
 
+  // Sums, not means: however many samples are evaluated at once, the last of them less, the loss and the metric are
+  // the same.
+  void evaluationIsTheSameInAnyParts_data() {
+    QTest::addColumn<QString>("strategy");
+    QTest::addColumn<int>("stages");
+    for (const char* strategy : {"multi-worker-mirrored", "zero-3"}) QTest::newRow(strategy) << strategy << 1;
+    QTest::newRow("pipeline") << "pipeline" << 2;
+  }
+  void evaluationIsTheSameInAnyParts() {
+    QFETCH(QString, strategy);
+    QFETCH(int, stages);
+    std::vector<runtime::EpochRecord> evaluated;
+    for (const std::int64_t at : {8, 2, 14, 38, 200, 1000}) {
+      RunSettings settings;
+      settings.model = smallResnet(2);
+      settings.strategy = strategy.toStdString();
+      settings.ranks = 2;
+      settings.stages = stages;
+      settings.batch = 16;
+      settings.microBatches = 2;
+      settings.samples = 77;
+      settings.evaluateBatch = at;
+      const RunOutcome out = trained(settings);
+      QVERIFY2(out.ok(), out.error().c_str());
+      evaluated.push_back(out.epochs.back());
+      QVERIFY(evaluated[0].evalLoss > 0 && evaluated[0].evalMetric > 0);
+      QVERIFY(std::abs(evaluated.back().evalLoss / evaluated[0].evalLoss - 1) < 1e-12);
+      QCOMPARE(evaluated.back().evalMetric, evaluated[0].evalMetric);
+    }
+  }
+
   // Both players say the same things in the same order: per rank, the same plan steps of the same
   // kinds. (Waiting is told by the simulator, which knows all ranks; readers derive it for real runs.)
   void executorAndSimulatorTellTheSameOrder_data() {

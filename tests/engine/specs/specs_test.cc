@@ -64,7 +64,7 @@ class SpecsTest : public QObject {
     QCOMPARE(spec.training().batch(), 64);
     QCOMPARE(spec.training().epochs(), 1);
     QCOMPARE(spec.training().seed(), 1u);
-    QCOMPARE(spec.training().evaluate_batch(), 1000);
+    QCOMPARE(spec.training().evaluate_batch(), 0);  // chosen when it is planned
     QCOMPARE(spec.training().precision(), std::string("fp32"));
     QCOMPARE(spec.training().backend(), std::string());  // as devices are
     QCOMPARE(spec.training().optimizer().kind(), std::string("adam"));
