@@ -313,6 +313,11 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       record.mutable_checkpoint()->Swap(message.mutable_checkpoint());
       onCheckpoint(record.checkpoint());
       break;
+    case FromWorker::kWarning:
+      message.mutable_warning()->set_node(request_.node());
+      message.mutable_warning()->set_rank(worker.rank);
+      record.mutable_warning()->Swap(message.mutable_warning());
+      break;
     case FromWorker::kFinished: worker.finished = message.finished(); return;
     case FromWorker::kFailed: {
       worker.failed = message.failed();  // names its own node and rank, or another's that it found wrong

@@ -17,7 +17,6 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/device/module.h"
-#include "engine/runtime/checkpoint.h"
 #include "engine/runtime/evaluate.h"
 #include "engine/runtime/trainer.h"
 #include "engine/specs/specs.h"
@@ -51,13 +50,14 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   if (training.checkpoint().keep() > 0) options.keepCheckpoints = training.checkpoint().keep();
   options.eventsEvery = start.events_every();
   if (start.rank() == 0) options.modelFile = "model.safetensors";  // in the run's folder
-  if (!start.resume_from().empty()) {
-    options.resumeFrom = start.resume_from();
-    if (start.rank() == 0) {
-      LOCKSTEP_ASSIGN(options.resumeFrom, runtime::newestCheckpoint(start.resume_from()));
-    }
-  }
-
+  options.resumeFrom = start.resume_from();
+  if (training.on_nonfinite() == "continue") options.nonFinite = runtime::NonFinite::kTaken;
+  options.warn = [&](const Error& warning) {
+    logWarning("{}", warning.text());
+    node::v1::FromWorker message;
+    *message.mutable_warning() = toInfo(warning);
+    link.channel().send(message);
+  };
   options.evaluate = !start.evaluated_apart();
   constexpr double kWarmUpSeconds = 0.05;  // what is longer has its own caches cold and warm again in every step
   options.warmUpSeconds = kWarmUpSeconds;

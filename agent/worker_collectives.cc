@@ -1,6 +1,5 @@
 // How fast the ranks of this host exchange, collective by collective, by size.
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "agent/cores.h"
@@ -18,11 +17,6 @@ constexpr int kWarmUps = 2, kAtOnce = 5;
 
 // Memory for the largest size, filled with zeros.
 struct Memory {
-  explicit Memory(std::int64_t bytes)
-      : in(runtime::allocateAligned(bytes)), out(runtime::allocateAligned(bytes)) {
-    std::memset(in.get(), 0, static_cast<std::size_t>(bytes));
-    std::memset(out.get(), 0, static_cast<std::size_t>(bytes));
-  }
   runtime::AlignedMemory in, out;
 };
 
@@ -95,7 +89,10 @@ Status playCollectives(const node::v1::WorkerStart& start, WorkerLink& link) {
                   RankGroups::form(start, cluster::Mesh({{"data", start.world()}}), link));
   comm::Communicator& group = *groups.groups().along("data");
   const PinnedThread pinned(start);
-  const Memory memory(std::max<std::int64_t>(asked.max_bytes(), 64));
+  Memory memory;
+  for (runtime::AlignedMemory* one : {&memory.in, &memory.out}) {
+    LOCKSTEP_ASSIGN(*one, runtime::allocateAligned(std::max<std::int64_t>(asked.max_bytes(), 64), "collectives"));
+  }
   std::vector<std::pair<std::string, std::int64_t>> wanted;
   for (const std::string& kind : asked.kinds()) {
     if (kind == "barrier") wanted.emplace_back(kind, 0);

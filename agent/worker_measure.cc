@@ -216,7 +216,7 @@ using Samples = std::map<std::string, std::vector<double>>;
 Status playBody(const plan::Plan& plan, std::string_view program, int rank, const data::Dataset* table,
                 backends::Backend& backend, double seconds, Samples& samples) {
   const AloneGroups alone(rank, plan.mesh);
-  LOCKSTEP_ASSIGN(const auto state, runtime::StateArena::make(plan, rank, backend));
+  LOCKSTEP_ASSIGN(const auto state, runtime::StateArena::make(plan, rank, &backend));
   LOCKSTEP_ASSIGN(const auto init,
                   runtime::Executor::bind(plan, "init", rank, backend, alone.groups(), *state));
   LOCKSTEP_TRY(init->play(0, nullptr));
@@ -303,6 +303,7 @@ Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, const 
   const Repeated data(table != nullptr ? *table : madeUp, table != nullptr ? samples / table->size() + 1 : 1);
   LOCKSTEP_ASSIGN(const MadeUp tiny, madeUpData(plan, rank, plan.globalBatch));
   runtime::TrainerOptions options;
+  options.nonFinite = runtime::NonFinite::kTaken;  // it is of made-up data
   options.epochs = 1 << 20;
   options.maxSteps = mostSteps;
   options.schedule.peak = 1e-4;
@@ -350,9 +351,12 @@ class Collective {
         exchanges_(plan::exchanges(
             *ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct")), group.rank(),
             group.size(), count_, ir::listAttr(step.attrs, "hosts"))),
-        staging_(static_cast<std::size_t>(runtime::stagingBytes(exchanges_, dtype_))),
-        memory_(runtime::allocateAligned(bytes())),
-        other_(runtime::allocateAligned(op_ == ir::Op::kAllToAll ? bytes() : 0)) {}
+        staging_(static_cast<std::size_t>(runtime::stagingBytes(exchanges_, dtype_))) {}
+  Status allocate() {
+    LOCKSTEP_ASSIGN(memory_, runtime::allocateAligned(bytes(), "collectives"));
+    LOCKSTEP_ASSIGN(other_, runtime::allocateAligned(op_ == ir::Op::kAllToAll ? bytes() : 0, "collectives"));
+    return {};
+  }
   Status play() {
     if (op_ == ir::Op::kAllToAll) return group_.allToAll(memory_.get(), other_.get(), bytes() / group_.size());
     if (op_ == ir::Op::kAllGather) {
@@ -521,8 +525,9 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
         const bool isMeasured = step.op == ir::Op::kAllReduce || step.op == ir::Op::kAllGather ||
                                 step.op == ir::Op::kAllToAll;
         if (!isMeasured || group == nullptr || step.axis == plan.mesh.messageAxis()) continue;
-        collectives.try_emplace({step.axis, planner::costKind(start.link(), step), step.bytes}, *group,
-                                body, step);
+        const auto [at, isNew] =
+            collectives.try_emplace({step.axis, planner::costKind(start.link(), step), step.bytes}, *group, body, step);
+        if (isNew) LOCKSTEP_TRY(at->second.allocate());
       }
   node::v1::FromWorker ready;
   ready.mutable_ready();
@@ -683,6 +688,7 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   const Repeated repeated(*data, std::max<std::int64_t>(1, kMostSamples / std::max<std::int64_t>(1, data->size())));
   LOCKSTEP_ASSIGN(const MadeUp evaluation, madeUpData(plan, start.rank(), 1));
   runtime::TrainerOptions options;
+  options.nonFinite = runtime::NonFinite::kTaken;  // it is of made-up data
   options.epochs = 1 << 20;
   options.seed = training.seed();
   options.shuffle = !training.no_shuffle();

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -172,7 +173,7 @@ void printRuns(const std::vector<RunRow>& rows, bool json) {
     table.rows.push_back(
         {row.run, row.name, std::string(runPhaseName(row.phase)), localTime(row.createdNs),
          fmt::format("{}", row.world), row.comm, fmt::format("{}", row.figures.steps),
-         row.figures.epochs > 0 ? fmt::format("{:.4f}", row.figures.trainLoss) : "–",
+         std::isnan(row.figures.trainLoss) ? "–" : fmt::format("{:.4f}", row.figures.trainLoss),
          row.figures.evalLoss != 0 ? metricText(row.figures.metric, row.figures.evalMetric) : "–"});
   const std::string text = table.text();
   std::fwrite(text.data(), 1, text.size(), stdout);

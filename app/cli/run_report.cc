@@ -30,7 +30,7 @@ JsonLine finishedLine(const RunResult& result) {
   const bool evaluated = figures.evalLoss != 0;
   JsonLine line("finished");
   line.add("status", result.status).add("steps", figures.steps).add("epochs", figures.epochs);
-  line.add("train_loss", figures.steps > 0 ? figures.trainLoss : kUnknown);
+  line.add("train_loss", figures.trainLoss);
   line.add("eval_loss", evaluated ? figures.evalLoss : kUnknown);
   if (!figures.metric.empty())
     line.add("eval_" + figures.metric, evaluated ? figures.evalMetric : kUnknown);
@@ -201,9 +201,6 @@ RunResult resultOf(const RunRow& row) {
   RunResult out{"failed", row.figures};
   if (row.phase == RunPhase::kSucceeded) out.status = "succeeded";
   if (row.phase == RunPhase::kStopped) out.status = "stopped";
-  // A run that ended before its first epoch ended has no training loss yet.
-  if (out.status != "succeeded" && out.figures.epochs == 0 && out.figures.trainLoss == 0)
-    out.figures.trainLoss = std::numeric_limits<double>::quiet_NaN();
   return out;
 }
 
@@ -211,7 +208,7 @@ std::string resultText(const RunResult& result) {
   const RunFigures& figures = result.figures;
   std::string out =
       fmt::format("{} after {} steps, {} epochs", result.status, figures.steps, figures.epochs);
-  if (figures.steps > 0 && !std::isnan(figures.trainLoss))
+  if (!std::isnan(figures.trainLoss))
     out += fmt::format("; train loss {:.4f}", figures.trainLoss);
   if (figures.evalLoss != 0)
     out += fmt::format(", test loss {:.4f}{}", figures.evalLoss,

@@ -66,6 +66,8 @@ RunRow readRow(const Statement& row) {
   out.figures.steps = integer();
   out.figures.epochs = integer();
   out.figures.trainLoss = number();
+  if (out.figures.trainLoss == 0 && out.phase != RunPhase::kSucceeded)  // as earlier versions wrote what is not known
+    out.figures.trainLoss = RunFigures().trainLoss;
   out.figures.evalLoss = number();
   out.figures.evalMetric = number();
   out.figures.metric = text();

@@ -13,6 +13,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,9 +34,10 @@ bool isFinal(RunPhase phase);
 inline constexpr std::array<std::string_view, 3> kMetrics{"accuracy", "auc", "perplexity"};
 bool isMetric(std::string_view series);
 
-struct RunFigures {  // NaN and 0 where not known
+struct RunFigures {  // 0 where not known
   std::int64_t steps = 0, epochs = 0;
-  double trainLoss = 0, evalLoss = 0, evalMetric = 0;
+  double trainLoss = std::numeric_limits<double>::quiet_NaN();  // NaN where not known
+  double evalLoss = 0, evalMetric = 0;
   std::string metric;           // which, one of kMetrics; "": none
   double samplesPerSecond = 0;
   std::string weightsSha256;

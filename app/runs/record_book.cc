@@ -265,7 +265,7 @@ void RecordBook::addFinished(const std::string& name, const run::v1::Finished& f
   figures.steps = std::max(figures.steps, finished.steps());
   figures.epochs = std::max(figures.epochs, finished.epochs());
   if (row_.phase != RunPhase::kFailed) {
-    figures.trainLoss = finished.train_loss();
+    if (finished.has_train_loss()) figures.trainLoss = finished.train_loss();
     // Of a run that ended well these are of its end, known or not.
     if (row_.phase == RunPhase::kSucceeded || finished.eval_loss() != 0 || finished.eval_metric() != 0) {
       figures.evalLoss = finished.eval_loss();

@@ -393,6 +393,7 @@ const std::vector<FieldFacts>& facts() {
       {"TrainingSpec.backend", {backends.begin(), backends.end()}, "What computes, on every rank; empty: what the kind of its device has"},
       {"TrainingSpec.evaluate_batch", {}, "Samples an evaluation step; 0: chosen"},
       {"TrainingSpec.unpinned", {}, "Compute threads move between cores as the kernel likes"},
+      {"TrainingSpec.on_nonfinite", {"fail", "continue"}, "A loss that is not finite ends the run; continue: it does not"},
       {"OptimizerSpec.kind", {"sgd", "adam", "adagrad"}, "How weights follow gradients"},
       {"OptimizerSpec.learning_rate", {}, "Size of a step"},
       {"OptimizerSpec.momentum", {}, "Of SGD"},

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "engine/base/memory.h"
+
 namespace lockstep {
 namespace {
 
@@ -40,7 +42,9 @@ std::string withoutLinks(const std::string& given) {
 
 }  // namespace
 
-Result<std::string> readFile(const std::string& path, std::size_t limit) {
+namespace {
+
+Result<std::string> readAll(const std::string& path, std::size_t limit) {
   Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0) return systemError(errno, "cannot open " + path);
   std::string out;
@@ -57,6 +61,15 @@ Result<std::string> readFile(const std::string& path, std::size_t limit) {
     if (out.size() > limit)
       return makeError(Code::kResourceExhausted, "{} is larger than {} bytes", path, limit);
   }
+}
+
+}  // namespace
+
+Result<std::string> readFile(const std::string& path, std::size_t limit) {
+  std::error_code none;
+  const auto size = std::filesystem::file_size(path, none);
+  return withMemoryFor("the content of " + path, none ? 0 : static_cast<std::int64_t>(size),
+                       [&] { return readAll(path, limit); });
 }
 
 Status writeFileAtomically(const std::string& path, std::string_view bytes, int mode) {

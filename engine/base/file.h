@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// Refuses files past `limit` bytes (kResourceExhausted).
+// Refuses files past `limit` bytes, and those that memory does not hold (kResourceExhausted).
 Result<std::string> readFile(const std::string& path, std::size_t limit = std::size_t{1} << 30);
 // Temporary name in the same folder, fsync, rename, fsync of the folder. A device or a pipe stays, and is written to; of a link what it leads to is replaced.
 Status writeFileAtomically(const std::string& path, std::string_view bytes, int mode = 0644);

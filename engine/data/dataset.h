@@ -89,10 +89,24 @@ Result<std::unique_ptr<Dataset>> openTable(const TableFile& file);
 Result<FileFacts> inspectTable(const TableFile& file, DecodedFolder* keep = nullptr);
 Status checkTable(const TableFile& file, const FileFacts& facts);
 
-// The order of an epoch: position → sample, a permutation π(seed, epoch) that is the same whatever
-// the world size; the identity where shuffle is false.
-std::vector<std::int64_t> epochOrder(std::int64_t size, std::uint64_t seed, std::int64_t epoch,
-                                     bool shuffle);
+// The order of an epoch: position → sample, a permutation π(seed, epoch) that is the same whatever the world size; the
+// identity where shuffle is false. Of up to kTableSamples samples it is a table of 4 bytes each, of more it is computed
+// for each position and takes no memory.
+class SampleOrder {
+ public:
+  static constexpr std::int64_t kTableSamples = std::int64_t{1} << 26;
+  // Throws std::bad_alloc where there is no memory for the table.
+  SampleOrder(std::int64_t size, std::uint64_t seed, bool shuffle, std::int64_t tableSamples = kTableSamples);
+  void begin(std::int64_t epoch);  // before at(); allocates nothing
+  std::int64_t at(std::int64_t position) const;
+
+ private:
+  std::int64_t size_;
+  std::uint64_t seed_, key_ = 0;
+  bool shuffle_;
+  int halfBits_ = 0;
+  std::vector<std::uint32_t> table_;
+};
 
 // Where step k of a run lies: step k's batch is slice k mod stepsPerEpoch of its epoch's order; the
 // last slice of an epoch may be short.
@@ -142,7 +156,9 @@ class Loader {
     std::int64_t microBatches = 1;   // equal parts of the global batch
     Augment augment;                 // of fields that are images, height x width x channels
   };
+  // Throws std::bad_alloc where there is no memory for its batches; make() returns that as an error with their bytes.
   Loader(const Dataset& dataset, const Options& options);
+  static Result<std::unique_ptr<Loader>> make(const Dataset& dataset, const Options& options);
   ~Loader();  // ends the thread
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;

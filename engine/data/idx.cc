@@ -11,6 +11,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
+#include "engine/base/memory.h"
 #include "engine/data/dataset.h"
 #include "engine/data/decoded.h"
 
@@ -182,10 +183,12 @@ void findHighest(std::string_view bytes, std::int64_t place, FileFacts& facts) {
 Result<IdxArray> readIdx(const std::string& path, const std::string& sha256) {
   IdxArray array;
   std::string bytes;
-  LOCKSTEP_ASSIGN(const std::string actual,
-                  readContent(path, !sha256.empty(), [&](std::string_view piece) {
-                    if (bytes.empty()) bytes.reserve(likelySize(path, piece));
-                    bytes += piece;
+  const auto keep = [&](std::string_view piece) {
+    if (bytes.empty()) bytes.reserve(likelySize(path, piece));
+    bytes += piece;
+  };
+  LOCKSTEP_ASSIGN(const std::string actual, withMemoryFor("the data file " + path, 0, [&] {
+                    return readContent(path, !sha256.empty(), keep);
                   }));
   std::string expected = sha256;
   std::transform(expected.begin(), expected.end(), expected.begin(), [](char c) {

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/base/memory.h"
 #include "engine/base/threads.h"
 #include "engine/data/dataset.h"
 
@@ -12,7 +13,8 @@ namespace lockstep::data {
 // `taken` count batches; slot i belongs to the filler while taken ≤ i < taken + ring size … and
 // i ≥ filled.
 struct Loader::State {
-  State(const Dataset& data, const Options& chosen) : dataset(data), options(chosen) {
+  State(const Dataset& data, const Options& chosen)
+      : dataset(data), options(chosen), order(data.size(), chosen.seed, chosen.shuffle) {
     const std::int64_t share = (options.end - options.begin) * options.microBatches;
     ring.resize(static_cast<std::size_t>(options.depth) + 1);
     for (Batch& batch : ring) {
@@ -40,14 +42,13 @@ struct Loader::State {
     return ring[static_cast<std::size_t>(index) % ring.size()];
   }
 
-  // The order of an epoch is made when its first batch is: the one allocation after the start, on
-  // this thread.
+  // The order of an epoch is made when its first batch is.
   void fill(Batch& batch, std::int64_t step) {
     batch.step = step;
     batch.position = batchPosition(dataset.size(), options.globalBatch, step);
     if (batch.position.epoch != epoch) {
       epoch = batch.position.epoch;
-      order = epochOrder(dataset.size(), options.seed, epoch, options.shuffle);
+      order.begin(epoch);
     }
     const auto& fields = dataset.fields();
     const std::int64_t micro = options.globalBatch / options.microBatches;
@@ -55,8 +56,7 @@ struct Loader::State {
     for (std::int64_t place = 0; place < share * options.microBatches; ++place) {
       const std::int64_t i = place / share * micro + options.begin + place % share;
       const bool real = i < batch.position.count;
-      const std::int64_t sample =
-          real ? order[static_cast<std::size_t>(batch.position.first + i)] : 0;
+      const std::int64_t sample = real ? order.at(batch.position.first + i) : 0;
       for (std::size_t f = 0; f < fields.size(); ++f)
         read(sample, f, batch.fields[f].data() + place * fields[f].bytes());
       batch.weights[static_cast<std::size_t>(place)] = real ? 1.0f : 0.0f;
@@ -94,7 +94,7 @@ struct Loader::State {
   const Dataset& dataset;
   const Options options;
   std::vector<Batch> ring;
-  std::vector<std::int64_t> order;
+  SampleOrder order;
   std::vector<std::byte> image;  // as it is in the data set
   std::int64_t epoch = -1;
   std::mutex mutex;
@@ -116,6 +116,15 @@ Loader::Loader(const Dataset& dataset, const Options& options) {
                  options.globalBatch);
   state_ = std::make_unique<State>(dataset, options);
   state_->thread = helperThread("loader", [state = state_.get()] { state->run(); });
+}
+
+Result<std::unique_ptr<Loader>> Loader::make(const Dataset& dataset, const Options& options) {
+  std::int64_t sample = static_cast<std::int64_t>(sizeof(float));
+  for (const Field& field : dataset.fields()) sample += field.bytes();
+  const std::int64_t bytes = (options.end - options.begin) * options.microBatches * (options.depth + 1) * sample +
+                             (options.shuffle && dataset.size() <= SampleOrder::kTableSamples ? 4 * dataset.size() : 0);
+  return withMemoryFor(fmt::format("{} batches of samples", options.depth + 1), bytes,
+                       [&]() -> Result<std::unique_ptr<Loader>> { return std::make_unique<Loader>(dataset, options); });
 }
 
 Loader::~Loader() {

@@ -9,6 +9,7 @@
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
+#include "engine/base/memory.h"
 #include "engine/base/random.h"
 #include "engine/data/dataset.h"
 #include "engine/data/decoded.h"
@@ -232,10 +233,14 @@ Result<std::unique_ptr<Dataset>> openTable(const TableFile& file) {
   const std::int64_t first = placeOf(file.from, facts.dimensions[0]);
   const std::int64_t last = placeOf(file.to, facts.dimensions[0]);
   std::string rows;
-  rows.reserve(static_cast<std::size_t>((last - first) * rowBytes(file)));
-  Reader reader(file, bytes);
-  for (std::int64_t row = 0; row < last && reader.next(); ++row)
-    if (row >= first) LOCKSTEP_TRY(reader.read(rows));
+  const std::int64_t size = (last - first) * rowBytes(file);
+  LOCKSTEP_TRY(withMemoryFor("the rows of " + file.path, size, [&]() -> Status {
+    rows.reserve(static_cast<std::size_t>(size));
+    Reader reader(file, bytes);
+    for (std::int64_t row = 0; row < last && reader.next(); ++row)
+      if (row >= first) LOCKSTEP_TRY(reader.read(rows));
+    return {};
+  }));
   const std::int64_t count = std::ssize(rows) / rowBytes(file);
   return std::unique_ptr<Dataset>(std::make_unique<Table>(file, Bytes(std::move(rows)), 0, count));
 }

@@ -2,10 +2,11 @@
 
 #include <sys/mman.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
-#include "engine/base/status.h"
+#include "engine/base/memory.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -23,6 +24,10 @@ std::byte* mapFilled(std::size_t bytes) {
   auto* const memory = static_cast<std::byte*>(at);
 #ifdef MADV_POPULATE_WRITE
   if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return memory;
+  if (errno == ENOMEM) {
+    munmap(at, bytes);
+    return nullptr;
+  }
 #endif
   for (std::size_t i = 0; i < bytes; i += kPage) static_cast<volatile std::byte*>(memory)[i] = std::byte{0};
   return memory;
@@ -35,12 +40,12 @@ void FreeDeleter::operator()(std::byte* memory) const {
   else std::free(memory);
 }
 
-AlignedMemory allocateAligned(std::int64_t bytes) {
+Result<AlignedMemory> allocateAligned(std::int64_t bytes, std::string_view what) {
   const auto size = static_cast<std::size_t>(bytes);
   const bool large = size >= kLarge;
   const std::size_t rounded = size == 0 ? kLine : roundedUp(size, large ? kPage : kLine);
   auto* const memory = large ? mapFilled(rounded) : static_cast<std::byte*>(std::aligned_alloc(kLine, rounded));
-  LOCKSTEP_CHECK(memory != nullptr, "out of memory: {} bytes", bytes);
+  if (memory == nullptr) return outOfMemory(what, bytes);
   if (!large) std::memset(memory, 0, rounded);
   return AlignedMemory(memory, FreeDeleter{large ? rounded : 0});
 }

@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
+
+#include "engine/base/status.h"
 
 namespace lockstep::runtime {
 
@@ -13,7 +16,8 @@ struct FreeDeleter {
 };
 using AlignedMemory = std::unique_ptr<std::byte[], FreeDeleter>;
 
-// All of it is there when it is given: nothing is left for whoever first writes to it.
-AlignedMemory allocateAligned(std::int64_t bytes);
+// All of it is there when it is given: nothing is left for whoever first writes to it. kResourceExhausted, naming `what`
+// it is for and how many bytes, where the system gives no such memory.
+Result<AlignedMemory> allocateAligned(std::int64_t bytes, std::string_view what);
 
 }  // namespace lockstep::runtime

@@ -14,13 +14,13 @@ namespace lockstep::runtime {
 class Arena {
  public:
   Arena() = default;
-  // Errors: what the device says where it has not as much.
+  // kResourceExhausted, or what the device says, where there is not as much.
   static Result<Arena> make(backends::Backend& backend, std::int64_t bytes) {
     Arena out;
     if (device::Device* const device = backend.device()) {
       LOCKSTEP_ASSIGN(out.device_, device::Memory::allocate(*device, bytes, device::Where::kDevice));
     } else {
-      out.host_ = allocateAligned(bytes);
+      LOCKSTEP_ASSIGN(out.host_, allocateAligned(bytes, "activations and gradients"));
     }
     return out;
   }
@@ -34,15 +34,16 @@ class Arena {
 // Memory of the state slots, shared by all programs of a rank. Zero-filled, 64-byte aligned.
 class StateArena {
  public:
-  StateArena(const plan::Plan& plan, int rank)  // the host's
-      : bytes_(plan.stateBytesOf(rank)), memory_(allocateAligned(bytes_)) {}
-  static Result<std::unique_ptr<StateArena>> make(const plan::Plan& plan, int rank, backends::Backend& backend) {
-    auto out = std::make_unique<StateArena>(plan, rank);
-    out->device_ = backend.device();
-    if (out->device_ == nullptr) return out;
+  // Errors as of Arena. Without a backend, or with one that has no device, it is the host's.
+  static Result<std::unique_ptr<StateArena>> make(const plan::Plan& plan, int rank, backends::Backend* backend = nullptr) {
+    auto out = std::unique_ptr<StateArena>(new StateArena(plan.stateBytesOf(rank)));
+    if (backend != nullptr) out->device_ = backend->device();
+    if (out->device_ == nullptr) {
+      LOCKSTEP_ASSIGN(out->memory_, allocateAligned(out->bytes_, "parameters and optimizer state"));
+      return out;
+    }
     LOCKSTEP_ASSIGN(out->operands_, device::Memory::allocate(*out->device_, out->bytes_, device::Where::kDevice));
     LOCKSTEP_ASSIGN(out->pinned_, device::Memory::allocate(*out->device_, out->bytes_, device::Where::kPinned));
-    out->memory_.reset();
     return out;
   }
   // Where kernels have it.
@@ -55,6 +56,7 @@ class StateArena {
   std::int64_t bytes() const { return bytes_; }
 
  private:
+  explicit StateArena(std::int64_t bytes) : bytes_(bytes) {}
   Status copy(void* to, const void* from) {
     if (device_ == nullptr) return {};
     const std::lock_guard lock(device_->inUse());

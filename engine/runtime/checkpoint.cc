@@ -11,6 +11,8 @@
 #include <map>
 
 #include "engine/base/hash.h"
+#include "engine/base/memory.h"
+#include "engine/runtime/finite.h"
 #include "engine/runtime/safetensors.h"
 
 namespace lockstep::runtime {
@@ -195,6 +197,24 @@ std::string tensorName(const plan::StateSlot& slot, const Member& member) {
   return fmt::format("{}/{}", slotKind(slot.name), member.name);
 }
 
+// The first of several tensors that is not finite, as rank 0 meets them; what it found, all ranks are told.
+class FiniteCheck {
+ public:
+  void look(std::size_t index, std::span<const std::byte> data, DType dtype) {
+    if (first_ < 0 && firstNonFinite(data, dtype) >= 0) first_ = static_cast<std::int64_t>(index);
+  }
+  // The index; -1: all are finite.
+  Result<std::int64_t> told(const Groups& groups) {
+    LOCKSTEP_TRY(groups.broadcast(&first_, sizeof first_));
+    return first_;
+  }
+
+ private:
+  std::int64_t first_ = -1;
+};
+
+std::string textOf(const Place& place) { return stateTensorText(place.slot->name, place.member().name); }
+
 void syncFolder(const fs::path& folder) {
   const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
@@ -236,21 +256,28 @@ Status metadataNumber(const TensorFile& file, const std::string& key, T& out) {
 }  // namespace
 
 Result<std::string> writeCheckpoint(const std::string& folder, int keep, const RankState& state,
-                                    const Progress& progress) {
+                                    const Progress& progress, NonFinite nonFinite) {
   std::vector<TensorInfo> tensors;
   const std::vector<Place> places = placesOf(state.plan, [](std::string_view) { return true; });
   for (const Place& place : places)
     tensors.push_back({tensorName(*place.slot, place.member()), place.slot->type.dtype, place.member().shape});
   WholeTensors whole(state);
   std::size_t asked = 0;  // tensors this rank has taken part in gathering
-  const auto bytes = [&](std::size_t index) {
+  FiniteCheck check;
+  const auto bytes = [&](std::size_t index) -> Result<std::span<const std::byte>> {
     asked = index + 1;
-    return whole.of(places[index]);
+    LOCKSTEP_ASSIGN(const std::span<const std::byte> data, whole.of(places[index]));
+    if (state.rank == 0 && nonFinite == NonFinite::kRefused) check.look(index, data, tensors[index].dtype);
+    return data;
   };
   // To the end also where rank 0 could not write: the others wait for it.
   const auto gatherRest = [&]() -> Status {
     while (asked < places.size()) LOCKSTEP_TRY(bytes(asked).status());
-    return {};
+    if (nonFinite == NonFinite::kTaken) return {};
+    LOCKSTEP_ASSIGN(const std::int64_t first, check.told(state.groups));
+    if (first < 0) return {};
+    return diverged(fmt::format("the {} is not finite after step {}", textOf(places[static_cast<std::size_t>(first)]), progress.step),
+                    {}, progress.step);
   };
   if (state.rank != 0) {
     LOCKSTEP_TRY(gatherRest());
@@ -282,8 +309,11 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const R
                             {"loss_sum", fmt::format("{}", progress.lossSum)},
                             {"weight_sum", fmt::format("{}", progress.weightSum)},
                             {"seed", fmt::format("{}", progress.seed)}},
-                           bytes);
-  LOCKSTEP_TRY(gatherRest());
+                           bytes, Checksums::kCrc32c);
+  if (Status rest = gatherRest(); !rest.ok()) {
+    fs::remove_all(temporary, error);
+    return rest.error();
+  }
   if (!written.ok()) {
     fs::remove_all(temporary, error);
     return failed(written.error());
@@ -342,16 +372,68 @@ Result<TensorFile> tensorsFor(const plan::Plan& plan, const std::string& checkpo
 }
 
 struct Loaded {
+  std::string folder;
   TensorFile file;
   Progress progress;
 };
 
-// The newest, known to be of this run's seed and batch.
-Result<Loaded> load(const std::string& checkpoint, std::uint64_t seed, const plan::Plan& plan) {
-  LOCKSTEP_ASSIGN(const std::string folder, newestCheckpoint(checkpoint));
-  Loaded loaded;
-  LOCKSTEP_ASSIGN(loaded.file, tensorsFor(plan, folder));
+// The newest of a folder of checkpoints that is whole and fits the plan.
+Result<Loaded> loadNewest(const std::string& checkpoint, const plan::Plan& plan, const ReadOptions& options) {
+  LOCKSTEP_ASSIGN(const std::string newest, newestCheckpoint(checkpoint));
+  std::vector<std::string> folders{newest};
+  if (newest != checkpoint) {
+    folders.clear();
+    for (const auto& [step, folder] : checkpointsIn(checkpoint)) folders.insert(folders.begin(), folder.string());
+  }
+  std::vector<Error> unusable;
+  for (const std::string& folder : folders) {
+    auto file = tensorsFor(plan, folder);
+    if (!file.ok()) {
+      unusable.push_back(file.error());
+      if (file.error().code == Code::kResourceExhausted || file.error().code == Code::kPermissionDenied) break;
+      continue;
+    }
+    for (std::size_t i = 0; options.warn && i < unusable.size(); ++i) {
+      Error warning = makeError(Code::kDataLoss, "the checkpoint {} cannot be used: the training goes on from {}",
+                                fs::path(folders[i]).filename().string(), fs::path(folder).filename().string());
+      warning.why = unusable[i].what + (unusable[i].why.empty() ? "" : ": " + unusable[i].why);
+      options.warn(warning);
+    }
+    if (!file->verified && options.warn) {
+      Error warning = makeError(Code::kDataLoss, "the checkpoint {} has no checksums: damage to it would not be seen", folder);
+      warning.why = "an earlier version wrote it";
+      options.warn(warning);
+    }
+    return Loaded{folder, std::move(file).value(), {}};
+  }
+  Error error = unusable.front();
+  if (error.code == Code::kDataLoss || error.code == Code::kNotFound)
+    error.next = unusable.size() > 1 ? fmt::format("none of the {} checkpoints there can be used: begin anew", unusable.size())
+                                     : "resume from another checkpoint, or begin anew";
+  return error;
+}
+
+Status checkFinite(const plan::Plan& plan, const Loaded& loaded) {
+  for (const plan::StateSlot& slot : plan.state)
+    for (const Member& member : slot.members) {
+      const auto found = loaded.file.entries.find(tensorName(slot, member));
+      if (found == loaded.file.entries.end()) continue;
+      const std::int64_t at = firstNonFinite(loaded.file.bytes(found->second), found->second.dtype);
+      if (at < 0) continue;
+      Error error = invalidArgument("the checkpoint {} is of a training that diverged", loaded.folder);
+      error.why = fmt::format("the {} is not finite, from element {} on", stateTensorText(slot.name, member.name), at);
+      error.next = "resume from an earlier checkpoint, with a lower training.optimizer.learning_rate; "
+                   "training.on_nonfinite=continue takes it all the same";
+      return error;
+    }
+  return {};
+}
+
+// What a run of this seed and batch goes on from.
+Result<Loaded> load(const std::string& checkpoint, const plan::Plan& plan, const ReadOptions& options) {
+  LOCKSTEP_ASSIGN(Loaded loaded, loadNewest(checkpoint, plan, options));
   const TensorFile& file = loaded.file;
+  if (options.nonFinite == NonFinite::kRefused) LOCKSTEP_TRY(checkFinite(plan, loaded));
   // Steps count batches: with another batch they would point elsewhere in the data.
   std::int64_t batch = 0;
   LOCKSTEP_TRY(metadataNumber(file, "batch", batch));
@@ -368,9 +450,9 @@ Result<Loaded> load(const std::string& checkpoint, std::uint64_t seed, const pla
   LOCKSTEP_TRY(metadataNumber(file, "loss_sum", progress.lossSum));
   LOCKSTEP_TRY(metadataNumber(file, "weight_sum", progress.weightSum));
   LOCKSTEP_TRY(metadataNumber(file, "seed", progress.seed));
-  if (progress.seed != seed)
+  if (progress.seed != options.seed)
     return invalidArgument("the checkpoint was made with seed {}, this run has {}", progress.seed,
-                           seed);
+                           options.seed);
   return loaded;
 }
 
@@ -407,12 +489,12 @@ std::span<const std::byte> residuals(const TensorFile& file, const plan::StateSl
 
 }  // namespace
 
-Result<Progress> readCheckpoint(const std::string& checkpoint, std::uint64_t seed,
+Result<Progress> readCheckpoint(const std::string& checkpoint, const ReadOptions& options,
                                 const RankState& state) {
   std::array<double, 4> header{};  // read well, step, Σ w·loss, Σ w
   Result<Loaded> loaded = makeError(Code::kAborted, "rank 0 could not read the checkpoint");
   if (state.rank == 0) {
-    loaded = load(checkpoint, seed, state.plan);
+    loaded = load(checkpoint, state.plan, options);
     if (loaded.ok())
       header = {1, static_cast<double>(loaded->progress.step), loaded->progress.lossSum,
                 loaded->progress.weightSum};
@@ -426,7 +508,7 @@ Result<Progress> readCheckpoint(const std::string& checkpoint, std::uint64_t see
       if (slotKind(slot.name) == kResidual) return residuals(loaded->file, slot, member, merged);
       return loaded->file.bytes(loaded->file.entries.at(tensorName(slot, member)));
     }));
-  return Progress{static_cast<std::int64_t>(header[1]), header[2], header[3], seed};
+  return Progress{static_cast<std::int64_t>(header[1]), header[2], header[3], options.seed};
 }
 
 Status readModel(const std::string& checkpoint, const RankState& state) {
@@ -480,8 +562,8 @@ std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena) {
   return any ? hash.hex() : std::string();
 }
 
-Result<std::string> exportModel(const std::string& path, const RankState& state,
-                                const TensorSink& sink) {
+Result<std::string> exportModel(const std::string& path, const RankState& state, const TensorSink& sink,
+                                std::string* firstNonFinite) {
   std::vector<Place> places = placesOf(state.plan, [](std::string_view kind) {
     return kind == kParameters || kind == kStatistics;
   });
@@ -491,6 +573,7 @@ Result<std::string> exportModel(const std::string& path, const RankState& state,
   for (const Place& place : places)
     tensors.push_back({place.member().name, place.slot->type.dtype, place.member().shape});
   WholeTensors whole(state);
+  FiniteCheck check;
   Sha256 hash;
   std::size_t asked = 0;
   const auto bytes = [&](std::size_t index) -> Result<std::span<const std::byte>> {
@@ -501,6 +584,7 @@ Result<std::string> exportModel(const std::string& path, const RankState& state,
       hash.update(fmt::format("{} {}[{}]\n", tensor.name, dtypeName(tensor.dtype),
                               shapeText(tensor.shape)));
       hash.update(data);
+      check.look(index, data, tensor.dtype);
       if (sink) sink(tensor, data);
     }
     return data;
@@ -510,6 +594,10 @@ Result<std::string> exportModel(const std::string& path, const RankState& state,
     written = writeTensors(path, tensors, {{"format", "lockstep"}, {"model", state.plan.name}},
                            bytes);
   while (asked < places.size()) LOCKSTEP_TRY(bytes(asked).status());
+  if (firstNonFinite != nullptr) {
+    LOCKSTEP_ASSIGN(const std::int64_t first, check.told(state.groups));
+    *firstNonFinite = first < 0 ? std::string() : textOf(places[static_cast<std::size_t>(first)]);
+  }
   LOCKSTEP_TRY(written);
   return state.rank == 0 ? hash.hex() : std::string();
 }

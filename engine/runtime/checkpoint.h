@@ -1,9 +1,11 @@
 // Checkpoints: the logical state of a run (rule 15): names, global shapes and how far the run was.
 // A checkpoint is a folder `step-<n>` with state.safetensors, complete or absent: written under a
-// temporary name, synced, renamed. Tensors are "<slot>/<member>": "params/dense1.weight",
+// temporary name, synced, renamed. The header and each tensor have a checksum, which is verified whenever they are read;
+// what earlier versions wrote has none. Tensors are "<slot>/<member>": "params/dense1.weight",
 // "adam.m/dense1.weight"; the flat groups they lie in while running are not in the file.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "engine/base/status.h"
@@ -29,21 +31,31 @@ struct RankState {
   Groups groups;
 };
 
+// What becomes of state with numbers that are not finite.
+enum class NonFinite : std::uint8_t { kRefused, kTaken };
+
 // All ranks call these two together; rank 0 alone touches files, and its error is its own: the
 // others learn of it by what rank 0 does next.
 //
 // Writes <folder>/step-<n>, then removes all but the newest `keep`. Returns the new folder's path
-// on rank 0, "" on others.
+// on rank 0, "" on others. State that is not finite is not written where it is refused: diverged(), on all ranks.
 Result<std::string> writeCheckpoint(const std::string& folder, int keep, const RankState& state,
-                                    const Progress& progress);
-// Rank 0 reads, the others receive: only its node needs the files. What ranks have not sent yet of their
-// gradients is added up where there are more or fewer of them now. Errors: kNotFound; kDataLoss;
+                                    const Progress& progress, NonFinite nonFinite = NonFinite::kRefused);
+
+struct ReadOptions {
+  std::uint64_t seed = 1;                   // of this run
+  NonFinite nonFinite = NonFinite::kRefused;
+  std::function<void(const Error&)> warn;   // where not null: of what the run goes on without
+};
+// Rank 0 reads, the others receive: only its node needs the files. `checkpoint` is one, or a folder of them: the newest
+// that is whole and fits the plan is read, with a warning about each later one. What ranks have not sent yet of their
+// gradients is added up where there are more or fewer of them now. Errors: kNotFound; kDataLoss naming file and tensor;
 // kInvalidArgument where a tensor is missing or has another shape or type than the plan, naming
-// both, or where batch or seed differ; on other ranks kAborted.
-Result<Progress> readCheckpoint(const std::string& checkpoint, std::uint64_t seed,
+// both, where one is not finite, or where batch or seed differ; kResourceExhausted; on other ranks kAborted.
+Result<Progress> readCheckpoint(const std::string& checkpoint, const ReadOptions& options,
                                 const RankState& state);
 // What a plan of one rank without residuals holds, read from a checkpoint of any run of its model: of a plan
-// that only evaluates, parameters and running statistics. Errors as above.
+// that only evaluates, parameters and running statistics. Errors as above, but for numbers that are not finite.
 Status readModel(const std::string& checkpoint, const RankState& state);
 std::string stateFile(const std::string& checkpoint);  // the path of the file in it
 // The newest checkpoint in a folder of checkpoints, or the folder itself if it is one. kNotFound.
@@ -55,8 +67,9 @@ std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena);
 
 // The parameters and running statistics alone, by their names in the model: their SHA-256 over name, shape, type and bytes
 // of each, in the order of names ("" off rank 0). Rank 0 writes them to `path` where that is not "", and
-// gives them to `sink` where there is one. All ranks call it together.
-Result<std::string> exportModel(const std::string& path, const RankState& state,
-                                const TensorSink& sink = {});
+// gives them to `sink` where there is one. All ranks call it together. `firstNonFinite`, where not null, receives the first
+// that is not finite, in the order of names, as stateTensorText() has it; "" where all are; on all ranks.
+Result<std::string> exportModel(const std::string& path, const RankState& state, const TensorSink& sink = {},
+                                std::string* firstNonFinite = nullptr);
 
 }  // namespace lockstep::runtime

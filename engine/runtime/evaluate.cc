@@ -1,5 +1,6 @@
 #include "engine/runtime/evaluate.h"
 
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -17,14 +18,15 @@ Result<Evaluation> evaluate(const plan::Plan& plan, Feed& program, const data::D
   load.end = program.end();
   load.shuffle = false;
   load.lastStep = data::stepsPerEpoch(data.size(), batch);
-  data::Loader loader(data, load);
+  LOCKSTEP_ASSIGN(const auto loader, data::Loader::make(data, load));
   Sums total;
   total.metric.resize(metricSums(program.metrics()));
-  const data::Batch* share = loader.next();
+  const data::Batch* share = loader->next();
   bool isAhead = false;  // it is written
+  std::optional<NonFiniteTensor> nonFinite;
   // While a device is at work.
   const std::function<Status()> writeNext = [&]() -> Status {
-    share = loader.next();
+    share = loader->next();
     isAhead = true;
     if (share != nullptr) program.write(*share, 0, 1, batch, seed);
     return {};
@@ -33,19 +35,21 @@ Result<Evaluation> evaluate(const plan::Plan& plan, Feed& program, const data::D
     if (!std::exchange(isAhead, false)) program.write(*share, 0, 1, batch, seed);
     program.writeScalars(0, 0, false);
     LOCKSTEP_TRY(program.executor().play(step, nullptr, {}, writeNext));
-    if (!isAhead) share = loader.next();
+    if (!isAhead) share = loader->next();
+    if (!nonFinite) nonFinite = program.executor().nonFinite();
     if (program.hasMetrics()) addTo(total, program.metrics());  // a server has none
   }
   if (Sender* sender = groups.sender()) LOCKSTEP_TRY(sender->drain());
   if (!program.hasMetrics()) return Evaluation{};
-  return Evaluation{total.loss / total.weight, metricValue(plan.metric(), total.metric, total.weight)};
+  return Evaluation{total.loss / total.weight, metricValue(plan.metric(), total.metric, total.weight),
+                    std::isfinite(total.loss), std::move(nonFinite)};
 }
 
 Result<Evaluation> evaluateCheckpoint(const plan::Plan& plan, const std::string& checkpoint,
                                       const data::Dataset& data, backends::Backend& backend) {
   if (plan.mesh.size() != 1)
     return invalidArgument("a checkpoint is evaluated by one rank, and the plan is of {}", plan.mesh.size());
-  LOCKSTEP_ASSIGN(const auto state, StateArena::make(plan, 0, backend));
+  LOCKSTEP_ASSIGN(const auto state, StateArena::make(plan, 0, &backend));
   LOCKSTEP_ASSIGN(const Arena arena, Arena::make(backend, plan.arenaBytesOf(0)));
   const Groups alone;
   LOCKSTEP_ASSIGN(const auto program, Feed::bind(plan, "evaluate", 0, plan.evaluateCuts, data, backend, alone,

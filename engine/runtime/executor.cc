@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "engine/plan/message_order.h"
 #include "engine/runtime/all_reduce.h"
 #include "engine/runtime/device_play.h"
+#include "engine/runtime/finite.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -150,6 +152,22 @@ struct Executor::Impl {
   Status named(Status status, std::int64_t step) const;
   Status sendRows(const BoundStep& step);
   Status recvRows(const BoundStep& step);
+  void bindLoss();
+  plan::BufferId rootOf(plan::BufferId id) const {
+    const plan::BufferId base = body->buffers[static_cast<std::size_t>(id)].base;
+    return base < 0 ? id : base;
+  }
+  const plan::Buffer& buffer(plan::BufferId id) const { return body->buffers[static_cast<std::size_t>(id)]; }
+  std::span<const std::byte> bytesOf(plan::BufferId id) const {
+    return {address(id), static_cast<std::size_t>(buffer(id).type.bytes())};
+  }
+  std::int64_t orderOf(std::size_t step) const { return (std::int64_t{plan->stageOf(rank)} << 32) + static_cast<std::int64_t>(step); }
+  std::optional<NonFiniteTensor> lookAt(plan::BufferId id, std::size_t step) const;
+  bool isThere(plan::BufferId id, std::size_t step, std::size_t last) const;
+  std::optional<NonFiniteTensor> firstNonFinite(std::size_t last) const;
+
+  std::size_t lossStep = 0;            // computes it; as many as there are steps: none does
+  backends::Operand loss;
 };
 
 Status Executor::Impl::bindCompute(const plan::Step& step, backends::Backend& backend) {
@@ -537,6 +555,82 @@ Status Executor::Impl::recvRows(const BoundStep& step) {
   return {};
 }
 
+// The number that models call "loss": what a rank's own samples add to it.
+void Executor::Impl::bindLoss() {
+  lossStep = steps.size();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].kernel == nullptr || body->steps[i].phase != ir::Phase::kForward) continue;
+    for (const plan::BufferId id : body->steps[i].outputs)
+      if (buffer(id).name == "loss" && buffer(id).type.count() == 1) {
+        lossStep = i;
+        loss = operand(id);
+      }
+  }
+}
+
+// What is not finite in a buffer that a step reads or writes, by the name a person knows it by: of a group the member.
+std::optional<NonFiniteTensor> Executor::Impl::lookAt(plan::BufferId id, std::size_t step) const {
+  const std::int64_t at = runtime::firstNonFinite(bytesOf(id), buffer(id).type.dtype);
+  if (at < 0) return std::nullopt;
+  const std::byte* const place = address(id) + at * static_cast<std::int64_t>(sizeOf(buffer(id).type.dtype));
+  plan::BufferId named = id;
+  for (std::size_t i = 0; i < body->buffers.size(); ++i) {
+    const auto view = static_cast<plan::BufferId>(i);
+    if (rootOf(view) != rootOf(id) || buffer(view).type.bytes() >= buffer(named).type.bytes()) continue;
+    if (place >= address(view) && place < address(view) + buffer(view).type.bytes()) named = view;
+  }
+  const std::string& name = buffer(named).name;
+  const auto isMemberOf = [&](const plan::StateSlot& slot, std::string_view kind) {
+    return slot.name.starts_with(kind) && std::any_of(slot.members.begin(), slot.members.end(),
+                                                      [&](const auto& member) { return member.name == name; });
+  };
+  for (const plan::StateSlot& slot : plan->state)
+    if (isMemberOf(slot, "params.") || isMemberOf(slot, "stats.")) return NonFiniteTensor{orderOf(step), stateTensorText(slot.name, name)};
+  const bool isInput = buffer(rootOf(id)).kind == plan::BufferKind::kInput || body->steps[step].phase == ir::Phase::kData;
+  return NonFiniteTensor{orderOf(step), fmt::format("{} {}", isInput ? "input" : "activation", name)};
+}
+
+// Whether what `step` wrote to the buffer is there when `last` has been played.
+bool Executor::Impl::isThere(plan::BufferId id, std::size_t step, std::size_t last) const {
+  if (steps[step].flight >= 0 && !groups.inFlight().isDone(flights[static_cast<std::size_t>(steps[step].flight)])) return false;
+  const std::byte* const begin = address(id);
+  const std::byte* const end = begin + buffer(id).type.bytes();
+  for (std::size_t i = step + 1; i <= last; ++i)
+    for (const plan::BufferId later : body->steps[i].outputs)
+      if (address(later) < end && begin < address(later) + buffer(later).type.bytes()) return false;
+  return true;
+}
+
+std::optional<NonFiniteTensor> Executor::Impl::firstNonFinite(std::size_t last) const {
+  for (std::size_t i = 0; i <= last; ++i) {
+    const plan::Step& step = body->steps[i];
+    for (const plan::BufferId id : step.inputs)
+      if (buffer(rootOf(id)).kind != plan::BufferKind::kTemp)
+        if (auto found = lookAt(id, i)) return found;
+    if (step.op == ir::Op::kRecvRows) continue;  // there is room for more rows than came
+    for (const plan::BufferId id : step.outputs)
+      if (isThere(id, i, last))
+        if (auto found = lookAt(id, i)) return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<NonFiniteTensor> Executor::firstNonFiniteKept() const {
+  const Impl& self = *impl_;
+  if (self.device != nullptr) return std::nullopt;
+  for (std::size_t i = 0; i < self.steps.size(); ++i) {
+    const plan::Step& step = self.body->steps[i];
+    if (step.phase != ir::Phase::kForward) continue;
+    for (const plan::BufferId id : step.outputs)
+      if (self.buffer(self.rootOf(id)).name.starts_with("carry."))
+        if (auto found = self.lookAt(id, i)) {
+          found->text = fmt::format("activation {}", step.name);
+          return found;
+        }
+  }
+  return std::nullopt;
+}
+
 Executor::Executor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Executor::~Executor() = default;
 
@@ -574,6 +668,7 @@ Result<std::unique_ptr<Executor>> Executor::bind(const plan::Plan& plan, std::st
     LOCKSTEP_TRY(impl->named(impl->bindDevice(program), -1));
   } else {
     impl->bindOrder();
+    impl->bindLoss();
   }
   return std::unique_ptr<Executor>(new Executor(std::move(impl)));
 }
@@ -607,13 +702,20 @@ void Executor::endSamples() {
   if (impl_->mirrors) impl_->mirrors->send();
 }
 
+Status Executor::awaitSent(std::int64_t step) {
+  for (const Sender::Message& message : impl_->messages)
+    LOCKSTEP_TRY(impl_->named(impl_->groups.sender()->wait(message), step));
+  return {};
+}
+
 Status Executor::play(std::int64_t step, std::vector<plan::Event>* events, Turn turn, const std::function<Status()>& meanwhile) {
   Impl& self = *impl_;
   const FlushSubnormals flushed;
   const Nanoseconds begin = monotonicNow();
-  for (const Sender::Message& message : self.messages)
-    LOCKSTEP_TRY(self.named(self.groups.sender()->wait(message), step));
+  LOCKSTEP_TRY(awaitSent(step));
   if (self.device != nullptr) return self.playOnDevice(step, events, turn, meanwhile);
+  nonFinite_.reset();
+  const std::size_t watched = watches_ ? self.lossStep : self.steps.size();
   Breakdown spent;
   // The clock is read where the account changes, and round every step when events are wanted.
   double Breakdown::*account = nullptr;
@@ -644,6 +746,8 @@ Status Executor::play(std::int64_t step, std::vector<plan::Event>* events, Turn 
       LOCKSTEP_TRY(self.named(self.collective(bound), step));
     else
       bound.kernel->run();
+    if (i == watched && !std::isfinite(readFloat(self.loss, 0)))
+      nonFinite_ = self.firstNonFinite(i);
     if (events != nullptr) {
       plan::Event event;
       event.rank = self.rank;

@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -39,6 +41,12 @@ struct Turn {
   bool whole = false;
 };
 
+// A tensor that is not finite, of a play.
+struct NonFiniteTensor {
+  std::int64_t order = 0;  // where the plan comes to it: by stage, then by step
+  std::string text;        // "parameter dense1.weight", "activation dense2.matmul"
+};
+
 class Executor {
  public:
   // All references, and the groups' communicators, are borrowed for the executor's life. `copy` says
@@ -65,6 +73,15 @@ class Executor {
   // is called then while the device is at work. Subnormal numbers are zero in it (base/subnormals.h). `events`, where not null, receives
   // one event a plan step more; its capacity is enough for them.
   Status play(std::int64_t step, std::vector<plan::Event>* events, Turn turn = {}, const std::function<Status()>& meanwhile = {});
+  // Until what the last play sent has been sent, and its memory may be written to by another executor. play() begins so.
+  Status awaitSent(std::int64_t step);
+  // From here on plays look at the loss where they have computed it. Costs one number a play; not on a device.
+  void watchLoss() { watches_ = true; }
+  // Of the last play: where its loss was not finite, the first tensor that was not, of parameters and inputs as they are
+  // read and of results that nothing had taken the place of when the loss was there. Else none.
+  const std::optional<NonFiniteTensor>& nonFinite() const { return nonFinite_; }
+  // The first that is not finite of what forward plays, of a pipeline's stage, have left for backward ones.
+  std::optional<NonFiniteTensor> firstNonFiniteKept() const;
   const Breakdown& last() const;      // of the last play
   std::int64_t boundBytes() const;    // its own arena and kernels' workspaces
   std::size_t steps() const;
@@ -74,6 +91,8 @@ class Executor {
   struct Impl;
   explicit Executor(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
+  bool watches_ = false;
+  std::optional<NonFiniteTensor> nonFinite_;
 };
 
 }  // namespace lockstep::runtime

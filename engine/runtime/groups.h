@@ -40,6 +40,7 @@ class Groups {
   // it.
   Sender* sender() const { return sender_.get(); }
   InFlight& inFlight() const { return *inFlight_; }  // shared likewise
+  const std::map<std::string, comm::Communicator*, std::less<>>& all() const { return groups_; }
   // What rank 0 of the mesh has, to all its ranks: along one axis after another.
   Status broadcast(void* data, std::int64_t bytes) const {
     for (const auto& [axis, group] : groups_) LOCKSTEP_TRY(group->broadcast(data, bytes, 0));

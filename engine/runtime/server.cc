@@ -1,6 +1,7 @@
 #include "engine/runtime/server.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <thread>
 #include <utility>
@@ -61,8 +62,9 @@ std::int64_t Server::slowest() const {
 }
 
 Result<std::int64_t> Server::serve(std::int64_t first, std::int64_t last, const Schedule& rates,
-                                   const std::atomic<bool>& stop,
+                                   const std::atomic<bool>& stop, bool finiteOnly,
                                    const std::function<void(const Done&)>& done) {
+  finiteOnly_ = finiteOnly;
   updates_ = std::max(updates_, (first - 1) * plan_.mesh.workers());
   ended_ = 0;
   for (auto& with : conversations_) with->done = first - 1;
@@ -113,6 +115,8 @@ Result<bool> Server::step(Conversation& with, std::int64_t number, double rate,
     return !failure_.ok() || plan_.staleness == plan::Plan::kAnyStaleness ||
            number - 1 - slowest() <= plan_.staleness;
   };
+  // A worker may take what it was told of a stop after it has sent what it made: until then it stays as it is.
+  LOCKSTEP_TRY(with.give->awaitSent(number));
   LOCKSTEP_TRY(with.ask->play(number, nullptr));
   {
     std::unique_lock lock(mutex_);
@@ -140,7 +144,8 @@ Result<bool> Server::step(Conversation& with, std::int64_t number, double rate,
   if (with.pushed.data != nullptr) {
     all.sums.metric.resize(metricSums(with.pushed));
     addTo(all.sums, with.pushed);
-    if (stopAsked(with.pushed) && stopAfter_ == 0) stopAfter_ = begun_ + 1;
+    const bool isOver = stopAsked(with.pushed) || (finiteOnly_ && !std::isfinite(readFloat(with.pushed, 0)));
+    if (isOver && stopAfter_ == 0) stopAfter_ = begun_ + 1;
   }
   with.done = number;
   const bool wasLast = readFloat(with.relayed.data != nullptr ? with.relayed : with.control, 0) == 1;

@@ -40,10 +40,11 @@ class Server {
 
   // Steps first … last of every worker, or fewer: where `stop` is set at the first server, or a worker
   // was asked to stop, all workers end after the same step, soon. `done` is called on this thread, in
-  // the order of steps. The last step done. Errors: the first of any conversation; the group is then
-  // unusable.
+  // the order of steps. With `finiteOnly` all end likewise, soon, where a worker's loss is not finite. The last step done.
+  // Errors: the first of any conversation; the group is then unusable.
   Result<std::int64_t> serve(std::int64_t first, std::int64_t last, const Schedule& rates,
-                             const std::atomic<bool>& stop, const std::function<void(const Done&)>& done);
+                             const std::atomic<bool>& stop, bool finiteOnly,
+                             const std::function<void(const Done&)>& done);
   bool stopped() const { return stopped_; }  // serve() ended because of a stop
   std::int64_t boundBytes() const;
 
@@ -69,6 +70,7 @@ class Server {
   std::map<std::int64_t, Done> done_;   // steps that not all workers have done, or were not told yet
   std::size_t ended_ = 0;               // conversations
   bool stopped_ = false;
+  bool finiteOnly_ = false;
   Status failure_;
 };
 

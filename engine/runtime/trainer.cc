@@ -4,12 +4,16 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
+#include <optional>
+#include <tuple>
 
+#include "engine/base/memory.h"
 #include "engine/cluster/mesh.h"
-#include "engine/runtime/checkpoint.h"
 #include "engine/runtime/evaluate.h"
 #include "engine/runtime/feed.h"
+#include "engine/runtime/finite.h"
 #include "engine/runtime/metric.h"
 #include "engine/runtime/server.h"
 
@@ -34,13 +38,18 @@ class Training {
   Status warmAgain();
   void clearWhatInitLeaves();
   Status startOrResume();
-  std::unique_ptr<data::Loader> load() const;  // of the rest of the epoch
+  Status load();  // the rest of the epoch
   Result<bool> trainEpoch();  // true: asked to stop
   Status evaluate();
   Status checkpoint();
   Status finishEpoch();
   Result<bool> serveEpoch();  // as trainEpoch
   Status addSums();
+  Status checkScale(std::int64_t step, double scale) const;
+  void noteNonFinite(std::int64_t step);
+  Status endIfDiverged();
+  Status endDiverged(std::string_view what);
+  bool endsWhereNotFinite() const { return options_.nonFinite == NonFinite::kRefused; }
   Status step(const data::BatchPosition& position, Nanoseconds begin);
   // A step's batch, where its epoch has one; that of the step before is gone then.
   const data::Batch* batchOf(std::int64_t step);
@@ -84,8 +93,7 @@ class Training {
   std::vector<BoundPlay> wholePlays_;  // of the first ones: Plan::wholeSteps
   std::int64_t updates_ = 0;      // of the optimizer in a step
   std::vector<plan::Event> events_;
-  std::unique_ptr<data::Loader> loader_;  // of the first epoch, until it is trained
-  data::Loader* loading_ = nullptr;  // of the epoch under way
+  std::unique_ptr<data::Loader> loader_;  // of the epoch under way, or the one to come
   const data::Batch* batch_ = nullptr;
   std::int64_t batchStep_ = 0;    // that it is of
   // By step and number in it: what is played, and the last play whose samples have been written. A device plays while
@@ -95,16 +103,23 @@ class Training {
   Progress progress_;
   TrainerSummary summary_;
   bool stopAgreed_ = false;
-  int skippedInARow_ = 0;  // updates
+  std::int64_t skippedInARow_ = 0, tried_ = 0;  // updates
+  // Of this rank, where its loss was not finite: after which step, and the first tensor that was not.
+  struct Found {
+    std::int64_t step = 0;
+    NonFiniteTensor tensor;
+  };
+  std::optional<Found> nonFinite_;
   double trainedSamples_ = 0, trainedSeconds_ = 0;
 };
 
 Status Training::bind() {
-  LOCKSTEP_ASSIGN(state_, StateArena::make(plan_, rank_, backend_));
+  LOCKSTEP_ASSIGN(state_, StateArena::make(plan_, rank_, &backend_));
   LOCKSTEP_ASSIGN(arena_, Arena::make(backend_, plan_.arenaBytesOf(rank_)));
   if (options_.evaluate) {
     LOCKSTEP_ASSIGN(evalFeed_, Feed::bind(plan_, "evaluate", rank_, plan_.evaluateCuts, evalData_,
                                           backend_, groups_, *state_, arena_.data()));
+    if (endsWhereNotFinite()) evalFeed_->executor().watchLoss();
   }
   if (plan_.staleness != 0 && plan_.mesh.isServer(rank_)) {
     LOCKSTEP_ASSIGN(server_, Server::bind(plan_, rank_, backend_, groups_, *state_));
@@ -134,6 +149,7 @@ Status Training::bindPlays(const std::vector<plan::Play>& plays, std::vector<Bou
     if (!feed) {
       LOCKSTEP_ASSIGN(feed, Feed::bind(plan_, play.program, rank_, plan_.batchCuts, trainData_,
                                        backend_, groups_, *state_, arena_.data(), play.copy));
+      if (endsWhereNotFinite()) feed->executor().watchLoss();
     }
     bound.push_back({feed.get(), play.micro});
   }
@@ -218,7 +234,7 @@ Status Training::startOrResume() {
     LOCKSTEP_ASSIGN(const auto init, Executor::bind(plan_, "init", rank_, backend_, groups_, *state_));
     return init->play(0, nullptr);
   }
-  LOCKSTEP_ASSIGN(progress_, readCheckpoint(options_.resumeFrom, options_.seed, rankState()));
+  LOCKSTEP_ASSIGN(progress_, readCheckpoint(options_.resumeFrom, {options_.seed, options_.nonFinite, options_.warn}, rankState()));
   LOCKSTEP_TRY(state_->put());
   // Sums that are each worker's own: the first has them.
   if (plan_.staleness != 0 && rank_ > 0) progress_.lossSum = progress_.weightSum = 0;
@@ -226,7 +242,7 @@ Status Training::startOrResume() {
 }
 
 const data::Batch* Training::batchOf(std::int64_t step) {
-  if (batchStep_ != step) batch_ = loading_->next();
+  if (batchStep_ != step) batch_ = loader_->next();
   batchStep_ = step;
   return batch_;
 }
@@ -276,10 +292,12 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
     LOCKSTEP_TRY(feed->executor().play(number, withEvents ? &events_ : nullptr, {static_cast<int>(p), whole},
                                        [this] { return writeAhead(); }));
     spent.add(feed->executor().last());
+    if (const auto& found = feed->executor().nonFinite(); found && !nonFinite_) nonFinite_ = Found{number, *found};
     if (feed->hasScale()) {
       record.lossScale = static_cast<float>(feed->lossScale());
       if (feed->skipped()) ++record.skipped;
       skippedInARow_ = feed->skipped() ? skippedInARow_ + 1 : 0;
+      ++tried_;
     }
     since = monotonicNow();
   }
@@ -296,13 +314,6 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
   if (record.skipped == 0 || std::isfinite(sums_.loss)) {
     progress_.lossSum += sums_.loss;
     progress_.weightSum += sums_.weight;
-  }
-  // The scale has been at its least long before, on all ranks alike.
-  if (constexpr int kHopeless = 100; skippedInARow_ >= kHopeless) {
-    Error error = makeError(Code::kInvalidArgument, "none of the last {} updates could be made, to step {}", skippedInARow_, number);
-    error.why = "gradients are not finite, whatever the loss is scaled by";
-    error.next = "lower the learning rate, look for numbers in the data that are none, or train in bf16";
-    return error;
   }
   stopAgreed_ = plan_.staleness != 0 ? last.stopAfter() == 1 : stopAsked(last.metrics());
 
@@ -328,10 +339,117 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
     wholePlays_.clear();
     std::erase_if(feeds_, [](const auto& feed) { return feed.first.first.ends_with(plan::Plan::kWhole); });
   }
-  return {};
+  if (!endsWhereNotFinite()) return {};
+  LOCKSTEP_TRY(checkScale(number, static_cast<double>(record.lossScale)));
+  const bool isFinite = std::isfinite(sums_.loss) || record.skipped > 0;
+  if (plan_.staleness != 0) {  // workers meet when all have stopped
+    if (!isFinite && !nonFinite_) noteNonFinite(number);
+    return {};
+  }
+  if (isFinite) {
+    nonFinite_.reset();
+    return {};
+  }
+  noteNonFinite(number);
+  return endDiverged("the loss");
 }
 
-std::unique_ptr<data::Loader> Training::load() const {
+// All ranks find the same. By the hundredth update the scale has been at its least long before.
+Status Training::checkScale(std::int64_t step, double scale) const {
+  constexpr std::int64_t kHopeless = 100;
+  const bool neverUpdated = step == lastStep() && tried_ > 0 && skippedInARow_ == tried_ && scale <= 1;
+  if (skippedInARow_ < kHopeless && !neverUpdated) return {};
+  Error error = makeError(Code::kInvalidArgument, "none of the last {} updates could be made, to step {}", skippedInARow_, step);
+  error.why = "gradients are not finite, whatever the loss is scaled by";
+  error.next = "lower the learning rate, look for numbers in the data that are none, or train in bf16";
+  return error;
+}
+
+// What other stages than the loss's know of it: what they kept.
+void Training::noteNonFinite(std::int64_t step) {
+  for (const auto& [play, feed] : feeds_) {
+    const auto kept = feed->executor().firstNonFiniteKept();
+    if (kept && (!nonFinite_ || kept->order < nonFinite_->tensor.order)) nonFinite_ = Found{step, *kept};
+  }
+  if (!nonFinite_) nonFinite_ = Found{step, {std::numeric_limits<std::int64_t>::max(), {}}};
+}
+
+namespace {
+
+// What a rank found, as ranks tell each other.
+struct FoundMessage {
+  std::int64_t step = std::numeric_limits<std::int64_t>::max();
+  std::int64_t order = std::numeric_limits<std::int64_t>::max();
+  std::int64_t rank = -1;
+  std::array<char, 232> text{};
+  bool operator<(const FoundMessage& other) const {
+    return std::tie(step, order, rank) < std::tie(other.step, other.order, other.rank);
+  }
+};
+constexpr std::int64_t kFoundWords = sizeof(FoundMessage) / sizeof(std::int64_t);
+static_assert(sizeof(FoundMessage) % sizeof(std::int64_t) == 0);
+
+// The first of what all ranks found, on all of them.
+Result<FoundMessage> firstFound(const FoundMessage& mine, const Groups& groups) {
+  FoundMessage first = mine;
+  for (const auto& [axis, group] : groups.all()) {
+    std::vector<FoundMessage> all(static_cast<std::size_t>(group->size()));
+    std::vector<std::int64_t> cuts;
+    for (std::int64_t part = 0; part <= group->size(); ++part) cuts.push_back(part * kFoundWords);
+    LOCKSTEP_TRY(group->allGather(&first, all.data(), cuts, DType::kI64));
+    for (const FoundMessage& one : all) first = std::min(first, one);
+  }
+  return first;
+}
+
+}  // namespace
+
+// All ranks together. Where none knows more than that the loss is not finite, they look at the state.
+Status Training::endDiverged(std::string_view what) {
+  const auto messageOf = [&](const std::optional<Found>& found) {
+    FoundMessage out;
+    out.rank = rank_;
+    if (!found) return out;
+    out.step = found->step;
+    out.order = found->tensor.order;
+    const std::string& text = found->tensor.text;
+    std::copy_n(text.begin(), std::min(text.size(), out.text.size() - 1), out.text.begin());
+    return out;
+  };
+  LOCKSTEP_ASSIGN(FoundMessage first, firstFound(messageOf(nonFinite_), groups_));
+  constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+  if (first.step == kNone) return {};
+  const std::int64_t step = first.step;
+  if (first.order == kNone) {
+    LOCKSTEP_TRY(state_->fetch());
+    std::optional<Found> found;
+    for (std::size_t s = 0; s < plan_.state.size() && !found; ++s) {
+      const plan::StateSlot& slot = plan_.state[s];
+      if (slot.stage != plan_.stageOf(rank_) || slot.members.empty()) continue;
+      const std::span bytes(state_->data() + slot.offset, static_cast<std::size_t>(slot.type.bytes()));
+      const std::int64_t at = firstNonFinite(bytes, slot.type.dtype);
+      if (at < 0) continue;
+      const std::int64_t part = slot.axis.empty() ? 0 : plan_.mesh.coordinate(rank_, slot.axis);
+      const std::int64_t element = part * slot.type.count() + at;
+      std::string_view member = slot.members.front().name;
+      for (const auto& one : slot.members)
+        if (one.element <= element) member = one.name;
+      found = Found{step, {static_cast<std::int64_t>(s), stateTensorText(slot.name, member)}};
+    }
+    LOCKSTEP_ASSIGN(first, firstFound(messageOf(found), groups_));
+  }
+  std::string where = first.text.data();
+  if (!where.empty() && plan_.mesh.size() > 1) where += fmt::format(", on rank {}", first.rank);
+  return diverged(fmt::format("{} is not finite in step {}", what, step), where, step);
+}
+
+// Of workers that did not tell each other.
+Status Training::endIfDiverged() {
+  if (plan_.staleness == 0 || !endsWhereNotFinite()) return {};
+  return endDiverged("the loss");
+}
+
+Status Training::load() {
   const std::int64_t epoch = progress_.step / epochSteps();
   data::Loader::Options options;
   options.globalBatch = plan_.globalBatch;
@@ -346,21 +464,24 @@ std::unique_ptr<data::Loader> Training::load() const {
   options.augment = options_.augment;
   options.firstStep = progress_.step;
   options.lastStep = std::min(lastStep(), (epoch + 1) * epochSteps());
-  return std::make_unique<data::Loader>(trainData_, options);
+  LOCKSTEP_ASSIGN(loader_, data::Loader::make(trainData_, options));
+  return {};
 }
 
 Result<bool> Training::trainEpoch() {
-  const std::unique_ptr<data::Loader> loader = loader_ ? std::move(loader_) : load();
-  loading_ = loader.get();
+  if (!loader_) LOCKSTEP_TRY(load());
   batchStep_ = 0;
-  for (;;) {
+  bool stopped = false;
+  while (!stopped) {
     const Nanoseconds begin = monotonicNow();
     const data::Batch* const batch = batchOf(progress_.step + 1);
-    if (batch == nullptr) return false;
+    if (batch == nullptr) break;
     const data::BatchPosition position = batch->position;
     LOCKSTEP_TRY(step(position, begin));
-    if (stopAgreed_) return true;
+    stopped = stopAgreed_;
   }
+  loader_.reset();
+  return stopped;
 }
 
 Result<bool> Training::serveEpoch() {
@@ -369,7 +490,7 @@ Result<bool> Training::serveEpoch() {
   Nanoseconds begin = monotonicNow();
   LOCKSTEP_ASSIGN(
       const std::int64_t reached,
-      server_->serve(progress_.step + 1, last, options_.schedule, stop_, [&](const Server::Done& done) {
+      server_->serve(progress_.step + 1, last, options_.schedule, stop_, endsWhereNotFinite(), [&](const Server::Done& done) {
         StepRecord record;
         record.step = done.step;
         record.epoch = epoch + 1;
@@ -404,14 +525,21 @@ Status Training::evaluate() {
                                                             progress_.step, options_.seed));
   summary_.evalLoss = found.loss;
   summary_.evalMetric = found.metric;
-  return {};
+  if (!endsWhereNotFinite()) return {};
+  std::int64_t finite = found.finite ? 1 : 0;
+  if (plan_.mesh.servers() > 0) LOCKSTEP_TRY(groups_.broadcast(&finite, sizeof finite));  // a server has no result
+  if (finite != 0) return {};
+  nonFinite_.reset();
+  if (found.nonFinite) nonFinite_ = Found{progress_.step, *found.nonFinite};
+  else nonFinite_ = Found{progress_.step, {std::numeric_limits<std::int64_t>::max(), {}}};
+  return endDiverged("the loss of the evaluation");
 }
 
 Status Training::checkpoint() {
   if (options_.checkpointFolder.empty()) return {};
   LOCKSTEP_TRY(state_->fetch());
   auto folder = writeCheckpoint(options_.checkpointFolder, options_.keepCheckpoints, rankState(),
-                                progress_);
+                                progress_, options_.nonFinite);
   if (!folder.ok()) {
     folder.error().rank = rank_;
     folder.error().step = progress_.step;
@@ -440,10 +568,10 @@ Status Training::finishEpoch() {
 Result<TrainerSummary> Training::run() {
   LOCKSTEP_TRY(bind());
   // It loads while the rest is made; where the training goes on from is not known yet.
-  if (!server_ && options_.resumeFrom.empty()) loader_ = load();
+  if (!server_ && options_.resumeFrom.empty()) LOCKSTEP_TRY(load());
   if (options_.warmUpSeconds > 0) LOCKSTEP_TRY(warmUp());
   LOCKSTEP_TRY(startOrResume());
-  if (!server_ && !loader_ && progress_.step < lastStep()) loader_ = load();
+  if (!server_ && !loader_ && progress_.step < lastStep()) LOCKSTEP_TRY(load());
   std::int64_t bytes = state_->bytes() + plan_.arenaBytesOf(rank_);
   if (evalFeed_) bytes += evalFeed_->executor().boundBytes();
   for (const auto& [play, feed] : feeds_) bytes += feed->executor().boundBytes();
@@ -459,6 +587,7 @@ Result<TrainerSummary> Training::run() {
   if (progress_.step >= lastStep()) LOCKSTEP_TRY(evaluate());  // resumed at its end
   while (progress_.step < lastStep()) {
     LOCKSTEP_ASSIGN(const bool stopped, server_ ? serveEpoch() : trainEpoch());
+    LOCKSTEP_TRY(endIfDiverged());
     if (stopped && progress_.step < lastStep()) {
       summary_.status = "stopped";
       LOCKSTEP_TRY(addSums());
@@ -473,7 +602,11 @@ Result<TrainerSummary> Training::run() {
   summary_.samplesPerSecond = trainedSeconds_ > 0 ? trainedSamples_ / trainedSeconds_ : 0;
   LOCKSTEP_TRY(state_->fetch());
   if (options_.hashReplica) summary_.replicaSha256 = replicaHash(plan_, rank_, *state_);
-  LOCKSTEP_ASSIGN(summary_.weightsSha256, exportModel(options_.modelFile, rankState(), options_.onTensor));
+  std::string nonFinite;
+  LOCKSTEP_ASSIGN(summary_.weightsSha256, exportModel(options_.modelFile, rankState(), options_.onTensor,
+                                                      endsWhereNotFinite() ? &nonFinite : nullptr));
+  if (!nonFinite.empty())
+    return diverged(fmt::format("the {} is not finite after step {}", nonFinite, progress_.step), {}, progress_.step);
   return summary_;
 }
 
@@ -488,7 +621,12 @@ Result<TrainerSummary> train(const plan::Plan& plan, int rank, const TrainerOpti
   if (options.epochs < 0 || options.maxSteps < 0 || options.epochs + options.maxSteps == 0)
     return invalidArgument("{} epochs and at most {} steps are no training", options.epochs,
                            options.maxSteps);
-  return Training(plan, rank, options, trainData, evalData, backend, groups, stop, observer).run();
+  auto summary = withMemoryFor("the training", 0, [&] {
+    return Training(plan, rank, options, trainData, evalData, backend, groups, stop, observer).run();
+  });
+  if (!summary.ok() && summary.error().rank < 0 && summary.error().code == Code::kResourceExhausted)
+    summary.error().rank = rank;
+  return summary;
 }
 
 }  // namespace lockstep::runtime

@@ -7,6 +7,10 @@
 // "metrics.<metric>" (see Plan::metric) holds Σ w·loss, Σ w, the sums of the metric (see metric.h),
 // number of ranks asked to stop; reduced over the data axis, so all ranks stop after the same step. A step that
 // updates nothing, by result "scaling", is a step like others; its loss counts where it is a number.
+//
+// A run whose loss is not finite, of a step that updates or of an evaluation, ends, on all ranks with the same error: after
+// which step, and the first tensor that is not finite in the order of the plan (see TrainerOptions::nonFinite). Ranks look
+// for it only then. Workers that do not wait for each other end as after a stop.
 #pragma once
 
 #include <atomic>
@@ -15,6 +19,7 @@
 #include <vector>
 
 #include "engine/data/dataset.h"
+#include "engine/runtime/checkpoint.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/safetensors.h"
 #include "engine/runtime/schedule.h"
@@ -31,7 +36,10 @@ struct TrainerOptions {
   std::string checkpointFolder;       // "": none. Rank 0 writes one after each epoch and at the end
   int keepCheckpoints = 2;
   bool evaluate = true;               // after each epoch; else something apart reads the checkpoints
-  std::string resumeFrom;             // "": start anew; a checkpoint read by rank 0 (…/step-000938)
+  std::string resumeFrom;             // "": start anew; a checkpoint read by rank 0 (…/step-000938), or a folder of them
+  // kTaken: a run goes on whose loss or state is not finite.
+  NonFinite nonFinite = NonFinite::kRefused;
+  std::function<void(const Error&)> warn;  // on rank 0, where not null: the training goes on all the same
   std::string modelFile;              // "": none. Rank 0 writes the trained parameters at the end
   // Where a step is predicted to take no longer, seconds: all ranks play one on made-up input before they have any
   // state, and where it is small once more when all are ready, so that their first finds caches and page tables warm.

@@ -191,6 +191,8 @@ Status fillTraining(TrainingSpec& training) {
   LOCKSTEP_TRY(fillOptimizer(*training.mutable_optimizer()));
   LOCKSTEP_TRY(fillBackend(training));
   LOCKSTEP_TRY(fillLossScale(training));
+  if (training.on_nonfinite().empty()) training.set_on_nonfinite("fail");
+  LOCKSTEP_TRY(checkKind("training.on_nonfinite", training.on_nonfinite(), {"fail", "continue"}));
   auto& schedule = *training.mutable_schedule();
   if (schedule.kind().empty()) schedule.set_kind("constant");
   LOCKSTEP_TRY(fillSchedule(schedule, training));

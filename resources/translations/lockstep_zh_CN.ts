@@ -1146,6 +1146,10 @@ It uses:
             <translation>计算线程由内核决定在哪些核心上运行</translation>
         </message>
         <message>
+            <source>A loss that is not finite ends the run; continue: it does not</source>
+            <translation>损失不是有限数时结束运行；continue：不结束</translation>
+        </message>
+        <message>
             <source>Collectives played while the rank computes; auto: those between hosts</source>
             <translation>在计算的同时进行的集合通信；auto：主机之间的</translation>
         </message>
@@ -3399,6 +3403,98 @@ It uses:
         <message>
             <source>set training.loss_scale.initial to a smaller power of two</source>
             <translation>请将 training.loss_scale.initial 设为更小的 2 的幂</translation>
+        </message>
+        <message>
+            <source>the training diverged: %1</source>
+            <translation>训练发散：%1</translation>
+        </message>
+        <message>
+            <source>the loss is not finite in step %1</source>
+            <translation>第 %1 步的损失不是有限数</translation>
+        </message>
+        <message>
+            <source>the loss of the evaluation is not finite in step %1</source>
+            <translation>第 %1 步评估的损失不是有限数</translation>
+        </message>
+        <message>
+            <source>the %1 is not finite after step %2</source>
+            <translation>第 %2 步之后 %1 不是有限数</translation>
+        </message>
+        <message>
+            <source>the first tensor that is not finite is %1</source>
+            <translation>第一个不是有限数的张量是 %1</translation>
+        </message>
+        <message>
+            <source>lower training.optimizer.learning_rate, set training.optimizer.clip_norm, or look for extreme values in the data; training.on_nonfinite=continue trains on all the same</source>
+            <translation>请降低 training.optimizer.learning_rate、设置 training.optimizer.clip_norm，或检查数据中的极端值；设 training.on_nonfinite=continue 则仍继续训练</translation>
+        </message>
+        <message>
+            <source>the checkpoint %1 is of a training that diverged</source>
+            <translation>检查点 %1 来自已发散的训练</translation>
+        </message>
+        <message>
+            <source>the %1 is not finite, from element %2 on</source>
+            <translation>%1 自第 %2 个元素起不是有限数</translation>
+        </message>
+        <message>
+            <source>resume from an earlier checkpoint, with a lower training.optimizer.learning_rate; training.on_nonfinite=continue takes it all the same</source>
+            <translation>请以更低的 training.optimizer.learning_rate 从更早的检查点恢复；设 training.on_nonfinite=continue 则仍使用它</translation>
+        </message>
+        <message>
+            <source>the checkpoint %1 cannot be used: the training goes on from %2</source>
+            <translation>检查点 %1 无法使用：训练从 %2 继续</translation>
+        </message>
+        <message>
+            <source>the checkpoint %1 has no checksums: damage to it would not be seen</source>
+            <translation>检查点 %1 没有校验和：若有损坏则无法发现</translation>
+        </message>
+        <message>
+            <source>an earlier version wrote it</source>
+            <translation>它由较早的版本写入</translation>
+        </message>
+        <message>
+            <source>the file %1 is damaged</source>
+            <translation>文件 %1 已损坏</translation>
+        </message>
+        <message>
+            <source>tensor %1 is not what was written: its checksum differs</source>
+            <translation>张量 %1 与写入时不同：校验和不一致</translation>
+        </message>
+        <message>
+            <source>the header is not what was written: its checksum differs</source>
+            <translation>文件头与写入时不同：校验和不一致</translation>
+        </message>
+        <message>
+            <source>none of the %1 checkpoints there can be used: begin anew</source>
+            <translation>那里的 %1 个检查点都无法使用：请重新开始</translation>
+        </message>
+        <message>
+            <source>resume from another checkpoint, or begin anew</source>
+            <translation>请从另一个检查点恢复，或重新开始</translation>
+        </message>
+        <message>
+            <source>out of memory for %1</source>
+            <translation>内存不足：%1</translation>
+        </message>
+        <message>
+            <source>the system gives this process no more memory</source>
+            <translation>系统不再给此进程更多内存</translation>
+        </message>
+        <message>
+            <source>free memory on the node, or use less: fewer ranks there, a smaller batch or model, or zero-3</source>
+            <translation>请在该节点上释放内存，或减少用量：更少的 rank、更小的批次或模型，或使用 zero-3</translation>
+        </message>
+        <message>
+            <source>none of the last %1 updates could be made, to step %2</source>
+            <translation>到第 %2 步为止，最近 %1 次更新都未能进行</translation>
+        </message>
+        <message>
+            <source>gradients are not finite, whatever the loss is scaled by</source>
+            <translation>无论损失如何缩放，梯度都不是有限数</translation>
+        </message>
+        <message>
+            <source>lower the learning rate, look for numbers in the data that are none, or train in bf16</source>
+            <translation>请降低学习率、检查数据中的非数值，或用 bf16 训练</translation>
         </message>
         <message>
             <source>this model has no table for servers to hold</source>

@@ -53,7 +53,7 @@ QVariant RunTableModel::data(const QModelIndex& index, int role) const {
         case kCluster: return QString::fromStdString(run.clusterName);
         case kRanks: return run.world > 0 ? QString::number(run.world) : dash;
         case kSteps: return run.figures.steps > 0 ? formatCount(run.figures.steps) : dash;
-        case kLoss: return run.figures.steps > 0 ? formatNumber(run.figures.trainLoss) : dash;
+        case kLoss: return std::isnan(run.figures.trainLoss) ? dash : formatNumber(run.figures.trainLoss);
         case kMetric:
           if (run.figures.evalLoss == 0 || run.figures.metric.empty()) return dash;
           return run.figures.metric == "accuracy"

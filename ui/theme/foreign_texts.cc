@@ -102,6 +102,7 @@ namespace lockstep::ui {
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "What computes, on every rank; empty: what the kind of its device has"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Samples an evaluation step; 0: chosen"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Compute threads move between cores as the kernel likes"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "A loss that is not finite ends the run; continue: it does not"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "How weights follow gradients"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Size of a step"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Of SGD"),

@@ -1,5 +1,7 @@
 // Runs from the command line on local agents, end to end.
+#include <QDirIterator>
 #include <QElapsedTimer>
+#include <QFile>
 #include <QRegularExpression>
 #include <QTest>
 #include <cmath>
@@ -107,6 +109,52 @@ class CliRunsTest : public QObject {
       QVERIFY(step["step"].toInt() > 100);
       QCOMPARE(step["epoch"].toInt(), 2);
     }
+    QVERIFY(cli.leave());
+  }
+
+  // A learning rate that is none: the run fails, and says where numbers end; asked to, it goes on.
+  void aDivergedRunFails() {
+    const Cli cli;
+    const QStringList rate{"--local", "2", "--set", "training.optimizer.learning_rate=1e30", "--set", "training.max_steps=20"};
+    const CliResult result = cli.run(mlp(rate));
+    QVERIFY2(result.exit != 0, result.text());
+    const QJsonObject error = result.first("error");
+    QVERIFY2(error["what"].toString().startsWith("the training diverged: the loss is not finite in step "), result.text());
+    QVERIFY2(error["why"].toString().startsWith("the first tensor that is not finite is "), result.text());
+    QCOMPARE(result.last()["status"].toString(), QString("failed"));
+    QVERIFY(result.last()["train_loss"].isNull());
+    const CliResult on = cli.run(mlp(rate + QStringList{"--set", "training.on_nonfinite=continue"}));
+    QVERIFY2(on.exit == 0, on.text());
+    QCOMPARE(on.last()["steps"].toInt(), 20);
+    QVERIFY(cli.leave());
+  }
+
+  // The newest checkpoint is damaged: the one before it is used, and a warning names the file and the tensor.
+  void aDamagedCheckpointIsPassedOver() {
+    const Cli cli;
+    const CliResult half = cli.run(mlp({"--local", "1", "--set", "training.batch=600", "--set", "training.max_steps=250", "--set", "training.epochs=9"}));
+    QVERIFY2(half.exit == 0, half.text());
+    const QString run = half.first("started")["run"].toString();
+    QStringList files;
+    QDirIterator found(cli.path(""), {"state.safetensors"}, QDir::Files, QDirIterator::Subdirectories);
+    while (found.hasNext())
+      if (const QString file = found.next(); file.contains(run)) files << file;
+    files.sort();
+    QVERIFY2(files.size() == 2, qPrintable(files.join("\n")));
+    QFile newest(files.last());
+    QVERIFY(newest.open(QIODevice::ReadWrite));
+    QVERIFY(newest.seek(newest.size() / 2));
+    const QByteArray at = newest.peek(1);
+    QVERIFY(newest.write(QByteArray(1, static_cast<char>(at[0] ^ 0x40))) == 1);
+    newest.close();
+    const CliResult rest = cli.run(mlp({"--local", "1", "--set", "training.batch=600", "--set", "training.max_steps=260", "--set", "training.epochs=9",
+                                      "--resume", run}));
+    QVERIFY2(rest.exit == 0, rest.text());
+    const QJsonObject warning = rest.first("warning");
+    QVERIFY2(warning["what"].toString().startsWith("the checkpoint step-000000250 cannot be used: the training goes on from step-"),
+             rest.text());
+    QVERIFY2(warning["why"].toString().contains(files.last()) && warning["why"].toString().contains("tensor "), rest.text());
+    QCOMPARE(rest.last()["steps"].toInt(), 260);
     QVERIFY(cli.leave());
   }
 

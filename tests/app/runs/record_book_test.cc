@@ -467,6 +467,34 @@ class RecordBookTest : public QObject {
     QCOMPARE(book.row().figures.steps, std::int64_t{7});
   }
 
+  // A run that was killed has the loss of its last whole epoch, or none; one that ended has what its ranks said.
+  void aKilledRunsLossIsWhatWasSeen() {
+    for (const bool whole : {false, true})
+      for (const auto state : {run::v1::FAILED, run::v1::STOPPED}) {
+        RecordBook book(rowOf(1), {{"n1", 0}});
+        run::v1::Record record;
+        record.set_sequence(1);
+        if (whole) {
+          record.mutable_epoch()->set_epoch(1);
+          record.mutable_epoch()->set_train_loss(0.5);
+          book.add("n1", record);
+          record.set_sequence(2);
+        }
+        record.mutable_finished()->set_state(state);
+        record.mutable_finished()->set_steps(7);
+        book.add("n1", record);
+        const double loss = book.row().figures.trainLoss;
+        QVERIFY2(whole ? loss == 0.5 : std::isnan(loss), fmt::format("{}", loss).c_str());
+      }
+    RecordBook book(rowOf(1), {{"n1", 0}});
+    run::v1::Record record;
+    record.set_sequence(1);
+    record.mutable_finished()->set_state(run::v1::STOPPED);
+    record.mutable_finished()->set_train_loss(0.25);
+    book.add("n1", record);
+    QCOMPARE(book.row().figures.trainLoss, 0.25);
+  }
+
   // What a person sees as the end comes after everything that was recorded up to it.
   void theEndIsToldAfterTheLastRecords() {
     RecordBook book(rowOf(2), {{"n1", 0}, {"n2", 0}});

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "engine/base/file.h"
@@ -59,6 +60,15 @@ std::string sampleLabels() {
   std::string labels;
   for (std::uint32_t i = 0; i < kSamples; ++i) labels += static_cast<char>(i % 10);
   return idx({kSamples}, labels);
+}
+
+std::vector<std::int64_t> epochOrder(std::int64_t size, std::uint64_t seed, std::int64_t epoch, bool shuffle,
+                                     std::int64_t tableSamples = data::SampleOrder::kTableSamples) {
+  data::SampleOrder order(size, seed, shuffle, tableSamples);
+  order.begin(epoch);
+  std::vector<std::int64_t> out;
+  for (std::int64_t i = 0; i < size; ++i) out.push_back(order.at(i));
+  return out;
 }
 
 // Sample i is the number i.
@@ -590,24 +600,92 @@ class DatasetTest : public QObject {
   void orders() {
     QElapsedTimer clock;
     clock.start();
-    const auto order = data::epochOrder(60'000, 1, 0, true);
+    const auto order = epochOrder(60'000, 1, 0, true);
     QVERIFY(clock.elapsed() < 200);
     auto sorted = order;
     std::sort(sorted.begin(), sorted.end());
-    const auto identity = data::epochOrder(60'000, 1, 0, false);
+    const auto identity = epochOrder(60'000, 1, 0, false);
     QCOMPARE(sorted, identity);
     QVERIFY(order != identity);
-    QCOMPARE(order, data::epochOrder(60'000, 1, 0, true));
-    QVERIFY(order != data::epochOrder(60'000, 1, 1, true));
-    QVERIFY(order != data::epochOrder(60'000, 2, 0, true));
+    QCOMPARE(order, epochOrder(60'000, 1, 0, true));
+    QVERIFY(order != epochOrder(60'000, 1, 1, true));
+    QVERIFY(order != epochOrder(60'000, 2, 0, true));
     // Every place is equally likely: 3! orders of 3, 60,000 epochs; 5 standard deviations.
     std::vector<int> counts(27);
     for (int epoch = 0; epoch < 60'000; ++epoch) {
-      const auto small = data::epochOrder(3, 5, epoch, true);
+      const auto small = epochOrder(3, 5, epoch, true);
       ++counts[static_cast<std::size_t>(small[0] * 9 + small[1] * 3 + small[2])];
     }
     for (const int count : counts) QVERIFY(count == 0 || std::abs(count - 10'000) < 5 * 92);
-    QVERIFY(data::epochOrder(0, 1, 0, true).empty());
+    QVERIFY(epochOrder(0, 1, 0, true).empty());
+  }
+
+  // What is computed for each position is a permutation as what stands in a table is, of any size.
+  void ordersWithoutTables() {
+    for (std::int64_t size = 1; size <= 300; ++size)
+      for (const std::uint64_t seed : {1u, 2u, 77u}) {
+        const auto order = epochOrder(size, seed, 3, true, 0);
+        auto sorted = order;
+        std::sort(sorted.begin(), sorted.end());
+        QCOMPARE(sorted, epochOrder(size, seed, 3, false));
+        QCOMPARE(order, epochOrder(size, seed, 3, true, 0));
+        if (size > 20) QVERIFY(order != epochOrder(size, seed, 4, true, 0) && order != epochOrder(size, seed + 1, 3, true, 0));
+      }
+    std::vector<int> counts(10);  // every place is equally likely; 5 standard deviations
+    for (int epoch = 0; epoch < 60'000; ++epoch) {
+      data::SampleOrder order(1000, 5, true, 0);
+      order.begin(epoch);
+      ++counts[static_cast<std::size_t>(order.at(17) / 100)];
+    }
+    for (const int count : counts) QVERIFY2(std::abs(count - 6'000) < 5 * 74, fmt::format("{}", count).c_str());
+    // Neighbours land anywhere: the mean distance of two places is a third of the size, within five standard deviations.
+    const auto wide = epochOrder(100'000, 9, 0, true, 0);
+    double distance = 0;
+    for (std::size_t i = 1; i < wide.size(); ++i) distance += static_cast<double>(std::abs(wide[i] - wide[i - 1])) / 1e5;
+    QVERIFY2(std::abs(distance / 1e5 - 1.0 / 3) < 5 * 0.25 / std::sqrt(1e5), fmt::format("{}", distance / 1e5).c_str());
+  }
+
+  // More samples than 32 bits count: no table, each sample below the size, none twice.
+  void moreSamplesThan32Bits() {
+    for (const std::int64_t size : {(std::int64_t{1} << 26) + 1, (std::int64_t{1} << 32) - 1, std::int64_t{1} << 32,
+                                    (std::int64_t{1} << 32) + 5, (std::int64_t{1} << 45) + 12345}) {
+      data::SampleOrder order(size, 7, true);
+      order.begin(2);
+      std::set<std::int64_t> seen;
+      std::int64_t beyond = 0;
+      for (std::int64_t i = 0; i < 20'000; ++i) {
+        const std::int64_t sample = order.at(i < 10'000 ? i : size - 1 - (i - 10'000));
+        QVERIFY(sample >= 0 && sample < size);
+        QVERIFY(seen.insert(sample).second);
+        beyond += sample > size / 2 ? 1 : 0;
+      }
+      QVERIFY2(std::abs(static_cast<double>(beyond) - 10'000) < 5 * std::sqrt(5000.0), fmt::format("{}", beyond).c_str());
+    }
+    const Numbers numbers((std::int64_t{1} << 32) + 3);
+    const std::int64_t steps = data::stepsPerEpoch(numbers.size(), 8);
+    QCOMPARE(steps, (std::int64_t{1} << 29) + 1);
+    Loader::Options options{8, 0, 8, 9, true, steps - 2, steps + 2, 2};
+    const auto loader = Loader::make(numbers, options);
+    QVERIFY(loader.ok());
+    std::int64_t count = 0;
+    while (const Batch* batch = (*loader)->next()) {
+      QCOMPARE(batch->position.epoch, batch->step < steps ? 0 : 1);
+      QCOMPARE(batch->position.count, batch->step == steps - 1 ? 3 : 8);
+      ++count;
+    }
+    QCOMPARE(count, 4);
+  }
+
+  // No memory for its batches is an error that says for what, and how much.
+  void batchesThatNoMemoryHolds() {
+    const Numbers numbers(1000);
+    Loader::Options options;
+    options.globalBatch = options.end = std::int64_t{1} << 50;
+    const auto loader = Loader::make(numbers, options);
+    QVERIFY(!loader.ok());
+    QCOMPARE(loader.error().code, Code::kResourceExhausted);
+    QVERIFY2(loader.error().what.starts_with("out of memory for 8 batches of samples: "), loader.error().what.c_str());
+    QVERIFY2(loader.error().what.ends_with(" GiB"), loader.error().what.c_str());
   }
 
   void positions() {
@@ -646,7 +724,7 @@ class DatasetTest : public QObject {
       }
       for (auto& epoch : seen) {
         std::sort(epoch.begin(), epoch.end());
-        QCOMPARE(epoch, data::epochOrder(103, 0, 0, false));
+        QCOMPARE(epoch, epochOrder(103, 0, 0, false));
       }
     }
   }

@@ -71,9 +71,9 @@ void feed(runtime::Executor& executor, std::int64_t step, std::int64_t first, st
 Status playRank(const plan::Plan& plan, int rank, comm::Communicator* group, Metrics& metrics,
                 std::vector<plan::Event>& events) {
   LOCKSTEP_ASSIGN(auto backend, backends::makeBackend("reference", {}));
-  runtime::StateArena state(plan, rank);
+  LOCKSTEP_ASSIGN(const auto state, runtime::StateArena::make(plan, rank));
   const auto bind = [&](const char* program) {
-    return runtime::Executor::bind(plan, program, rank, *backend, group, state);
+    return runtime::Executor::bind(plan, program, rank, *backend, group, *state);
   };
   LOCKSTEP_ASSIGN(auto init, bind("init"));
   LOCKSTEP_ASSIGN(auto step, bind("step"));

@@ -1,3 +1,7 @@
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <QTest>
 
 #include <filesystem>
@@ -24,6 +28,15 @@ RunSettings small() {
   settings.samples = 1000;  // 15 full steps and one of 40 samples an epoch
   settings.trainer.epochs = 3;
   return settings;
+}
+}  // namespace
+
+namespace {
+// Of few parameters, so that many runs take little.
+models::Model small4() {
+  models::Model model = fashionMlp();
+  model.layers[1].units = 4;
+  return model;
 }
 }  // namespace
 
@@ -102,6 +115,15 @@ class CheckpointTest : public QObject {
              fmt::format("{} and {}", found->loss, expected.evalLoss).c_str());
     QVERIFY2(std::abs(found->metric - expected.evalMetric) <= 1e-9,
              fmt::format("{} and {}", found->metric, expected.evalMetric).c_str());
+    // What came damaged is not evaluated.
+    const std::string path = runtime::stateFile(without.checkpoints.back());
+    std::string content = *readFile(path);
+    content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 0x40);
+    QVERIFY(writeFileAtomically(path, content).ok());
+    const auto damaged = runtime::evaluateCheckpoint(*plan, without.checkpoints.back(), data, **backend);
+    QVERIFY(!damaged.ok());
+    QCOMPARE(damaged.error().code, Code::kDataLoss);
+    QVERIFY2(damaged.error().why.starts_with("tensor "), damaged.error().text().c_str());
   }
 
   void resumeGivesTheSameBits_data() {
@@ -180,10 +202,10 @@ class CheckpointTest : public QObject {
       std::vector<std::thread> threads;
       std::atomic<int> read{0};
       for (int rank = 0; rank < ranks; ++rank)
-        states.push_back(std::make_unique<runtime::StateArena>(*plan, rank));
+        states.push_back(runtime::StateArena::make(*plan, rank).value());
       for (int rank = 0; rank < ranks; ++rank)
         threads.emplace_back([&, rank] {
-          read += runtime::readCheckpoint(dir.path().toStdString(), 1,
+          read += runtime::readCheckpoint(dir.path().toStdString(), {},
                                           {*plan, rank, *states[static_cast<std::size_t>(rank)], groups.of(rank)})
                       .ok();
         });
@@ -301,9 +323,242 @@ class CheckpointTest : public QObject {
     QVERIFY(refused.ranks[0].error().code == Code::kInvalidArgument);
     QVERIFY(refused.ranks[1].error().code == Code::kAborted);
     auto plan = planOf(settings);
-    runtime::StateArena state(*plan, 0);
-    QVERIFY(runtime::readCheckpoint(dir.filePath("nothing").toStdString(), 1, {*plan, 0, state, {}})
+    const auto state = runtime::StateArena::make(*plan, 0).value();
+    QVERIFY(runtime::readCheckpoint(dir.filePath("nothing").toStdString(), {}, {*plan, 0, *state, {}})
                 .error().code == Code::kNotFound);
+  }
+
+  // No flipped bit, no cut and nothing appended goes unseen where there are checksums.
+  void checksumsSeeAnyDamage() {
+    QTemporaryDir dir;
+    const std::string path = dir.filePath("t.safetensors").toStdString();
+    std::vector<float> values(12);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 5.5f;
+    const auto bytes = [&](std::size_t i) -> Result<std::span<const std::byte>> {
+      return std::as_bytes(std::span(values)).first(i == 0 ? 48 : 20);
+    };
+    QVERIFY(runtime::writeTensors(path, {{"params/a.weight", DType::kF32, {3, 4}}, {"params/b.bias", DType::kF32, {5}}},
+                                  {{"step", "17"}}, bytes, runtime::Checksums::kCrc32c).ok());
+    const std::string good = *readFile(path);
+    const auto read = [&](const std::string& content) {
+      std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+      return runtime::readTensors(path);
+    };
+    const auto whole = read(good);
+    QVERIFY2(whole.ok(), whole.ok() ? "" : whole.error().text().c_str());
+    QVERIFY(whole->verified && whole->entries.size() == 2 && whole->metadata.at("step") == "17");
+    for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+      std::string bad = good;
+      bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ 1 << bit % 8);
+      const auto found = read(bad);
+      QVERIFY2(!found.ok() && found.error().code == Code::kDataLoss, fmt::format("bit {}", bit).c_str());
+      QVERIFY(found.error().what.find(path) != std::string::npos);
+      const std::size_t data = whole->dataOffset;
+      if (bit / 8 >= data && bit / 8 < data + 48)
+        QCOMPARE(found.error().why, "tensor params/a.weight is not what was written: its checksum differs");
+      else if (bit / 8 >= data + 48 && bit / 8 < data + 68)
+        QCOMPARE(found.error().why, "tensor params/b.bias is not what was written: its checksum differs");
+    }
+    for (std::size_t size = 0; size < good.size(); ++size) QVERIFY(!read(good.substr(0, size)).ok());
+    for (std::uint64_t seed = 0; seed < 300; ++seed) {
+      std::string more = good;
+      for (std::uint64_t i = 0; i <= seed % 40; ++i) more += seed % 3 == 0 ? '\0' : static_cast<char>(randomBits(seed, i));
+      QVERIFY(!read(more).ok());
+      // A run of bytes, or two places exchanged.
+      std::string bad = good;
+      const std::size_t at = randomBits(seed, 50) % (good.size() - 16), count = 1 + randomBits(seed, 51) % 16;
+      for (std::size_t i = 0; i < count; ++i) bad[at + i] = static_cast<char>(randomBits(seed, 60 + i));
+      if (seed % 2 == 0) {
+        bad = good;
+        std::swap_ranges(bad.begin(), bad.begin() + 8, bad.begin() + 8 + static_cast<std::ptrdiff_t>(at % (good.size() - 16)));
+      }
+      if (bad != good) QVERIFY2(!read(bad).ok(), fmt::format("seed {}", seed).c_str());
+    }
+  }
+
+  // Whatever became of the newest checkpoints, the newest whole one is used, and those passed over are named, with their
+  // file and what is wrong with it.
+  void theNewestWholeOneIsUsed() {
+    QTemporaryDir dir;
+    RunSettings settings = small();
+    settings.model = small4();
+    settings.ranks = 2;
+    settings.samples = 192;
+    settings.trainer.epochs = 4;
+    settings.trainer.keepCheckpoints = 4;
+    const std::string folder = dir.filePath("checkpoints").toStdString();
+    settings.trainer.checkpointFolder = folder;
+    const RunOutcome whole = trained(settings);
+    QVERIFY2(whole.ok(), whole.error().c_str());
+    QCOMPARE(whole.checkpoints.size(), std::size_t{4});  // after steps 3, 6, 9 and 12
+    std::vector<std::string> files, good;
+    for (const std::string& checkpoint : whole.checkpoints) {
+      files.push_back(runtime::stateFile(checkpoint));
+      good.push_back(*readFile(files.back()));
+    }
+    std::vector<runtime::TensorFile> contents;  // the headers' lengths differ
+    for (const std::string& file : files) contents.push_back(runtime::readTensors(file).value());
+    QVERIFY(contents.back().verified);
+    RunSettings other = settings;  // whose tensors have other shapes
+    other.model.layers[1].units = 9;
+    other.trainer.checkpointFolder = dir.filePath("other").toStdString();
+    other.trainer.maxSteps = 1;
+    const RunOutcome others = trained(other);
+    QVERIFY2(others.ok(), others.error().c_str());
+    const std::string wrongShapes = *readFile(runtime::stateFile(others.checkpoints.back()));
+
+    settings.trainer.checkpointFolder.clear();
+    settings.trainer.resumeFrom = folder;
+    std::vector<std::string> warnings;
+    settings.trainer.warn = [&](const Error& warning) { warnings.push_back(warning.text()); };
+    constexpr std::uint64_t kDamages = 11;
+    for (std::uint64_t seed = 0; seed < 8 * kDamages; ++seed) {
+      const std::size_t damaged = 1 + randomBits(seed, 0) % 3;  // so many of the newest
+      std::string tensor;
+      for (std::size_t i = 0; i < files.size(); ++i) {
+        fs::remove_all(files[i]);
+        std::string content = good[i];
+        const bool isDamaged = i >= files.size() - damaged;
+        // The newest by this seed's turn, the others by chance.
+        const std::uint64_t damage = (i + 1 == files.size() ? seed : randomBits(seed, 10 + i)) % kDamages;
+        const std::uint64_t at = randomBits(seed, 20 + i);
+        const runtime::TensorFile* const data = &contents[i];
+        const auto hit = [&](std::size_t begin, std::size_t end) {
+          char& byte = content[begin + at % (end - begin)];
+          byte = static_cast<char>(byte ^ static_cast<char>(1 << (at >> 40) % 8));
+        };
+        if (isDamaged && damage == 10) {  // torn: a folder without a file, or with something else of its name
+          if (at % 2 == 0) fs::create_directory(files[i]);
+          continue;
+        }
+        if (isDamaged) switch (damage) {
+          case 0: hit(0, 8); break;                                    // the header's length
+          case 1: hit(8, data->dataOffset); break;                     // the header
+          case 2: hit(data->dataOffset, content.size()); break;        // the data
+          case 3: content.resize(at % content.size()); break;
+          case 4: content.clear(); break;
+          case 5: content.append(1 + at % 100, static_cast<char>(at)); break;
+          case 6: content = wrongShapes; break;
+          case 7: content.replace(8, data->dataOffset - 8, data->dataOffset - 8, '['); break;
+          case 8: std::fill(content.begin() + static_cast<std::ptrdiff_t>(content.size() / 2), content.end(), '\0'); break;
+          default: {  // an exponent bit of forty weights
+            const auto& [name, entry] = *std::next(data->entries.begin(), static_cast<std::ptrdiff_t>(at % data->entries.size()));
+            for (std::size_t k = 0; k < std::min<std::size_t>(40, entry.size / 4); ++k) {
+              char& byte = content[data->dataOffset + entry.offset + 4 * k + 3];
+              byte = static_cast<char>(byte ^ 0x10);
+            }
+            if (i + 1 == files.size()) tensor = name;
+          }
+        }
+        std::ofstream(files[i], std::ios::binary | std::ios::trunc) << content;
+      }
+      warnings.clear();
+      const RunOutcome rest = trained(settings);
+      QVERIFY2(rest.ok(), fmt::format("seed {}: {}", seed, rest.error()).c_str());
+      const auto from = static_cast<std::int64_t>(3 * (files.size() - damaged));
+      QCOMPARE(rest.steps.front().step, from + 1);
+      QCOMPARE(rest.ranks[0]->weightsSha256, whole.ranks[0]->weightsSha256);
+      QCOMPARE(warnings.size(), damaged);
+      const std::string to = fmt::format("step-{:09}", from);
+      for (std::size_t i = 0; i < damaged; ++i) {
+        const std::string& file = files[files.size() - 1 - i];
+        QVERIFY2(warnings[i].find(file) != std::string::npos && warnings[i].find(to) != std::string::npos, warnings[i].c_str());
+      }
+      if (!tensor.empty())
+        QVERIFY2(warnings[0].find("tensor " + tensor + " is not what was written") != std::string::npos, warnings[0].c_str());
+    }
+    // None is whole; one that is asked for by its own name has no other in its place.
+    for (const std::string& file : files) std::ofstream(file, std::ios::binary | std::ios::trunc) << "torn";
+    const RunOutcome none = trained(settings);
+    QVERIFY(!none.ok());
+    QCOMPARE(none.ranks[0].error().code, Code::kDataLoss);
+    QVERIFY2(none.ranks[0].error().what.find(files.back()) != std::string::npos, none.error().c_str());
+    QVERIFY2(none.ranks[0].error().next.starts_with("none of the 4 checkpoints there"), none.error().c_str());
+    std::ofstream(files[0], std::ios::binary | std::ios::trunc) << good[0];
+    settings.trainer.resumeFrom = whole.checkpoints.back();
+    QVERIFY(!trained(settings).ok());
+  }
+
+  // What an earlier version wrote has no checksums: it is read, and said to have none.
+  void checkpointsWithoutChecksums() {
+    QTemporaryDir dir;
+    RunSettings settings = small();
+    settings.trainer.maxSteps = 2;
+    settings.trainer.checkpointFolder = dir.path().toStdString();
+    const RunOutcome before = trained(settings);
+    QVERIFY2(before.ok(), before.error().c_str());
+    const std::string path = runtime::stateFile(before.checkpoints.back());
+    auto file = runtime::readTensors(path);
+    QVERIFY(file.ok());
+    std::vector<runtime::TensorInfo> tensors;
+    std::vector<runtime::TensorFile::Entry> entries;
+    for (const auto& [name, entry] : file->entries) {
+      tensors.push_back({name, entry.dtype, entry.shape});
+      entries.push_back(entry);
+    }
+    file->metadata.erase("checksums");
+    QVERIFY(runtime::writeTensors(path, tensors, file->metadata, [&](std::size_t i) -> Result<std::span<const std::byte>> {
+              return file->bytes(entries[i]);
+            }).ok());
+    std::vector<std::string> warnings;
+    settings.trainer.warn = [&](const Error& warning) { warnings.push_back(warning.what); };
+    settings.trainer.resumeFrom = settings.trainer.checkpointFolder;
+    settings.trainer.maxSteps = 4;
+    const RunOutcome out = trained(settings);
+    QVERIFY2(out.ok(), out.error().c_str());
+    QCOMPARE(warnings.size(), std::size_t{1});
+    QVERIFY2(warnings[0].ends_with("has no checksums: damage to it would not be seen"), warnings[0].c_str());
+  }
+
+  // Where an address space is too small for a run, at whatever place, the run ends with an error that says so.
+  void withoutMemoryRunsEndWithErrors_data() {
+    QTest::addColumn<int>("seed");
+    for (int seed = 0; seed < 9; ++seed) QTest::addRow("%d", seed) << seed;
+  }
+  void withoutMemoryRunsEndWithErrors() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    QSKIP("a sanitizer's own memory is part of the address space");
+#endif
+    QFETCH(int, seed);
+    QTemporaryDir dir;
+    RunSettings settings = small();
+    settings.backend = seed % 3 == 2 ? "onednn" : "reference";
+    settings.ranks = 1 + seed % 2;
+    settings.model.layers[1].units = 8'000;  // parameters and their two moments: 76 MB
+    settings.batch = 8;
+    settings.trainer.maxSteps = 1;
+    settings.trainer.evaluate = false;
+    settings.trainer.checkpointFolder = dir.path().toStdString();
+    const auto plan = planOf(settings);
+    QVERIFY(plan.ok());
+    // From hardly anything to nearly enough.
+    const std::int64_t more = (std::int64_t{1} << 20) * (4 + static_cast<std::int64_t>(randomBits(7, static_cast<std::uint64_t>(seed)) % 160));
+    int ends[2];
+    QCOMPARE(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      std::int64_t pages = 0;
+      std::ifstream("/proc/self/statm") >> pages;
+      const rlimit limit{static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + more), static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + more)};
+      setrlimit(RLIMIT_AS, &limit);
+      const RunOutcome out = run(settings, *plan);
+      const std::string said = out.ok() ? "succeeded" : out.error();
+      if (write(ends[1], said.data(), said.size()) < 0) _exit(3);
+      _exit(0);
+    }
+    ::close(ends[1]);
+    std::string said(4096, '\0');
+    std::size_t size = 0;
+    for (ssize_t count = 0; (count = ::read(ends[0], said.data() + size, said.size() - size)) > 0;) size += static_cast<std::size_t>(count);
+    ::close(ends[0]);
+    said.resize(size);
+    int status = 0;
+    QCOMPARE(waitpid(child, &status, 0), child);
+    QVERIFY2(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+             fmt::format("{} MiB, {}: status {}, said \"{}\"", more >> 20, settings.backend, status, said).c_str());
+    qInfo("%ld MiB more, %d ranks: %s", static_cast<long>(more >> 20), settings.ranks, said.substr(0, 200).c_str());
+    QVERIFY2(said == "succeeded" || said.find("out of memory") != std::string::npos, said.c_str());
+    if (said != "succeeded") QVERIFY2(said.find("rank ") != std::string::npos, said.c_str());
   }
 
   // No input makes the reader crash: truncations and seeded mutations of a real file.

@@ -42,7 +42,7 @@ class Ranks {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       ranks_[r].backend = backends::makeBackend(settings.backend, {}).value();
       ranks_[r].group = std::make_unique<tests::CountingCommunicator>(std::move(groups[r]));
-      ranks_[r].state = std::make_unique<runtime::StateArena>(plan, static_cast<int>(r));
+      ranks_[r].state = runtime::StateArena::make(plan, static_cast<int>(r)).value();
       bind("init", r, ranks_[r].init);
       bind("step", r, ranks_[r].step);
       if (plan.find("update") != nullptr) bind("update", r, ranks_[r].update);

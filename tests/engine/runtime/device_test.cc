@@ -295,6 +295,37 @@ class DeviceTest : public QObject {
     QVERIFY2(worst < 1.0 / 2048, fmt::format("losses differ by {}", worst).c_str());
   }
 
+  // A loss that is not finite ends the run on all ranks alike; what a device has captured is not looked into, its state is.
+  void divergedRunsEnd_data() {
+    QTest::addColumn<QString>("strategy");
+    QTest::addColumn<int>("ranks");
+    QTest::addRow("one rank") << "mirrored" << 1;
+    QTest::addRow("mirrored") << "multi-worker-mirrored" << 2;
+    QTest::addRow("zero-3") << "zero-3" << 2;
+  }
+  void divergedRunsEnd() {
+    QFETCH(QString, strategy);
+    QFETCH(int, ranks);
+    test::RunSettings settings = settingsOf(test::fashionMlp(), 8, 12);
+    settings.strategy = strategy.toStdString();
+    settings.ranks = ranks;
+    settings.trainer.schedule.peak = 1e30;
+    Devices devices;
+    const test::RunOutcome out = onDevices(settings, devices);
+    for (const auto& rank : out.ranks) {
+      QVERIFY(!rank.ok());
+      QVERIFY2(rank.error().what.starts_with("the training diverged: the loss is not finite in step "), rank.error().text().c_str());
+      QVERIFY2(rank.error().why.starts_with("the first tensor that is not finite is parameter dense") ||
+                   rank.error().why.starts_with("the first tensor that is not finite is optimizer state adam."),
+               rank.error().text().c_str());
+      QCOMPARE(rank.error().text(), out.ranks[0].error().text());
+    }
+    settings.trainer.nonFinite = runtime::NonFinite::kTaken;
+    Devices others;
+    const test::RunOutcome taken = onDevices(settings, others);
+    QVERIFY2(taken.ok(), taken.error().c_str());
+  }
+
   // A step of one rank is one piece of work: what the trainer wrote is copied first, what it reads last.
   void aStepIsCapturedOnce() {
     Devices devices;

@@ -1,7 +1,9 @@
 // Dynamic loss scaling: a step whose gradients are no finite numbers changes nothing, on any rank and under any
 // strategy, the scale follows, and training goes on as on one rank.
-#include <QTest>
+#include <QDir>
+#include <QRegularExpression>
 #include <QTemporaryDir>
+#include <QTest>
 
 #include <cmath>
 #include <cstring>
@@ -9,7 +11,9 @@
 #include <set>
 #include <span>
 
+#include "engine/base/file.h"
 #include "engine/runtime/checkpoint.h"
+#include "engine/runtime/finite.h"
 #include "tests/support/engine_run.h"
 
 using namespace lockstep;
@@ -95,6 +99,14 @@ constexpr Row kOthers[] = {
     {"coded gradients, rows of tables", [](RunSettings& s) { ctr(s), s.ranks = 2, s.compression = "bf16"; }},
 };
 
+// Workers that do not wait for each other, which have no loss scale.
+constexpr Row kApart[] = {
+    {"stale by one", [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "parameter-server", s.staleness = 1; }},
+    {"stale, two servers", [](RunSettings& s) { s.ranks = 5, s.servers = 2, s.strategy = "parameter-server", s.staleness = -1; }},
+    {"stale, rows on servers",
+     [](RunSettings& s) { ctr(s), s.ranks = 4, s.servers = 2, s.strategy = "parameter-server", s.staleness = 2; }},
+};
+
 // In f64 nothing is lost, but that squares of 2^512 overflow; in fp16 factors do.
 RunSettings settingsOf(bool half, double initial) {
   RunSettings s;
@@ -110,6 +122,60 @@ RunSettings settingsOf(bool half, double initial) {
   }
   return s;
 }
+// f32 without a loss scale.
+RunSettings plainOf(const Row& row) {
+  RunSettings s = settingsOf(true, 65536);
+  s.lossScale.reset();
+  s.products = DType::kF32;
+  row.set(s);
+  return s;
+}
+
+// Four dense layers after another, of nothing that takes a number that is none for zero, on inputs large enough to
+// overflow with large weights.
+models::Model tower() {
+  models::Model model = fashionMlp();
+  model.inputScale = 1;
+  model.layers.resize(1);
+  for (int i = 1; i <= 4; ++i) {
+    models::Layer dense;
+    dense.name = fmt::format("layer{}", i);
+    dense.units = i < 4 ? 16 : 10;
+    model.layers.push_back(dense);
+  }
+  return model;
+}
+
+// All ranks have the same error.
+bool endsAlike(const RunOutcome& out) {
+  for (const auto& rank : out.ranks) {
+    const bool alike = !rank.ok() && rank.error().what == out.ranks[0].error().what && rank.error().why == out.ranks[0].error().why &&
+                       rank.error().step == out.ranks[0].error().step && rank.error().code == Code::kInvalidArgument;
+    if (alike) continue;
+    qWarning("%s", out.ok() ? "no rank failed" : out.error().c_str());
+    return false;
+  }
+  return true;
+}
+
+// Changes an f32 tensor of a file, its checksum too.
+void change(const std::string& path, const std::string& tensor, const std::function<void(std::span<float>)>& make) {
+  const runtime::TensorFile file = runtime::readTensors(path).value();
+  std::vector<runtime::TensorInfo> tensors;
+  std::vector<std::vector<std::byte>> contents;
+  for (const auto& [name, entry] : file.entries) {
+    tensors.push_back({name, entry.dtype, entry.shape});
+    const auto bytes = file.bytes(entry);
+    contents.emplace_back(bytes.begin(), bytes.end());
+    if (name == tensor) make({reinterpret_cast<float*>(contents.back().data()), contents.back().size() / sizeof(float)});
+  }
+  const Status written = runtime::writeTensors(
+      path, tensors, file.metadata,
+      [&](std::size_t i) -> Result<std::span<const std::byte>> { return std::span<const std::byte>(contents[i]); },
+      runtime::Checksums::kCrc32c);
+  LOCKSTEP_CHECK(written.ok());
+}
+
 double tooLarge(bool half) { return half ? 0x1p60 : 0x1p700; }
 // Some steps are left out, and the others not.
 double ratherLarge(bool half) { return half ? 0x1p22 : 0x1p516; }
@@ -345,15 +411,206 @@ class LossScaleTest : public QObject {
     settings.model.inputScale = 1e6;  // the factors of the first product are infinite
     settings.trainer.maxSteps = 6;
     const RunOutcome out = trained(settings);
-    QVERIFY2(out.ok(), out.error().c_str());
     QCOMPARE(out.steps.back().lossScale, 1.0f);
     QCOMPARE(out.steps.back().skipped, 1);
+    // A run that made no update at all has trained nothing.
+    QVERIFY(!out.ok());
+    QVERIFY2(out.error().find("none of the last 6 updates could be made, to step 6") != std::string::npos, out.error().c_str());
+    settings.trainer.nonFinite = runtime::NonFinite::kTaken;
+    const RunOutcome taken = trained(settings);
+    QVERIFY2(taken.ok(), taken.error().c_str());
+    settings.trainer.nonFinite = runtime::NonFinite::kRefused;
     settings.ranks = 2;
     settings.trainer.maxSteps = 120;
     const RunOutcome hopeless = trained(settings);
     QVERIFY(!hopeless.ok());
     QVERIFY2(hopeless.error().find("none of the last 100 updates could be made, to step 100") != std::string::npos,
              hopeless.error().c_str());
+  }
+
+  // Without a loss scale a loss that is not finite ends the run, on all ranks with the same error: the step, and the first
+  // tensor that is not finite. Asked to, it goes on.
+  void divergedRunsEnd_data() {
+    QTest::addColumn<const Row*>("row");
+    for (const auto rows : {std::span<const Row>(kRows), std::span<const Row>(kOthers), std::span<const Row>(kApart)})
+      for (const Row& row : rows) QTest::addRow("%s", row.name) << &row;
+  }
+  void divergedRunsEnd() {
+    QFETCH(const Row*, row);
+    QTemporaryDir folder;
+    RunSettings settings = plainOf(*row);
+    settings.trainer.schedule.peak = 1e30;
+    settings.trainer.maxSteps = 40;
+    settings.trainer.checkpointFolder = folder.path().toStdString();
+    const RunOutcome out = trained(settings);
+    QVERIFY(endsAlike(out));
+    const Error& error = out.ranks[0].error();
+    QVERIFY(error.step >= 1 && error.step <= 40);
+    static const QRegularExpression kWhat("^the training diverged: the (loss|loss of the evaluation) is not finite in step [0-9]+$");
+    static const QRegularExpression kNamed("^the first tensor that is not finite is (parameter|activation|running statistic) [^ ]+"
+                                           "(, on rank [0-9])?$");
+    static const QRegularExpression kState("^the training diverged: the (parameter|optimizer state|running statistic) [^ ].* is not "
+                                           "finite after step [0-9]+$");  // found by the checkpoint
+    const QString what = QString::fromStdString(error.what);
+    QVERIFY2((kWhat.match(what).hasMatch() && kNamed.match(QString::fromStdString(error.why)).hasMatch()) || kState.match(what).hasMatch(),
+             error.text().c_str());
+    // Nothing of it is kept to go on from.
+    for (const std::string& checkpoint : out.checkpoints) {
+      const auto file = runtime::readTensors(runtime::stateFile(checkpoint));
+      QVERIFY(file.ok());
+      for (const auto& [name, entry] : file->entries)
+        QVERIFY2(runtime::firstNonFinite(file->bytes(entry), entry.dtype) < 0, name.c_str());
+    }
+    settings.trainer.nonFinite = runtime::NonFinite::kTaken;
+    settings.trainer.maxSteps = std::min<std::int64_t>(error.step + 2, 10);
+    settings.trainer.checkpointFolder = folder.filePath("taken").toStdString();
+    const RunOutcome taken = trained(settings);
+    QVERIFY2(taken.ok(), taken.error().c_str());
+    settings.trainer.resumeFrom = settings.trainer.checkpointFolder;
+    settings.trainer.maxSteps += 2;
+    const RunOutcome further = trained(settings);
+    QVERIFY2(further.ok(), further.error().c_str());
+  }
+
+  // The layer where numbers overflow first, wherever it is.
+  void theFirstTensorIsNamed_data() {
+    QTest::addColumn<const Row*>("row");
+    QTest::addColumn<int>("layer");
+    static constexpr Row kWhere[] = {
+        {"one rank", [](RunSettings&) {}},
+        {"mirrored", [](RunSettings& s) { s.ranks = 3; }},
+        {"micro-batches", [](RunSettings& s) { s.ranks = 2, s.microBatches = 4; }},
+        {"zero-2", [](RunSettings& s) { s.ranks = 2, s.strategy = "zero-2"; }},
+        {"zero-3", [](RunSettings& s) { s.ranks = 3, s.strategy = "zero-3"; }},
+        {"zero-3 in flight", [](RunSettings& s) { s.ranks = s.hosts = 2, s.strategy = "zero-3", s.overlap = "always"; }},
+        {"tensor", [](RunSettings& s) { s.ranks = s.modelRanks = 2, s.strategy = "tensor-parallel"; }},
+        {"pipeline", [](RunSettings& s) { s.ranks = s.stages = 2, s.strategy = "pipeline", s.microBatches = 4; }},
+        {"pipeline zb-h1, data",
+         [](RunSettings& s) { s.ranks = 4, s.stages = 2, s.strategy = "pipeline", s.microBatches = 4, s.schedule = "zb-h1"; }},
+        {"parameter server", [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "parameter-server"; }},
+        {"central storage", [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "central-storage"; }},
+        {"stale", [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "parameter-server", s.staleness = 2; }},
+        {"local-sgd", [](RunSettings& s) { s.ranks = 2, s.strategy = "local-sgd", s.microBatches = 2; }},
+        {"recomputed", [](RunSettings& s) { s.recompute = "full"; }},
+    };
+    for (const Row& row : kWhere)
+      for (const int layer : {1, 2, 3, 4}) QTest::addRow("%s, layer %d", row.name, layer) << &row << layer;
+  }
+  void theFirstTensorIsNamed() {
+    QFETCH(const Row*, row);
+    QFETCH(int, layer);
+    QTemporaryDir folder;
+    RunSettings settings = plainOf({"", [](RunSettings&) {}});
+    settings.model = tower();
+    row->set(settings);
+    settings.trainer.maxSteps = 2;
+    settings.trainer.checkpointFolder = folder.path().toStdString();
+    const RunOutcome before = trained(settings);
+    QVERIFY2(before.ok(), before.error().c_str());
+    const std::string name = fmt::format("layer{}", layer);
+    change(runtime::stateFile(before.checkpoints.back()), "params/" + name + ".weight",
+           [](std::span<float> values) { std::fill(values.begin(), values.end(), 3e38f); });
+    settings.trainer.maxSteps = 6;
+    settings.trainer.resumeFrom = settings.trainer.checkpointFolder;
+    const RunOutcome out = trained(settings);
+    QVERIFY(endsAlike(out));
+    const Error& error = out.ranks[0].error();
+    QVERIFY2(error.what == "the training diverged: the loss is not finite in step 3", error.text().c_str());
+    QCOMPARE(error.step, 3);
+    QVERIFY2(error.why.starts_with(fmt::format("the first tensor that is not finite is activation {}.", name)), error.text().c_str());
+  }
+
+  // A number of the data that is none is said to be the input's.
+  void dataThatIsNotFinite() {
+    struct Spoilt : data::Dataset {
+      SyntheticTable table{96, 4, 3, 400};
+      std::int64_t size() const override { return table.size(); }
+      const std::vector<data::Field>& fields() const override { return table.fields(); }
+      void read(std::int64_t index, std::size_t field, std::byte* out) const override {
+        table.read(index, field, out);
+        if (field == 0 && index == 77) reinterpret_cast<float*>(out)[2] = INFINITY;
+      }
+    } spoilt;
+    RunSettings settings = plainOf({"", [](RunSettings& s) { ctr(s); }});
+    settings.ranks = 2;
+    settings.batch = 24;
+    settings.train = &spoilt;
+    settings.trainer.maxSteps = 8;
+    const RunOutcome out = trained(settings);
+    QVERIFY(endsAlike(out));
+    QVERIFY2(out.ranks[1].error().why.starts_with("the first tensor that is not finite is input x, on rank "),
+             out.error().c_str());
+    QVERIFY(out.ranks[0].error().step >= 1 && out.ranks[0].error().step <= 4);
+  }
+
+  // What goes wrong in the last update is found too: by the evaluation, by the checkpoint, by what is exported.
+  void theLastUpdateCounts_data() {
+    QTest::addColumn<const Row*>("row");
+    QTest::addColumn<QString>("finds");
+    static constexpr Row kWhere[] = {
+        {"one rank", [](RunSettings&) {}},
+        {"zero-3", [](RunSettings& s) { s.ranks = 3, s.strategy = "zero-3"; }},
+        {"parameter server", [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "parameter-server"; }},
+        {"pipeline", [](RunSettings& s) { s.ranks = s.stages = 2, s.strategy = "pipeline", s.microBatches = 2; }},
+    };
+    for (const Row& row : kWhere)
+      for (const char* finds : {"evaluation", "checkpoint", "export"}) QTest::addRow("%s, %s", row.name, finds) << &row << finds;
+  }
+  void theLastUpdateCounts() {
+    QFETCH(const Row*, row);
+    QFETCH(QString, finds);
+    QTemporaryDir folder;
+    RunSettings settings = plainOf({"", [](RunSettings&) {}});
+    settings.model = tower();
+    row->set(settings);
+    settings.optimizer = {.kind = "sgd"};
+    settings.trainer.schedule.peak = 3e38;
+    settings.trainer.maxSteps = 1;
+    settings.trainer.evaluate = finds == "evaluation";
+    if (finds == "checkpoint") settings.trainer.checkpointFolder = folder.filePath("all").toStdString();
+    const RunOutcome out = trained(settings);
+    QVERIFY(endsAlike(out));
+    const std::string what = out.ranks[0].error().what;
+    if (finds == "evaluation") {
+      QCOMPARE(what, "the training diverged: the loss of the evaluation is not finite in step 1");
+    } else {
+      QVERIFY2(what.starts_with("the training diverged: the parameter layer") && what.ends_with(" is not finite after step 1"),
+               what.c_str());
+    }
+    QVERIFY(out.checkpoints.empty());
+    QVERIFY(!QDir(folder.filePath("all")).exists("step-000000001"));
+  }
+
+  // State with numbers that are none is refused where it is read, by the tensor's name; asked to, a run goes on from it.
+  void stateThatIsNotFiniteIsRefused() {
+    QTemporaryDir folder;
+    RunSettings settings = plainOf({"", [](RunSettings&) {}});
+    settings.ranks = 2;
+    settings.trainer.maxSteps = 2;
+    settings.trainer.checkpointFolder = folder.path().toStdString();
+    const RunOutcome before = trained(settings);
+    QVERIFY2(before.ok(), before.error().c_str());
+    const std::string path = runtime::stateFile(before.checkpoints.back()), good = readFile(path).value();
+    settings.trainer.maxSteps = 4;
+    settings.trainer.resumeFrom = settings.trainer.checkpointFolder;
+    settings.trainer.checkpointFolder.clear();
+    const std::pair<const char*, const char*> tensors[] = {{"params/dense1.weight", "parameter dense1.weight"},
+                                                           {"params/dense2.bias", "parameter dense2.bias"},
+                                                           {"adam.v/dense1.bias", "optimizer state adam.v of dense1.bias"}};
+    for (const auto& [tensor, text] : tensors)
+      for (const float value : {std::nanf(""), INFINITY, -INFINITY}) {
+        QVERIFY(writeFileAtomically(path, good).ok());
+        change(path, tensor, [&](std::span<float> values) { values[values.size() / 2] = value; });
+        settings.trainer.nonFinite = runtime::NonFinite::kRefused;
+        const RunOutcome refused = trained(settings);
+        QVERIFY(!refused.ok());
+        const Error& error = refused.ranks[0].error();
+        QVERIFY2(error.why.starts_with(fmt::format("the {} is not finite, from element ", text)), error.text().c_str());
+        QVERIFY(refused.steps.empty());
+        settings.trainer.nonFinite = runtime::NonFinite::kTaken;
+        const RunOutcome taken = trained(settings);
+        QVERIFY2(taken.ok(), taken.error().c_str());
+      }
   }
 
   // Losses follow those of fp32.

@@ -26,7 +26,7 @@ class Kernels {
   Kernels(backends::Backend& backend, Memory& memory) : backend_(backend), memory_(memory) {}
 
   static void make(Memory& memory, const std::string& name, ir::TensorType type) {
-    auto data = runtime::allocateAligned(type.bytes());
+    auto data = runtime::allocateAligned(type.bytes(), name).value();
     if (type.dtype == DType::kF32)
       for (std::int64_t i = 0; i < type.count(); ++i)
         reinterpret_cast<float*>(data.get())[i] = static_cast<float>(randomNormal(memory.size(), static_cast<std::uint64_t>(i)));

@@ -191,10 +191,10 @@ class WarmUpTest : public QObject {
     const auto plan = planOf(settings);
     QVERIFY(plan.ok());
     const auto backend = backends::makeBackend("onednn", {}).value();
-    runtime::StateArena state(*plan, 0);
-    const auto arena = runtime::allocateAligned(plan->arenaBytesOf(0));
+    const auto state = runtime::StateArena::make(*plan, 0).value();
+    const auto arena = runtime::allocateAligned(plan->arenaBytesOf(0), "a test").value();
     const SyntheticText text(settings.samples, settings.model.input[0], settings.model.vocabulary);
-    const auto feed = runtime::Feed::bind(*plan, "step", 0, plan->batchCuts, text, *backend, nullptr, state, arena.get());
+    const auto feed = runtime::Feed::bind(*plan, "step", 0, plan->batchCuts, text, *backend, nullptr, *state, arena.get());
     QVERIFY2(feed.ok(), feed.ok() ? "" : feed.error().text().c_str());
     std::memset(arena.get(), 0x7f, static_cast<std::size_t>(plan->arenaBytesOf(0)));
     (*feed)->writeMadeUp();

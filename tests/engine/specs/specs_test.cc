@@ -198,6 +198,7 @@ class SpecsTest : public QObject {
     row(24, "training.loss_scale | precision bf16 has no loss scale; expected it left out, or precision fp16");
     row(25, "training.loss_scale.initial | initial is 1000; expected a power of two from 2^-64 to 2^64, as 65536");
     row(26, "training.loss_scale.growth_interval | growth_interval is -1; expected 1 to 16777216");
+    row(27, "training.on_nonfinite | on_nonfinite is \"continu\"; expected fail or continue; did you mean continue?");
   }
   void wrongRuns() {
     QFETCH(int, change);
@@ -287,6 +288,9 @@ class SpecsTest : public QObject {
       case 26:
         training.set_precision("fp16"), training.mutable_loss_scale()->set_growth_interval(-1);
         break;
+      case 27:
+        training.set_on_nonfinite("continu");
+        break;
       default:
         QFAIL("no such change");
     }
@@ -297,6 +301,7 @@ class SpecsTest : public QObject {
     RunSpec spec = cnn();
     QVERIFY(checkAndFill(spec).ok());
     QVERIFY(!spec.training().has_loss_scale());
+    QCOMPARE(spec.training().on_nonfinite(), "fail");
     spec.mutable_training()->set_precision("fp16");
     QVERIFY(checkAndFill(spec).ok());
     QCOMPARE(spec.training().loss_scale().initial(), 65536.0);

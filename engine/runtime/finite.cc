@@ -1,0 +1,60 @@
+#include "engine/runtime/finite.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstring>
+
+namespace lockstep::runtime {
+namespace {
+
+// A number is finite where not all bits of its exponent are set.
+template <typename Word>
+std::int64_t firstWith(std::span<const std::byte> data, Word exponent) {
+  constexpr std::size_t kAtOnce = 1024;
+  std::array<Word, kAtOnce> words{};
+  const std::size_t count = data.size() / sizeof(Word);
+  for (std::size_t at = 0; at < count; at += kAtOnce) {
+    const std::size_t here = std::min(kAtOnce, count - at);
+    std::memcpy(words.data(), data.data() + at * sizeof(Word), here * sizeof(Word));
+    Word any = 0;
+    for (std::size_t i = 0; i < here; ++i) any |= static_cast<Word>((words[i] & exponent) == exponent ? 1 : 0);
+    if (any == 0) continue;
+    for (std::size_t i = 0; i < here; ++i)
+      if ((words[i] & exponent) == exponent) return static_cast<std::int64_t>(at + i);
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::int64_t firstNonFinite(std::span<const std::byte> data, DType dtype) {
+  switch (dtype) {
+    case DType::kF64: return firstWith<std::uint64_t>(data, 0x7ff0000000000000u);
+    case DType::kF32: return firstWith<std::uint32_t>(data, 0x7f800000u);
+    case DType::kBf16: return firstWith<std::uint16_t>(data, 0x7f80u);
+    case DType::kF16: return firstWith<std::uint16_t>(data, 0x7c00u);
+    default: return -1;
+  }
+}
+
+std::string stateTensorText(std::string_view slot, std::string_view member) {
+  std::string_view kind = slot;
+  if (const std::size_t dot = slot.rfind('.');
+      dot != std::string_view::npos && dot + 1 < slot.size() && std::isdigit(static_cast<unsigned char>(slot[dot + 1])) != 0)
+    kind = slot.substr(0, dot);
+  if (kind == "params") return fmt::format("parameter {}", member);
+  if (kind == "stats") return fmt::format("running statistic {}", member);
+  return fmt::format("optimizer state {} of {}", kind, member);
+}
+
+Error diverged(const std::string& found, const std::string& where, std::int64_t step) {
+  Error error = makeError(Code::kInvalidArgument, "the training diverged: {}", found);
+  error.step = step;
+  if (!where.empty()) error.why = fmt::format("the first tensor that is not finite is {}", where);
+  error.next = "lower training.optimizer.learning_rate, set training.optimizer.clip_norm, or look for extreme values in the "
+               "data; training.on_nonfinite=continue trains on all the same";
+  return error;
+}
+
+}  // namespace lockstep::runtime
