@@ -1,30 +1,17 @@
-// leave: ends the agent of a workdir and the supervisors that only still hand out ended runs.
+// leave: ends the agents of a workdir and the supervisors that only still hand out ended runs.
 #include <poll.h>
 #include <signal.h>
 
 #include <cstdio>
 #include <filesystem>
-#include <optional>
 #include <vector>
 
 #include "agent/commands.h"
 #include "agent/run_folder.h"
-#include "agent/unix_server.h"
-#include "engine/base/file.h"
+#include "agent/serving_agents.h"
 
 namespace lockstep::agent {
 namespace {
-
-// The process that holds the workdir's lock and answers at its socket; none where there is no
-// agent.
-std::optional<int> agentOf(const Workdir& workdir) {
-  if (!isLocked(workdir.runtime + "/agent.lock")) return std::nullopt;
-  pid_t peer = 0;
-  auto fd = connectUnix(workdir.agentSocket(), &peer);
-  if (!fd.ok()) return std::nullopt;
-  close(*fd);
-  return peer > 0 ? std::optional<int>(peer) : std::nullopt;
-}
 
 // Asks with SIGTERM, forces after five seconds; false where `gone` has not come true after ten.
 template <typename Gone>
@@ -63,12 +50,12 @@ int leaveCommand(Arguments& arguments) {
     return 3;
   }
   bool well = true;
-  if (const auto pid = agentOf(*workdir))
-    well = end(*pid, [&] { return !isLocked(workdir->runtime + "/agent.lock"); });
+  for (const ServingAgent& agent : servingAgents(*workdir))
+    well = end(agent.pid, [&] { return !isLocked(agent.lock); }) && well;
   for (const RunFolder& folder : folders)
     if (const auto supervisor = findSupervisor(folder))
       well = end(supervisor->pid, [&] { return !isLocked(folder.lock()); }) && well;
-  if (!well) std::fputs("lockstep-agent: the agent does not leave\n", stderr);
+  if (!well) std::fputs("lockstep-agent: an agent does not leave\n", stderr);
   return well ? 0 : 3;
 }
 

@@ -122,14 +122,18 @@ std::string executablePath() {
   return count > 0 ? std::string(buffer.data(), static_cast<std::size_t>(count)) : std::string();
 }
 
-std::string bundleVersion(const std::string& cacheFolder) {
+std::string versionFolder() {
   const std::string path = executablePath();
   constexpr std::string_view kVersions = "/versions/";
-  if (const std::size_t at = path.rfind(kVersions); at != std::string::npos) {
-    const std::size_t begin = at + kVersions.size();
-    const std::size_t end = path.find('/', begin);
-    if (end != std::string::npos && end > begin) return path.substr(begin, end - begin);
-  }
+  const std::size_t at = path.rfind(kVersions);
+  if (at == std::string::npos) return {};
+  const std::size_t begin = at + kVersions.size(), end = path.find('/', begin);
+  return end != std::string::npos && end > begin ? path.substr(0, end) : std::string();
+}
+
+std::string bundleVersion(const std::string& cacheFolder) {
+  const std::string path = executablePath();
+  if (const std::string folder = versionFolder(); !folder.empty()) return folder.substr(folder.rfind('/') + 1);
   struct stat info {};
   if (stat("/proc/self/exe", &info) != 0) return "unknown";
   const std::string key = fmt::format("{} {} {}.{} {}\n", path, info.st_size, info.st_mtim.tv_sec,

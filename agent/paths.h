@@ -12,7 +12,13 @@ namespace lockstep::agent {
 struct Workdir {
   std::string path;     // absolute; exists
   std::string runtime;  // exists, 0700, ours; short enough for socket names of 30 bytes
-  std::string agentSocket() const { return runtime + "/agent.sock"; }
+  // Of the agent of one version: those of several live beside each other.
+  std::string agentSocket(std::string_view version) const { return agentFile(version, "sock"); }
+  std::string agentLock(std::string_view version) const { return agentFile(version, "lock"); }
+  std::string newestAgent() const { return runtime + "/newest-agent"; }  // version that was started last
+  std::string agentFile(std::string_view version, std::string_view kind) const {
+    return fmt::format("{}/agent-{}.{}", runtime, version.substr(0, 12), kind);
+  }
   std::string runs() const { return path + "/runs"; }
 };
 
@@ -32,6 +38,8 @@ bool isPlainName(std::string_view name);
 
 std::string hostName();
 std::string executablePath();  // of this process
+// …/versions/<hash>, which this process was started from; "" where it is of no deployed version.
+std::string versionFolder();
 // The content hash of the bundle this process was started from (…/versions/<hash>/…), else the
 // first 12 digits of the executable's SHA-256, remembered in `cacheFolder`.
 std::string bundleVersion(const std::string& cacheFolder);

@@ -36,6 +36,13 @@ Result<node::v1::PrepareRequest> RunFolder::readRequest() const {
   return out;
 }
 
+Status RunFolder::dropKeys() const {
+  LOCKSTEP_ASSIGN(node::v1::PrepareRequest kept, readRequest());
+  if (!kept.has_tls()) return {};
+  kept.clear_tls();
+  return writeFileAtomically(request(), kept.SerializeAsString(), 0600);
+}
+
 run::v1::RunState RunFolder::readState() const {
   auto text = readFile(state(), 4096);
   run::v1::RunState out = run::v1::RUN_STATE_UNSPECIFIED;

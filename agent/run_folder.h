@@ -17,7 +17,7 @@ struct RunFolder {
   std::string path;
   std::string runtime;   // of the workdir: where the socket goes
 
-  std::string request() const { return path + "/request.pb"; }     // 0600: has the run's key
+  std::string request() const { return path + "/request.pb"; }     // 0600: has the run's key until it ends
   std::string plan() const { return path + "/plan.txt"; }
   std::string hashes() const { return path + "/hashes.pb"; }       // of the data, when it was prepared
   std::string spool() const { return path + "/spool.db"; }
@@ -29,6 +29,7 @@ struct RunFolder {
   std::string socket() const;                                      // derived from the path
 
   Result<node::v1::PrepareRequest> readRequest() const;
+  Status dropKeys() const;  // of the run, from its request; where there are none it does nothing
   run::v1::RunState readState() const;
   Status writeState(run::v1::RunState state) const;
 };

@@ -12,12 +12,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <optional>
 
 #include "agent/agent_service.h"
 #include "agent/commands.h"
 #include "agent/run_folder.h"
+#include "agent/serving_agents.h"
+#include "agent/sweep.h"
 #include "agent/unix_server.h"
+#include "agent/version_lease.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 
@@ -25,6 +27,7 @@ namespace lockstep::agent {
 namespace {
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
+constexpr Nanoseconds kSweepInterval = 600 * kSecond;
 
 std::string escaped(const std::string& text) {
   std::string out;
@@ -45,45 +48,23 @@ int fail(const Error& error) {
   return 3;
 }
 
-struct Serving {
-  std::string version;
-  int pid = 0;
-};
-
-std::string lockPath(const Workdir& workdir) { return workdir.runtime + "/agent.lock"; }
-std::string infoPath(const Workdir& workdir) { return workdir.runtime + "/agent"; }
-
-// The agent that serves this workdir on this host now.
-std::optional<Serving> findAgent(const Workdir& workdir) {
-  if (!isLocked(lockPath(workdir))) return std::nullopt;
-  auto text = readFile(infoPath(workdir), 4096);
-  if (!text.ok()) return std::nullopt;
-  const std::size_t end = text->find('\n');
-  if (end == std::string::npos) return std::nullopt;
-  Serving serving{text->substr(end + 1), std::atoi(text->c_str())};
-  while (!serving.version.empty() && serving.version.back() == '\n') serving.version.pop_back();
-  pid_t peer = 0;
-  auto fd = connectUnix(workdir.agentSocket(), &peer);
-  if (!fd.ok()) return std::nullopt;
-  close(*fd);
-  if (peer != serving.pid) return std::nullopt;
-  return serving;
-}
-
-// Waits until the lock is free, asking and then forcing its holder. Negative: it did not become free.
-int takeLock(const Workdir& workdir) {
+// Waits until the lock is free: whoever holds it and does not serve is leaving. Negative: it did not.
+int takeLock(const Workdir& workdir, const std::string& version) {
   for (int tries = 0; tries < 1000; ++tries) {
-    if (const int fd = tryLock(lockPath(workdir)); fd >= 0) return fd;
-    if (auto other = findAgent(workdir)) {
-      if (tries % 100 == 0) kill(other->pid, tries < 500 ? SIGTERM : SIGKILL);
-    }
+    if (const int fd = tryLock(workdir.agentLock(version)); fd >= 0) return fd;
     poll(nullptr, 0, 10);
   }
   return -1;
 }
 
-int serve(const Workdir& workdir, const std::string& version, int lock, double idleExit,
-          double prepareSeconds, int readyFd) {
+struct ServeOptions {
+  double idleExit = 0;              // seconds without a client or run after which it leaves; 0: never
+  double supersededExit = 60;       // seconds without a client, once another version was started
+  double prepareSeconds = 30;
+};
+
+int serve(const Workdir& workdir, const std::string& version, int lock, const ServeOptions& options,
+          int readyFd) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGHUP, SIG_IGN);
   sigset_t signals;
@@ -94,45 +75,48 @@ int serve(const Workdir& workdir, const std::string& version, int lock, double i
   umask(077);
 
   EventLoop loop;
-  AgentService service(loop, workdir, version, prepareSeconds);
-  auto server = UnixServer::start(workdir.agentSocket(), service.service());
+  const VersionLease lease(loop);
+  AgentService service(loop, workdir, version, options.prepareSeconds);
+  const std::string socket = workdir.agentSocket(version);
+  auto server = UnixServer::start(socket, service.service());
   if (!server.ok()) return fail(server.error());
-  if (Status status = writeFileAtomically(infoPath(workdir), fmt::format("{}\n{}\n", getpid(), version),
-                                          0600);
-      !status.ok())
-    return fail(status.error());
-  const std::string line = announcement(workdir.agentSocket(), version, getpid());
+  const std::string line = announcement(socket, version, getpid());
   [[maybe_unused]] const ssize_t written = write(readyFd, line.data(), line.size());
   if (readyFd != STDOUT_FILENO) close(readyFd);
-  logInfo("agent {} serves {} for {}", version, workdir.agentSocket(), workdir.path);
+  logInfo("agent {} serves {} for {}", version, socket, workdir.path);
 
   const int signalFd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
   loop.watch(signalFd, POLLIN, [&](short) {
     logInfo("agent leaves: asked by a signal");
     loop.quit();
   });
+  sweepWorkdir(workdir);
+  loop.every(kSweepInterval, [&] { sweepWorkdir(workdir); });
   Nanoseconds lastSeen = monotonicNow();
-  const Nanoseconds interval =
-      idleExit <= 0 ? 5 * kSecond
-                    : std::clamp(static_cast<Nanoseconds>(idleExit * 0.2e9), kSecond / 5, 5 * kSecond);
+  const double shortest = options.idleExit > 0 ? std::min(options.idleExit, options.supersededExit) : options.supersededExit;
+  const Nanoseconds interval = std::clamp(static_cast<Nanoseconds>(shortest * 0.2e9), kSecond / 5, 5 * kSecond);
   loop.every(interval, [&] {
     service.reapSupervisors();
-    if (idleExit <= 0) return;
-    if ((*server)->connections() > 0 || service.hasRuns()) lastSeen = monotonicNow();
-    if (monotonicNow() - lastSeen > static_cast<Nanoseconds>(idleExit * 1e9)) {
-      logInfo("agent leaves: idle");
+    // Its runs are their supervisors', which the agent of another version finds as well.
+    const auto newest = readFile(workdir.newestAgent(), 4096);
+    const bool superseded = newest.ok() && *newest != version;
+    const double limit = superseded ? shortest : options.idleExit;
+    if (limit <= 0) return;
+    if ((*server)->connections() > 0 || (!superseded && service.hasRuns())) lastSeen = monotonicNow();
+    if (monotonicNow() - lastSeen > static_cast<Nanoseconds>(limit * 1e9)) {
+      logInfo("agent leaves: {}", superseded ? "another version was started" : "idle");
       loop.quit();
     }
   });
   loop.run();
   service.leave();
   server->reset();
-  // Ended runs are in their spools, for the agent that comes next.
-  for (const RunFolder& folder : findRuns(workdir, ""))
-    if (isFinal(folder.readState()))
-      if (const auto supervisor = findSupervisor(folder)) kill(supervisor->pid, SIGTERM);
-  unlink(infoPath(workdir).c_str());
   close(lock);
+  // Ended runs are in their spools, for the agent that comes next.
+  if (servingAgents(workdir).empty())
+    for (const RunFolder& folder : findRuns(workdir, ""))
+      if (isFinal(folder.readState()))
+        if (const auto supervisor = findSupervisor(folder)) kill(supervisor->pid, SIGTERM);
   return 0;
 }
 
@@ -198,8 +182,10 @@ int detach(const Workdir& workdir, Serve serveIn) {
 int serveCommand(Arguments& arguments) {
   const bool detached = arguments.flag("--detach");
   const std::string path = arguments.value("--workdir").value_or("");
-  const double idleExit = arguments.number("--idle-exit", 0);
-  const double prepareSeconds = arguments.number("--prepare-seconds", 30);
+  ServeOptions options;
+  options.idleExit = arguments.number("--idle-exit", options.idleExit);
+  options.supersededExit = arguments.number("--superseded-exit", options.supersededExit);
+  options.prepareSeconds = arguments.number("--prepare-seconds", options.prepareSeconds);
   if (!arguments.rest().empty()) {
     std::fprintf(stderr, "lockstep-agent serve: \"%s\" is not understood\n", arguments.rest().c_str());
     return 2;
@@ -210,20 +196,20 @@ int serveCommand(Arguments& arguments) {
   // Of two that start at once, one serves and the other finds it.
   int starting = -1;
   for (int tries = 0; starting < 0 && tries < 2500; ++tries) {
-    starting = tryLock(workdir->runtime + "/start.lock");
+    starting = tryLock(workdir->agentFile(version, "start"));
     if (starting < 0) poll(nullptr, 0, 10);
   }
-  if (auto other = findAgent(*workdir); other && other->version == version) {
-    std::fputs(announcement(workdir->agentSocket(), version, other->pid).c_str(), stdout);
+  if (Status told = writeFileAtomically(workdir->newestAgent(), version, 0600); !told.ok()) return fail(told.error());
+  if (const auto other = findAgent(*workdir, version)) {
+    std::fputs(announcement(other->socket, version, other->pid).c_str(), stdout);
     return 0;
   }
   auto begin = [&](int readyFd) {
-    const int lock = takeLock(*workdir);
+    const int lock = takeLock(*workdir, version);
     if (lock < 0) {
-      return fail(makeError(Code::kAlreadyExists, "another agent holds {} and does not leave",
-                            workdir->path));
+      return fail(makeError(Code::kAlreadyExists, "another agent holds {} and does not leave", workdir->path));
     }
-    return serve(*workdir, version, lock, idleExit, prepareSeconds, readyFd);
+    return serve(*workdir, version, lock, options, readyFd);
   };
   if (detached) return detach(*workdir, begin);
   if (starting >= 0) close(starting);

@@ -18,6 +18,7 @@
 #include "agent/run_folder.h"
 #include "agent/spool.h"
 #include "agent/unix_server.h"
+#include "agent/version_lease.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
@@ -161,6 +162,7 @@ void repair(const RunFolder& folder, const node::v1::PrepareRequest& request, Sp
     (void)spool.flush();
   }
   if (!isFinal(state)) (void)folder.writeState(run::v1::FAILED);
+  (void)folder.dropKeys();
 }
 
 class Lingering {
@@ -236,6 +238,7 @@ int superviseCommand(Arguments& arguments) {
   if (!request.ok()) return fail(request.error());
 
   EventLoop loop;
+  const VersionLease lease(loop);
   std::unique_ptr<RunControl> control;
   SpoolOptions options;
   options.onTrouble = [&](const Error& error) {
@@ -256,6 +259,7 @@ int superviseCommand(Arguments& arguments) {
   if (!serveOnly) {
     control = std::make_unique<RunControl>(loop, folder, *request, **spool,
                                            bundleVersion(folder.runtime), limits, [&] {
+      if (Status dropped = folder.dropKeys(); !dropped.ok()) logWarning("{}", dropped.error().text());
       if (control->state() == run::v1::EXPIRED) loop.quit();
       else lingering->begin();
     });

@@ -191,7 +191,7 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
           table.rows.push_back(
               {reply.ops(i).name(), fmt::format("{:.4f}", reply.ops(i).milliseconds())});
         const std::string text = table.text();
-        std::fwrite(text.data(), 1, text.size(), stdout);
+        put(stdout, text);
         return writeTrace();
       }(),
       json);
@@ -287,7 +287,7 @@ int benchCollectiveCommand(const Globals& globals, const Arguments& arguments) {
         }
         if (!json) {
           const std::string text = table.text();
-          std::fwrite(text.data(), 1, text.size(), stdout);
+          put(stdout, text);
         }
         return {};
       }(),

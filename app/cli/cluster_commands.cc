@@ -69,7 +69,7 @@ void printTable(const ClusterSession& session, AddressOf addressOf) {
                           connected ? fmt::format("{}", has.gpus.size()) : "–", has.agentVersion.substr(0, 12), has.hostname, has.cpu});
   }
   const std::string text = table.text();
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  put(stdout, text);
 }
 
 void printGpu(const std::string& node, const GpuLoad& gpu) {
@@ -144,7 +144,7 @@ void printGpus(const ClusterSession& session) {
     }
   if (table.rows.empty()) return;
   const std::string text = "\n" + table.text();
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  put(stdout, text);
 }
 
 using Addresses = std::map<std::string, std::string>;  // by node
@@ -181,7 +181,7 @@ Result<Addresses> provePeers(const ClusterSession& session, Inbox& inbox) {
     out[nodes[i].spec->name()] = (*proven)[i];
     told.push_back(fmt::format("{} at {}", nodes[i].spec->name(), (*proven)[i]));
   }
-  std::fprintf(stderr, "nodes reach each other: %s\n", fmt::format("{}", fmt::join(told, ", ")).c_str());
+  put(stderr, fmt::format("nodes reach each other: {}\n", fmt::join(told, ", ")));
   return out;
 }
 
@@ -209,7 +209,7 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
     if (told[index] == text || node.phase == NodePhase::kIdle) return;
     told[index] = text;
     activity = std::chrono::steady_clock::now();
-    std::fprintf(stderr, "%s\n", text.c_str());
+    put(stderr, text + "\n");
   };
   ClusterSessionOptions options = sessionOptions(globals, kSampleHertz);
   options.copy = copy;
@@ -278,8 +278,7 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
   }
   for (const auto& [host, ranks] : ranksOfHost)
     if (ranks > coresOfHost[host])
-      std::fprintf(stderr, "note: %d ranks share the %d cores of %s\n", ranks, coresOfHost[host],
-                   hostNames[host].c_str());
+      put(stderr, fmt::format("note: {} ranks share the {} cores of {}\n", ranks, coresOfHost[host], hostNames[host]));
   if (!proven.ok()) {
     report(proven.error(), json);
     well = false;

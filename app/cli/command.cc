@@ -102,11 +102,10 @@ ClusterSessionOptions sessionOptions(const Globals& globals, double sampleHertz)
 
 void askAtTerminal(ClusterSession& session, const NodeQuestion& question) {
   if (question.kind == NodeQuestion::Kind::kHostKey) {
-    std::cerr << fmt::format(
-        "\nThe host key of {} ({}) is not known.\n{} fingerprint: {}\nTrust it and go on? "
-        "(yes/no) ",
-        question.hostKey.host, question.node, question.hostKey.keyType,
-        question.hostKey.fingerprint);
+    put(stderr, fmt::format("\nThe host key of {} ({}) is not known.\n{} fingerprint: {}\nTrust it and go on? "
+                            "(yes/no) ",
+                            question.hostKey.host, question.node, question.hostKey.keyType,
+                            question.hostKey.fingerprint));
     std::string line;
     std::getline(std::cin, line);
     session.answer(question.id, line == "yes");
@@ -121,16 +120,15 @@ void askAtTerminal(ClusterSession& session, const NodeQuestion& question) {
     hidden.c_lflag &= ~static_cast<tcflag_t>(ECHO);
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &hidden);
   }
-  std::cerr << (secret.attempt > 1 ? "\nThat was not right.\n" : "\n")
-            << (secret.kind == SecretQuestion::Kind::kPassphrase
-                    ? fmt::format("Passphrase of {}: ", secret.keyFile)
-                    : fmt::format("{} {}: ", secret.account,
-                                  secret.prompt.empty() ? "password" : secret.prompt));
+  put(stderr, std::string(secret.attempt > 1 ? "\nThat was not right.\n" : "\n") +
+                  (secret.kind == SecretQuestion::Kind::kPassphrase
+                       ? fmt::format("Passphrase of {}: ", secret.keyFile)
+                       : fmt::format("{} {}: ", secret.account, secret.prompt.empty() ? "password" : secret.prompt)));
   std::string line;
   const bool read = static_cast<bool>(std::getline(std::cin, line));
   if (hide) {
     tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
-    std::cerr << "\n";
+    put(stderr, "\n");
   }
   session.answer(question.id, read ? std::optional<Secret>(Secret(std::move(line))) : std::nullopt);
 }
@@ -176,14 +174,14 @@ void printRuns(const std::vector<RunRow>& rows, bool json) {
          std::isnan(row.figures.trainLoss) ? "–" : fmt::format("{:.4f}", row.figures.trainLoss),
          row.figures.evalLoss != 0 ? metricText(row.figures.metric, row.figures.evalMetric) : "–"});
   const std::string text = table.text();
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  put(stdout, text);
 }
 
 void report(const Error& error, bool json) {
   if (json)
     errorLine(error).print();
   else
-    std::cerr << "error: " << error.text() << "\n";
+    put(stderr, "error: " + error.text() + "\n");
 }
 
 }  // namespace lockstep::app::cli

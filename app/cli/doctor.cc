@@ -204,10 +204,8 @@ int doctorCommand(const Globals& globals, const Arguments& arguments) {
     const std::string mark = finding.well     ? style.green("ok  ")
                              : finding.needed ? style.red("FAIL")
                                               : style.yellow("miss");
-    std::printf("%s  %s  %s\n", mark.c_str(), padded(finding.name, 14).c_str(),
-                finding.found.c_str());
-    if (!finding.well) std::printf("      %s  %s\n", padded("", 14).c_str(), finding.next.c_str());
-    std::fflush(stdout);
+    put(stdout, fmt::format("{}  {}  {}\n", mark, padded(finding.name, 14), finding.found));
+    if (!finding.well) put(stdout, fmt::format("      {}  {}\n", padded("", 14), finding.next));
   };
   tell(checkHome(globals.home));
   tell(checkDisk(globals.home));

@@ -7,10 +7,14 @@
 #include "app/cli/run_view.h"
 #include "app/cli/terminal.h"
 #include "app/history/history.h"
+#include "app/runs/recorder.h"
+#include "app/runs/removal.h"
 #include "engine/base/clock.h"
 
 namespace lockstep::app::cli {
 namespace {
+
+constexpr std::chrono::seconds kReachLimit{10};
 
 // Runs `work` on the opened history; its error is what the command ends with.
 template <typename Work>
@@ -24,12 +28,8 @@ int onHistory(const Globals& globals, const Arguments& arguments, Work work) {
   return exitCodeOf(status.error());
 }
 
-void put(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-}
-
 void field(std::string_view name, const std::string& value) {
-  if (!value.empty()) put(padded(name, 16) + value + "\n");
+  if (!value.empty()) put(stdout, padded(name, 16) + value + "\n");
 }
 
 void showText(const RunRow& row, const RunDocuments& documents,
@@ -65,9 +65,10 @@ void showText(const RunRow& row, const RunDocuments& documents,
                             fmt::format("{:.6f}", epoch.trainLoss),
                             epoch.evaluated() ? fmt::format("{:.6f}", epoch.evalLoss) : "–",
                             epoch.evaluated() ? metricText(row.figures.metric, epoch.evalMetric) : "–"});
-    put("\n" + table.text());
+    put(stdout, "\n" + table.text());
   }
-  put("\n" + documents.specYaml);
+  // As it ran: what --set changed included.
+  put(stdout, "\n" + (documents.specResolved.empty() ? documents.specYaml : documents.specResolved));
 }
 
 void showJson(const RunRow& row, const RunDocuments& documents, const std::vector<EpochRow>& epochs,
@@ -109,6 +110,33 @@ void showJson(const RunRow& row, const RunDocuments& documents, const std::vecto
   line.print();
 }
 
+// Where the nodes can be reached without a question; the others' parts go when they are next launched on.
+void removeFromNodes(const Globals& globals, History& history, const std::string& run,
+                     std::shared_ptr<const spec::v1::ClusterSpec> cluster) {
+  if (nodesKeeping(history, run).empty()) return;
+  watchInterrupts();
+  Inbox inbox;
+  ClusterSessionOptions options = sessionOptions(globals, 0);
+  options.ask = false;
+  options.copy = false;
+  ClusterSession session(std::move(cluster), options, inbox);
+  session.connect();
+  const auto end = std::chrono::steady_clock::now() + kReachLimit;
+  const auto settled = [&] {
+    for (int i = 0; i < session.size(); ++i) {
+      const NodePhase phase = session.status(i).phase;
+      if (phase != NodePhase::kConnected && phase != NodePhase::kFailed) return std::chrono::steady_clock::now() > end;
+    }
+    return true;
+  };
+  (void)drainUntil(inbox, settled, interrupts());
+  std::vector<NodeAccess*> nodes;
+  for (int i = 0; i < session.size(); ++i) nodes.push_back(&session.access(i));
+  removeDeletedRuns(history, nodes, {});
+  for (const std::string& node : nodesKeeping(history, run))
+    put(stderr, fmt::format("note: node {} may keep its part of the run until the next launch there\n", node));
+}
+
 }  // namespace
 
 int historyListCommand(const Globals& globals, const Arguments& arguments) {
@@ -141,7 +169,7 @@ int historyExportCommand(const Globals& globals, const Arguments& arguments) {
     if (arguments.has("out"))
       return history.exportCsv(row.run, absolutePath(arguments.text("out"), {}));
     LOCKSTEP_ASSIGN(const std::string csv, history.csv(row.run));
-    put(csv);
+    put(stdout, csv);
     return {};
   });
 }
@@ -149,7 +177,9 @@ int historyExportCommand(const Globals& globals, const Arguments& arguments) {
 int historyDeleteCommand(const Globals& globals, const Arguments& arguments) {
   return onHistory(globals, arguments, [&](History& history) -> Status {
     LOCKSTEP_ASSIGN(const RunRow row, history.find(arguments.words()[0]));
+    const auto cluster = clusterOfRun(history, row.run);
     LOCKSTEP_TRY(history.remove(row.run, arguments.has("force")));
+    if (cluster.ok()) removeFromNodes(globals, history, row.run, *cluster);
     std::fprintf(stderr, "deleted run %s\n", row.run.c_str());
     return {};
   });

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "app/cli/commands.h"
+#include "app/cli/terminal.h"
 #include "app/cli/json_line.h"
 #include "app/deploy/bundle.h"
 
@@ -198,6 +199,20 @@ void printUsage(std::FILE* to) {
   std::fputs(text.c_str(), to);
 }
 
+// Of all commands that begin with a word: "cluster", "history". False: none does.
+bool printGroupUsage(const std::string& word) {
+  std::string text = "usage:\n";
+  int count = 0;
+  for (const Command& command : commands()) {
+    if (command.name.substr(0, command.name.find(' ')) != word || command.name == word) continue;
+    ++count;
+    text += fmt::format("  lockstep {}\n", command.grammar.usage);
+  }
+  if (count == 0) return false;
+  put(stdout, fmt::format("{}\nalways:\n{}\nlockstep {} COMMAND --help says more.\n", text, kGlobalHelp, word));
+  return true;
+}
+
 // The command whose words the line begins with; takes them off.
 const Command* findCommand(std::vector<std::string>& words) {
   const Command* found = nullptr;
@@ -291,6 +306,7 @@ int main(const std::vector<std::string>& all) {
     printUsage(line->help || !line->words.empty() ? stdout : stderr);
     return line->help || !line->words.empty() ? kSucceeded : kBadInput;
   }
+  if (line->help && line->words.size() == 1 && printGroupUsage(line->words[0])) return kSucceeded;
   std::vector<std::string> words = line->words;
   const Command* command = findCommand(words);
   if (command == nullptr) {

@@ -183,11 +183,6 @@ std::string eventColumns(const Preview& preview) {
   return out.dump();
 }
 
-void put(std::FILE* to, const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), to);
-  std::fflush(to);
-}
-
 }  // namespace
 
 int usableCores() {

@@ -96,7 +96,11 @@ struct Resume {
 
 // --resume RUN or DIR: where the checkpoints are on the first node.
 Result<Resume> resumeOf(const Globals& globals, const std::string& text) {
-  if (text.empty()) return Resume{};
+  if (text.empty()) {
+    Error error = invalidArgument("--resume names no run");
+    error.next = "give a run's id or a folder of checkpoints; lockstep history list shows the runs";
+    return error;
+  }
   if (text.find('/') != std::string::npos) return Resume{absolutePath(text, {}), {}};
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
   LOCKSTEP_ASSIGN(const RunRow row, history->find(text));
@@ -113,7 +117,10 @@ Result<Prepared> prepare(const Globals& globals, const Arguments& arguments) {
   Prepared out;
   LOCKSTEP_ASSIGN(const RunSpecFile spec, loadRunSpec(arguments.words()[0], arguments.all("set")));
   LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, clusterOf(globals, arguments));
-  LOCKSTEP_ASSIGN(const Resume resume, resumeOf(globals, arguments.text("resume")));
+  Resume resume;
+  if (arguments.has("resume")) {
+    LOCKSTEP_ASSIGN(resume, resumeOf(globals, arguments.text("resume")));
+  }
   out.request.spec = spec.spec;
   out.request.specYaml = spec.yaml;
   out.request.cluster = cluster.spec;
@@ -217,7 +224,7 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
   if (json)
     makeReport({true, 0})->finished(*result);
   else
-    std::printf("%s\n", resultText(*result).c_str());
+    put(stdout, resultText(*result) + "\n");
   return kSucceeded;
 }
 

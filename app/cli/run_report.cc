@@ -43,7 +43,7 @@ JsonLine finishedLine(const RunResult& result) {
 class JsonReport final : public RunReport {
  public:
   explicit JsonReport(std::int64_t every) : every_(every) {}
-  void progress(const std::string& text) override { std::fprintf(stderr, "%s\n", text.c_str()); }
+  void progress(const std::string& text) override { put(stderr, text + "\n"); }
   void started(const RunContext& context) override {
     story_.begin(context);
     metric_ = context.row.figures.metric;
@@ -116,7 +116,7 @@ class JsonReport final : public RunReport {
 class PlainReport final : public RunReport {
  public:
   explicit PlainReport(std::int64_t every) : every_(every) {}
-  void progress(const std::string& text) override { std::fprintf(stderr, "%s\n", text.c_str()); }
+  void progress(const std::string& text) override { put(stderr, text + "\n"); }
   void started(const RunContext& context) override {
     context_ = context;
     story_.begin(context);
@@ -125,7 +125,7 @@ class PlainReport final : public RunReport {
   }
   void update(const RunUpdate& update) override {
     if (update.slowChanged && update.slow && update.slow->rank != slowRank_)
-      std::fprintf(stderr, "%s\n", slowText(*update.slow).c_str());
+      put(stderr, slowText(*update.slow) + "\n");
     for (const std::string& note : story_.nodeNotes(update)) progress(note);
     for (const std::string& note : RunStory::scaleNotes(update)) progress(note);
     if (update.slowChanged) slowRank_ = update.slow ? update.slow->rank : -1;
@@ -135,7 +135,7 @@ class PlainReport final : public RunReport {
   }
   void idle() override {}
   void failed(const Error& error) override {
-    std::fprintf(stderr, "error: %s\n", error.text().c_str());
+    put(stderr, "error: " + error.text() + "\n");
   }
   void finished(const RunResult& result) override {
     tell(story_.rest());
@@ -144,8 +144,7 @@ class PlainReport final : public RunReport {
 
  private:
   static void print(const std::string& line) {
-    std::fprintf(stdout, "%s\n", line.c_str());
-    std::fflush(stdout);
+    put(stdout, line + "\n");
   }
   std::string epochText(const RunStory::Item& item) const {
     const EpochRow& row = *item.epoch;

@@ -110,8 +110,7 @@ class LiveView final : public RunReport {
 
   void failed(const Error& error) override {
     erase();
-    std::fprintf(stderr, "%s %s\n", style_.red("error:").c_str(), error.text().c_str());
-    std::fflush(stderr);
+    put(stderr, style_.red("error:") + " " + error.text() + "\n");
   }
 
   void finished(const RunResult& result) override {
@@ -124,8 +123,7 @@ class LiveView final : public RunReport {
     const std::string line = result.status == "succeeded" ? style_.green(text)
                              : result.status == "failed"  ? style_.red(text)
                                                           : style_.yellow(text);
-    std::fprintf(stdout, "%s\n", line.c_str());
-    std::fflush(stdout);
+    put(stdout, line + "\n");
     drawn_ = 0;
   }
 
@@ -368,7 +366,7 @@ class LiveView final : public RunReport {
     if (drawn_ > 0) buffer = fmt::format("\x1b[{}A\r", drawn_);
     int count = 0;
     for (const std::string& line : lines(size)) {
-      buffer += fit(line, static_cast<std::size_t>(std::max(size.columns - 1, 1))) + "\x1b[K\n";
+      buffer += shown(fit(printable(line), static_cast<std::size_t>(std::max(size.columns - 1, 1)))) + "\x1b[K\n";
       ++count;
     }
     buffer += "\x1b[J";

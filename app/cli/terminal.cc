@@ -9,16 +9,38 @@
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
+#include <random>
 
 namespace lockstep::app::cli {
 namespace {
 
-// The length of the escape sequence at `at`, 0 where there is none.
+// What every sequence of a Style begins with: nobody outside this process knows it.
+const std::string& styleMark() {
+  static const std::string mark = fmt::format("\x1b[{};", 100'000'000 + std::random_device{}() % 900'000'000);
+  return mark;
+}
+
+// The length of a Style's sequence at `at`, 0 where there is none.
 std::size_t escapeLength(std::string_view text, std::size_t at) {
-  if (text[at] != '\x1b' || at + 1 >= text.size() || text[at + 1] != '[') return 0;
-  std::size_t end = at + 2;
-  while (end < text.size() && (text[end] < '@' || text[end] > '~')) ++end;
-  return std::min(end + 1, text.size()) - at;
+  if (!text.substr(at).starts_with(styleMark())) return 0;
+  const std::size_t end = text.find('m', at);
+  return end == std::string_view::npos ? 0 : end + 1 - at;
+}
+bool ends(std::string_view sequence) { return sequence.ends_with(";0m"); }
+
+// What a terminal would act on at `at`: its bytes and its code point; none where it is text.
+struct Control {
+  std::size_t bytes = 0;
+  unsigned code = 0;
+};
+Control controlAt(std::string_view text, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u; };
+  const unsigned first = byte(0);
+  if (first < 0x20 || first == 0x7f) return {1, first};
+  if (first == 0xc2 && byte(1) >= 0x80 && byte(1) < 0xa0) return {2, byte(1)};           // C1
+  if (first == 0xe2 && byte(1) == 0x80 && byte(2) >= 0xaa && byte(2) <= 0xae) return {3, 0x2000u + byte(2) - 0x80};  // writing
+  if (first == 0xe2 && byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9) return {3, 0x2040u + byte(2) - 0x80};  // direction
+  return {};
 }
 bool beginsCharacter(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
@@ -43,7 +65,7 @@ bool wantsColour(int fd) {
 }
 
 std::string Style::with(std::string_view code, std::string_view text) const {
-  return colours_ ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
+  return colours_ ? fmt::format("{0}{1}m{2}{0}0m", styleMark(), code, text) : std::string(text);
 }
 
 std::size_t width(std::string_view text) {
@@ -68,7 +90,7 @@ std::string fit(std::string_view text, std::size_t columns) {
   for (std::size_t i = 0; i < text.size();) {
     if (const std::size_t escape = escapeLength(text, i); escape > 0) {
       out += text.substr(i, escape);
-      styled = text.substr(i, escape) != "\x1b[0m";
+      styled = !ends(text.substr(i, escape));
       i += escape;
       continue;
     }
@@ -76,7 +98,7 @@ std::string fit(std::string_view text, std::size_t columns) {
     out += text[i++];
   }
   out += "…";
-  if (styled) out += "\x1b[0m";
+  if (styled) out += styleMark() + "0m";
   return out;
 }
 
@@ -86,13 +108,42 @@ std::string padded(std::string_view text, std::size_t columns, bool right) {
   return right ? space + std::string(text) : std::string(text) + space;
 }
 
+namespace {
+
+// Control characters but newline and tab as text; a Style's sequences stay, for the terminal or marked.
+std::string withoutControls(std::string_view text, bool forTerminal) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    if (const std::size_t escape = escapeLength(text, i); escape > 0) {
+      const std::size_t mark = styleMark().size();
+      out += forTerminal ? "\x1b[" + std::string(text.substr(i + mark, escape - mark)) : std::string(text.substr(i, escape));
+      i += escape;
+      continue;
+    }
+    const Control control = controlAt(text, i);
+    if (control.bytes == 0 || text[i] == '\n' || text[i] == '\t') {
+      out += text[i++];
+      continue;
+    }
+    out += control.code < 0x80 ? fmt::format("\\x{:02x}", control.code) : fmt::format("\\u{:04x}", control.code);
+    i += control.bytes;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string shown(std::string_view text) { return withoutControls(text, true); }
+
+void put(std::FILE* to, std::string_view text) {
+  const std::string out = shown(text);
+  std::fwrite(out.data(), 1, out.size(), to);
+  std::fflush(to);
+}
+
 std::string printable(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c == '\t')
-      c = ' ';
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      c = '?';
+  std::string out = withoutControls(text, false);
+  std::replace_if(out.begin(), out.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
   return out;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,14 @@ TerminalSize terminalSize(int fd);
 bool isTerminal(int fd);   // one that understands cursor movement
 bool wantsColour(int fd);  // a terminal, and NO_COLOR is not set
 
-// Escape sequences, or nothing where colours are off.
+// Writes text at once. The one way for text to leave a command: what files and nodes say is shown, and
+// never played; sequences of a Style alone reach the terminal.
+void put(std::FILE* to, std::string_view text);
+// As put writes it: control characters but newline and tab as "\x1b", "\u202e".
+std::string shown(std::string_view text);
+
+// Escape sequences that put() passes on, marked so that none of another origin does; or nothing where
+// colours are off.
 class Style {
  public:
   explicit Style(bool colours) : colours_(colours) {}
@@ -34,7 +42,7 @@ class Style {
 std::size_t width(std::string_view text);                     // columns; escape sequences have none
 std::string fit(std::string_view text, std::size_t columns);  // cut with "…" where longer
 std::string padded(std::string_view text, std::size_t columns, bool right = false);
-std::string printable(std::string_view text);  // control characters become '?'
+std::string printable(std::string_view text);  // in one line, without control characters; styles stay
 
 // Columns as wide as their widest cell, two spaces between; `right` columns are numbers.
 struct Table {

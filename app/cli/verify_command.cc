@@ -77,7 +77,7 @@ void printTable(const VerifyCase& one, const node::v1::VerifyReply& reply, const
                           !finding.holds()      ? style.yellow("DOES NOT HOLD")
                           : finding.undecided() ? style.yellow("undecided")
                                                 : style.green("holds")});
-  std::printf("\n%s\n%s", titleOf(one).c_str(), table.text().c_str());
+  put(stdout, fmt::format("\n{}\n{}", titleOf(one), table.text()));
   if (reply.rounding() > 0) std::printf("rounding alone changes one rank's losses by %.1e\n", reply.rounding());
   std::fflush(stdout);
 }
@@ -120,13 +120,13 @@ int verifyCommand(const Globals& globals, const Arguments& arguments) {
       cases.push_back(std::move(*one));
     }
     if (!json)
-      std::printf("%s: %s on %d ranks against one\n", question.spec.spec->model().name().c_str(),
-                  strategy.kind().c_str(), question.ranks);
+      put(stdout, fmt::format("{}: {} on {} ranks against one\n", question.spec.spec->model().name(), strategy.kind(),
+                              question.ranks));
     if (const std::string why = unequalByDesign(*question.spec.spec); !json && !why.empty())
       std::printf("by design not equal to one rank: %s; compared are consistency and quality\n", why.c_str());
     const auto local = localCluster(1, globals.home.root + "/local", "");
     for (const VerifyCase& one : cases) {
-      std::fprintf(stderr, "playing %s …\n", titleOf(one).c_str());
+      put(stderr, fmt::format("playing {} …\n", titleOf(one)));
       node::v1::VerifyReply reply;
       LOCKSTEP_TRY(onLocalAgent(
           globals, local.spec, "the verification",

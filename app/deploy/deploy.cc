@@ -18,6 +18,7 @@ namespace lockstep::app {
 namespace {
 
 constexpr int kKeptVersions = 2;
+constexpr int kLeaseMinutes = 3 * 24 * 60;  // renewed each hour
 constexpr std::uint64_t kSpareBytes = std::uint64_t{16} << 20;
 constexpr std::chrono::seconds kScriptLimit{60};
 constexpr std::chrono::seconds kStartLimit{30};
@@ -216,19 +217,26 @@ Status verifyFiles(SshConnection& connection, const Bundle& bundle, const std::s
   return {};
 }
 
-// Removes temporary folders left by lost links (old ones only: another deploy may be under way),
-// and all versions but the newest two and those a process runs from. Renamed before they are
-// removed, so that nobody meets half a version.
+// Removes temporary folders left by lost links (old ones only: another deploy may be under way), and
+// all versions but the newest two, those a process here runs from, and those with a lease of another
+// host that shares the folder (agent/version_lease.h). Renamed before they are removed, so that nobody
+// meets half a version.
 std::string cleanScript(const std::string& workdir) {
   return "cd " + shellQuote(workdir + "/versions") + " || exit 0\n" +
          "find . -maxdepth 1 -name '.*' -type d -mmin +60 ! -name . -exec rm -rf {} +\n"
          "here=$(pwd -P)\n"
+         "space=$(readlink /proc/self/ns/pid 2>/dev/null)\n"
+         "space=${space#*[}\n"
+         "own=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null).${space%]}.\n"
          "used=$(for e in /proc/[0-9]*/exe; do readlink \"$e\"; done 2>/dev/null)\n"
          "kept=0\n"
          "for v in $(ls -1t); do\n"
          "  case $v in *[!0-9a-f]*) continue;; esac\n"
          "  [ ${#v} -eq 64 ] || continue\n"
          "  case $used in *\"$here/$v/\"*) continue;; esac\n"
+         "  rm -f \"$v/leases/$own\"*\n"  // of processes here that were killed
+         "  find \"$v/leases\" -type f -mmin +" + std::to_string(kLeaseMinutes) + " -exec rm -f {} + 2>/dev/null\n"
+         "  [ -n \"$(ls -A \"$v/leases\" 2>/dev/null)\" ] && continue\n"
          "  kept=$((kept + 1))\n"
          "  [ $kept -le " + std::to_string(kKeptVersions) + " ] && continue\n"
          "  mv \"$v\" \".$v.old-$$\" && rm -rf \".$v.old-$$\"\n"

@@ -33,6 +33,7 @@ constexpr std::string_view kMetricSchema = R"(
 ALTER TABLE run RENAME COLUMN eval_accuracy TO eval_metric;
 ALTER TABLE run ADD COLUMN metric TEXT NOT NULL DEFAULT 'accuracy';
 )";
+constexpr std::string_view kDeletedSchema = "CREATE TABLE deleted(run TEXT PRIMARY KEY, nodes TEXT);";
 constexpr std::string_view kColumns =
     "run,name,notes,phase,created,started,finished,generation,world,strategy,comm,plan_hash,version,"
     "predicted_step,measured_step,steps,epochs,train_loss,eval_loss,eval_metric,metric,"
@@ -134,7 +135,7 @@ Result<std::unique_ptr<History>> History::open(const std::string& folder) {
   if (error) return systemError(error.value(), "cannot make the history's folder " + folder);
   auto state = std::make_unique<State>();
   state->folder = folder;
-  LOCKSTEP_ASSIGN(state->database, Database::open(folder + "/history.db", {kSchema, kMetricSchema}));
+  LOCKSTEP_ASSIGN(state->database, Database::open(folder + "/history.db", {kSchema, kMetricSchema, kDeletedSchema}));
   return std::unique_ptr<History>(new History(std::move(state)));
 }
 
@@ -304,6 +305,10 @@ Status History::remove(const std::string& run, bool evenUnderWay) {
   Status done = [&]() -> Status {
     Transaction transaction(*state_->database);
     LOCKSTEP_TRY(transaction.status());
+    LOCKSTEP_TRY(Statement(*state_->database, "INSERT OR REPLACE INTO deleted SELECT run, nodes FROM document "
+                                              "WHERE run=? AND nodes<>''")
+                     .bind(std::string_view(run))
+                     .run());
     for (const char* table : {"run", "document"})
       LOCKSTEP_TRY(Statement(*state_->database, fmt::format("DELETE FROM {} WHERE run=?", table))
                        .bind(std::string_view(run))
@@ -314,6 +319,22 @@ Status History::remove(const std::string& run, bool evenUnderWay) {
     for (const char* ending : {"", "-wal", "-shm", ".lock"}) unlink((path + ending).c_str());
   close(*lock);
   return state_->changed(done);
+}
+
+std::vector<DeletedRun> History::deleted() const {
+  std::vector<DeletedRun> out;
+  Statement rows(*state_->database, "SELECT run, nodes FROM deleted ORDER BY run DESC LIMIT 1000");
+  while (rows.step()) out.push_back({rows.text(0), rows.text(1)});
+  return out;
+}
+
+Status History::setDeleted(const std::string& run, const std::string& nodes) {
+  if (nodes.empty())
+    return Statement(*state_->database, "DELETE FROM deleted WHERE run=?").bind(std::string_view(run)).run();
+  return Statement(*state_->database, "UPDATE deleted SET nodes=? WHERE run=?")
+      .bind(std::string_view(nodes))
+      .bind(std::string_view(run))
+      .run();
 }
 
 Result<std::unique_ptr<RunStore>> History::openRun(const std::string& run) const {

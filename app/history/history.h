@@ -150,6 +150,12 @@ class RunStore {
   std::unique_ptr<State> state_;
 };
 
+// A run that was deleted here, and of which nodes may still keep their parts.
+struct DeletedRun {
+  std::string run;
+  std::string nodes;  // JSON, as RunDocuments::nodes
+};
+
 class History {
  public:
   static Result<std::unique_ptr<History>> open(const std::string& folder);
@@ -173,9 +179,11 @@ class History {
   // Newest first; `contains` in id, name, notes, strategy or cluster.
   Result<std::vector<RunRow>> list(const std::string& contains = {}, int limit = 10000) const;
   std::int64_t changes() const;  // grows when another process or this one changed a row
-  // The run's row and its file. kFailedPrecondition while it is being recorded, and, unless
-  // evenUnderWay, while it runs.
+  // The run's row and its file; that nodes may keep parts of it is noted in deleted().
+  // kFailedPrecondition while it is being recorded, and, unless evenUnderWay, while it runs.
   Status remove(const std::string& run, bool evenUnderWay = false);
+  std::vector<DeletedRun> deleted() const;  // newest first, at most 1000
+  Status setDeleted(const std::string& run, const std::string& nodes);  // "": no node keeps a part
   Result<std::unique_ptr<RunStore>> openRun(const std::string& run) const;
   // Steps as rows, series as columns ("step", then those with a value a step); series over time
   // follow in a second table below an empty line.

@@ -17,6 +17,7 @@
 #include "app/cluster/peer_addresses.h"
 #include "app/core/rpc.h"
 #include "app/runs/measure.h"
+#include "app/runs/removal.h"
 #include "app/runs/staging.h"
 #include "app/runs/tls.h"
 #include "app/specs/spec_text.h"
@@ -28,7 +29,7 @@
 namespace lockstep::app {
 namespace {
 
-constexpr std::chrono::seconds kPrepareLimit{20};
+constexpr std::chrono::minutes kPrepareLimit{30};  // of data files to be read; a node that is gone is seen before
 constexpr std::chrono::seconds kCommitLimit{20};
 constexpr std::chrono::seconds kKillLimit{10};
 constexpr std::chrono::seconds kFindLimit{5};
@@ -180,6 +181,9 @@ class Work {
     }
     row.phase = RunPhase::kRunning;
     (void)history->update(row);  // the run is on its way; its recorder says the same again
+    std::vector<NodeAccess*> nodes;
+    for (const Party& party : parties_) nodes.push_back(party.access);
+    removeDeletedRuns(*history, nodes, stop);
     return run;
   }
 

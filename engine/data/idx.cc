@@ -1,6 +1,7 @@
 // IDX, the format of MNIST: 0, 0, element type, number of dimensions, the dimensions as big-endian
 // 32-bit numbers, the elements (Y. LeCun, C. Cortes, C. Burges, "The MNIST database").
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -104,10 +105,22 @@ class Unpacker {
   bool ended_ = false;  // a member has, and no other has begun
 };
 
+std::string_view kindOf(mode_t mode) {
+  return S_ISFIFO(mode) ? "FIFO" : S_ISSOCK(mode) ? "socket" : S_ISDIR(mode) ? "folder" : "device";
+}
+
 // Reads a file once: its content to `sink`; its SHA-256 where it is asked for.
 Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A FIFO would be waited for, for ever.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return systemError(errno, "cannot open the data file " + path);
+  if (struct stat info{}; fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(fd);
+    Error error = makeError(Code::kFailedPrecondition, "the data file {} is no regular file", path);
+    error.why = fmt::format("it is a {}", kindOf(info.st_mode));
+    error.next = "write what it gives to a file, and name that in the run";
+    return error;
+  }
   Unpacker unpacker(path, sink);
   Sha256 hash;
   std::string piece(Unpacker::kPiece, '\0');

@@ -29,12 +29,19 @@ bool works(const NodeSpec& node) {
   return node.roles().empty() || has(node, "worker") || has(node, "chief");
 }
 
+// Usable as the name of a folder, which a node's part of a run has.
+bool isNodeName(std::string_view name) {
+  return !name.empty() && name.size() <= 128 && name.front() != '.' && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+  });
+}
+
 Status checkNode(const NodeSpec& node, const std::string& path,
                  std::set<std::string, std::less<>>& names) {
-  if (!ir::isName(node.name()))
-    return wrongField(
-        path + ".name",
-        fmt::format("name is \"{}\"; expected letters, digits and _./+-", node.name()));
+  if (!isNodeName(node.name()))
+    return wrongField(path + ".name",
+                      fmt::format("name is \"{}\"; expected letters, digits, '.', '_' and '-', not '.' first, 128 at most",
+                                  node.name()));
   if (!names.insert(node.name()).second)
     return wrongField(path + ".name",
                       fmt::format("another node is named {}; expected a name of its "

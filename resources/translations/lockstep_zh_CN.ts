@@ -279,6 +279,10 @@ It uses:
             <translation>地址</translation>
         </message>
         <message>
+            <source>Peer address</source>
+            <translation>供其他节点连接的地址</translation>
+        </message>
+        <message>
             <source>Work folder</source>
             <translation>工作目录</translation>
         </message>
@@ -2225,6 +2229,10 @@ It uses:
             <translation>节点 %1 无法到达节点 %2</translation>
         </message>
         <message>
+            <source>the data file %1 is no regular file</source>
+            <translation>数据文件 %1 不是普通文件</translation>
+        </message>
+        <message>
             <source>the node&apos;s clock is %1 days ahead of this machine&apos;s</source>
             <translation>该节点的时钟比本机快 %1 天</translation>
         </message>
@@ -2471,6 +2479,10 @@ It uses:
         <message>
             <source>the keys made for the run are not valid at that time</source>
             <translation>为此运行生成的密钥在该时间无效</translation>
+        </message>
+        <message>
+            <source>it is a %1</source>
+            <translation>它是 %1</translation>
         </message>
         <message>
             <source>its addresses: %1</source>
@@ -2745,6 +2757,10 @@ It uses:
             <translation>请更正集群中它的 `address`，或留空由程序选择</translation>
         </message>
         <message>
+            <source>write what it gives to a file, and name that in the run</source>
+            <translation>请把其内容写入文件，并在运行中指定该文件</translation>
+        </message>
+        <message>
             <source>connect it to the other nodes&apos; network, or give its `address` or `interface` in the cluster</source>
             <translation>请把它连入其他节点所在的网络，或在集群中给出它的 `address` 或 `interface`</translation>
         </message>
@@ -2951,6 +2967,14 @@ It uses:
         <message>
             <source>another node is named %1</source>
             <translation>另一个节点也叫 %1</translation>
+        </message>
+        <message>
+            <source>address is %1, which stands for every address; expected one of the node&apos;s, or none: it is chosen</source>
+            <translation>address 为 %1，它代表所有地址；应填该节点的一个地址，或留空由程序选择</translation>
+        </message>
+        <message>
+            <source>name is &quot;%1&quot;; expected letters, digits, &apos;.&apos;, &apos;_&apos; and &apos;-&apos;, not &apos;.&apos; first, 128 at most</source>
+            <translation>名称为“%1”；应由字母、数字、“.”、“_”和“-”组成，不以“.”开头，最多 128 个字符</translation>
         </message>
         <message>
             <source>address is %1, loopback, and node %2 is on another host; expected an address that %3 reaches, or none: it is chosen</source>

@@ -303,7 +303,7 @@ class AgentPartsTest : public QObject {
     const std::string deep = path("x") + "/" + std::string(120, 'y');
     auto workdir = openWorkdir(deep);
     QVERIFY(workdir.ok());
-    QVERIFY(workdir->agentSocket().size() <= kMaxSocketPath);
+    QVERIFY(workdir->agentSocket(std::string(64, 'a')).size() <= kMaxSocketPath);
     QVERIFY(isLocalFilesystem(workdir->runtime));
     QDir(QString::fromStdString(workdir->runtime)).removeRecursively();
   }

@@ -8,6 +8,7 @@
 #include <QTest>
 
 #include "agent/peers.h"
+#include "engine/base/file.h"
 #include "tests/agent/agent_node.h"
 #include "tests/agent/run_keys.h"
 
@@ -100,8 +101,15 @@ class AgentPeersTest : public QObject {
   void twoNodesTrainTogether() {
     TwoNodes nodes(50);
     nodes.launch();
+    const auto kept = [&](int node) {
+      const Node& at = node == 0 ? nodes.first : nodes.second;
+      return readFile(at.workdir() + "/runs/" + nodes.options.run + "/" + at.name() + "/request.pb");
+    };
+    for (int node = 0; node < 2; ++node) QVERIFY(kept(node).ok());
     for (int node = 0; node < 2; ++node) {
       QVERIFY(nodes.records[node]->waitFinished(120));
+      // The run's private key goes with it.
+      QVERIFY(eventually([&] { return kept(node)->find("PRIVATE KEY") == std::string::npos; }));
       QVERIFY2(nodes.records[node]->state() == run::v1::SUCCEEDED, nodes.records[node]->error().c_str());
       QCOMPARE(nodes.records[node]->lastStep(node), 50);
     }

@@ -3,11 +3,19 @@
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <QDir>
 #include <QFile>
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QProcess>
 #include <QTest>
+#include <array>
 #include <filesystem>
 #include <thread>
 
@@ -73,16 +81,91 @@ class AgentServeTest : public QObject {
     QVERIFY(!alive(pid));
   }
 
-  void anotherVersionTakesOver() {
+  // Two studios of two versions take turns on one account: each finds its own agent, for ever.
+  void versionsLiveBesideEachOther() {
+    Node node("n1", {"--superseded-exit", "1"});
+    node.start();
+    const int first = node.pid();
+    const std::string folder = node.workdir() + "/versions/" + std::string(64, 'a');
+    std::filesystem::create_directories(folder);
+    std::filesystem::copy_file(qEnvironmentVariable("LOCKSTEP_BIN").toStdString() + "/lockstep-agent", folder + "/lockstep-agent");
+    const auto serveOther = [&] {
+      QProcess process;
+      process.start(QString::fromStdString(folder + "/lockstep-agent"),
+                    {"serve", "--detach", "--workdir", QString::fromStdString(node.workdir())});
+      process.waitForFinished(60000);
+      return QJsonDocument::fromJson(process.readAllStandardOutput()).object();
+    };
+    const auto leases = [&] {
+      return QDir(QString::fromStdString(folder + "/leases")).entryList(QDir::Files | QDir::Hidden);
+    };
+    auto watching = deadline(120);
+    node::v1::WatchNodeRequest request;
+    auto reader = node.agent().WatchNode(watching.get(), request);
+    run::v1::NodeSample sample;
+    QVERIFY(reader->Read(&sample));  // a client is there
+    int second = -1;
+    for (int round = 0; round < 4; ++round) {
+      const QJsonObject line = serveOther();
+      QCOMPARE(line["version"].toString(), QString(64, 'a'));
+      QVERIFY(line["socket"].toString().toStdString() != node.socket());
+      if (second < 0) second = line["pid"].toInt();
+      QCOMPARE(line["pid"].toInt(), second);
+      node.start();
+      QCOMPARE(node.pid(), first);
+      QVERIFY(alive(first) && alive(second));
+    }
+    QCOMPARE(leases().size(), 1);
+    QVERIFY2(leases()[0].endsWith("." + QString::number(second)), qPrintable(leases()[0]));
+    // The one that was started before leaves once it has no client; the other goes on.
+    (void)serveOther();
+    QTest::qWait(2500);
+    QVERIFY(alive(first));
+    watching->TryCancel();
+    reader->Finish();
+    node.disconnect();
+    QVERIFY(eventually([&] { return !alive(first); }));
+    QVERIFY(alive(second));
+    node.start();
+    QVERIFY(node.pid() != first);
+    // Both leave on request, and nothing stays of them.
+    const int third = node.pid();
+    QCOMPARE(runAgent({"leave", "--workdir", node.workdir()}).code, 0);
+    QVERIFY(eventually([&] { return !alive(second) && !alive(third); }));
+    QVERIFY(leases().isEmpty());
+    for (const auto& entry : std::filesystem::directory_iterator(node.workdir() + "/sock"))
+      QVERIFY2(entry.path().extension() != ".sock", entry.path().c_str());
+  }
+
+  // What killed processes leave goes with the next start; what is served, or new, stays.
+  void deadSocketsGo() {
     Node node("n1");
+    const std::string runtime = node.workdir() + "/sock";
+    std::filesystem::create_directories(runtime);
+    std::filesystem::permissions(runtime, std::filesystem::perms::owner_all);
+    const auto makeSocket = [&](const std::string& name, bool serves, bool old) {
+      sockaddr_un address{};
+      address.sun_family = AF_UNIX;
+      const std::string path = runtime + "/" + name;
+      path.copy(address.sun_path, sizeof address.sun_path - 1);
+      const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      if (bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) qFatal("bind");
+      if (serves) listen(fd, 1);
+      const timespec times[2] = {{1000, 0}, {1000, 0}};
+      if (old) utimensat(AT_FDCWD, path.c_str(), times, 0);
+      if (!serves) close(fd);
+      return serves ? fd : -1;
+    };
+    makeSocket("r-0123456789ab.sock", false, true);
+    makeSocket("agent-0123456789ab.sock", false, true);
+    makeSocket("r-new.sock", false, false);
+    const int served = makeSocket("r-served.sock", true, true);
     node.start();
-    const int pid = node.pid();
-    // What the agent says of itself names another version: as after a deploy.
-    const std::string info = std::filesystem::path(node.socket()).parent_path().string() + "/agent";
-    QVERIFY(writeFileAtomically(info, std::to_string(pid) + "\n000000000000\n").ok());
-    node.start();
-    QVERIFY(node.pid() != pid);
-    QVERIFY(eventually([&] { return !alive(pid); }));
+    QVERIFY(eventually([&] { return !std::filesystem::exists(runtime + "/r-0123456789ab.sock"); }));
+    QVERIFY(eventually([&] { return !std::filesystem::exists(runtime + "/agent-0123456789ab.sock"); }));
+    QVERIFY(std::filesystem::exists(runtime + "/r-new.sock"));
+    QVERIFY(std::filesystem::exists(runtime + "/r-served.sock"));
+    close(served);
   }
 
   void leavesWhenIdle() {
@@ -143,6 +226,8 @@ class AgentServeTest : public QObject {
     QTest::newRow("counts that differ") << 12 << "data-loss" << "10000 labels for the 60000 images";
     QTest::newRow("labels missing") << 13 << "invalid-argument" << "no data.evaluate.labels";
     QTest::newRow("no checkpoint") << 14 << "not-found" << "there is no checkpoint in /no/such/run";
+    QTest::newRow("a FIFO") << 16 << "failed-precondition" << "is no regular file";
+    QTest::newRow("a device") << 17 << "failed-precondition" << "is no regular file";
     QTest::newRow("no memory") << 15 << "resource-exhausted" << "3 ranks need";
   }
   void prepareRefusesWhatCannotRun() {
@@ -187,6 +272,9 @@ class AgentServeTest : public QObject {
       paths["train.labels"] = own + "-labels";
     }
     if (which == 12) paths["train.labels"] = given.evaluate().labels();
+    if (which == 16) QCOMPARE(mkfifo((own + "-fifo").c_str(), 0600), 0);
+    if (which == 16) paths["train.images"] = own + "-fifo";
+    if (which == 17) paths["train.images"] = "/dev/zero";
     if (which == 13) request.mutable_spec()->mutable_data()->mutable_evaluate()->clear_labels();
     if (which == 14) request.set_resume_from("/no/such/run");
     node::v1::PrepareReply reply;
@@ -229,29 +317,48 @@ class AgentServeTest : public QObject {
     auto request = prepareRequest({.run = newRunId()});
     const auto packed = readFile(request.spec().data().train().images());
     QVERIFY(packed.ok());
-    // Two that read it at once would each get a part.
-    const std::string pipe = node.workdir() + "/images";
-    QCOMPARE(mkfifo(pipe.c_str(), 0600), 0);
-    (*request.mutable_data_paths())["train.images"] = pipe;
+    // Files of this test alone, whose readings are counted: of one Prepare, then of four at once.
+    const int watcher = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    const auto timesOpened = [&](const std::string& file, const std::function<void()>& work) {
+      const int watch = inotify_add_watch(watcher, file.c_str(), IN_OPEN);
+      work();
+      inotify_rm_watch(watcher, watch);
+      int count = 0;
+      alignas(inotify_event) std::array<char, 4096> events{};
+      for (ssize_t size; (size = read(watcher, events.data(), events.size())) > 0;)
+        for (ssize_t at = 0; at < size;) {
+          const auto* event = reinterpret_cast<const inotify_event*>(events.data() + at);
+          count += event->wd == watch && (event->mask & IN_OPEN) != 0 ? 1 : 0;
+          at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+        }
+      return count;
+    };
+    const auto own = [&](const std::string& name) {
+      const std::string path = node.workdir() + "/" + name;
+      if (!writeFileAtomically(path, *packed).ok()) qFatal("cannot write %s", path.c_str());
+      return path;
+    };
+    auto alone = prepareRequest({.run = newRunId()});
+    (*alone.mutable_data_paths())["train.images"] = own("alone");
+    const int once = timesOpened(own("alone"), [&] {
+      node::v1::PrepareReply reply;
+      const grpc::Status status = node.agent().Prepare(deadline(60).get(), alone, &reply);
+      QVERIFY2(status.ok(), status.error_message().c_str());
+    });
+    QVERIFY(once >= 1);
+    const std::string shared = own("images");
+    (*request.mutable_data_paths())["train.images"] = shared;
     constexpr std::size_t kAsking = 4;
     std::vector<grpc::Status> statuses(kAsking);
     std::vector<node::v1::PrepareReply> replies(kAsking);
-    int writer = -1;
-    {
+    const int together = timesOpened(shared, [&] {
       std::vector<std::jthread> asking;
       for (std::size_t i = 0; i < kAsking; ++i)
         asking.emplace_back([&, i] {
           statuses[i] = node.agent().Prepare(deadline(60).get(), request, &replies[i]);
         });
-      QVERIFY(eventually([&] { return (writer = open(pipe.c_str(), O_WRONLY | O_NONBLOCK)) >= 0; }));
-      fcntl(writer, F_SETFL, 0);
-      for (std::size_t at = 0; at < packed->size();) {
-        const ssize_t count = write(writer, packed->data() + at, packed->size() - at);
-        if (count <= 0) break;
-        at += static_cast<std::size_t>(count);
-      }
-      close(writer);
-    }
+    });
+    QCOMPARE(together, once);
     for (std::size_t i = 0; i < kAsking; ++i) {
       QVERIFY2(statuses[i].ok(), statuses[i].error_message().c_str());
       QCOMPARE(replies[i].socket(), replies[0].socket());
@@ -259,7 +366,7 @@ class AgentServeTest : public QObject {
       QCOMPARE(replies[i].data_hashes().at("train.images"), sha256Hex(*packed));
     }
     // After the checks too, whatever became of the data.
-    QCOMPARE(unlink(pipe.c_str()), 0);
+    QCOMPARE(unlink(shared.c_str()), 0);
     node::v1::PrepareReply again;
     const grpc::Status status = node.agent().Prepare(deadline().get(), request, &again);
     QVERIFY2(status.ok(), status.error_message().c_str());

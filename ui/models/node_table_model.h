@@ -20,6 +20,7 @@ struct NodeRow {
   int ranks = 1;
   int cores = 0;
   QString cpuName, version, roles, os, kernel, workdir, addresses;
+  QString address;       // where the other nodes reach it
   bool sampled = false;
   double cpu = 0;        // busy fraction
   double memoryUsed = 0, memoryTotal = 0;

@@ -280,6 +280,7 @@ void ClusterPage::takeStatus(int node) {
   const QString workdir = QString::fromStdString(inventory.workdir);
   row->workdir = status.local ? formatPath(workdir) : workdir;
   row->addresses = join(inventory.addresses);
+  row->address = QString::fromStdString(status.address);
   row->roles = join(status.roles);
   if (status.phase != app::NodePhase::kConnected) row->sampled = false;
   if (status.phase == app::NodePhase::kFailed && before != status.phase && status.error) {
@@ -448,6 +449,7 @@ QVector<InspectorRow> ClusterPage::inspectorRows() const {
     if (row.sampled) add(tr("Free disk"), formatBytes(row.diskFree));
     add(tr("System"), row.os);
     add(tr("Kernel"), row.kernel);
+    add(tr("Peer address"), row.address);
     add(tr("Addresses"), row.addresses);
     add(tr("Work folder"), row.workdir);
     add(tr("Agent"), row.version);

@@ -150,6 +150,60 @@ class CliCommandsTest : public QObject {
     QCOMPARE(cli.run({"attach", "nothing"}).exit, 2);
   }
 
+  void everyGroupOfCommandsHasHelp() {
+    const Cli cli;
+    for (const QString group : {"cluster", "history", "bench", "make-data"})
+      for (const QString flag : {"--help", "-h"}) {
+        const CliResult result = cli.run({group, flag});
+        QVERIFY2(result.exit == 0, result.text());
+        QVERIFY2(result.out.contains("lockstep " + group.toUtf8() + " "), result.text());
+      }
+    for (const QStringList& command : {QStringList{"history", "list"}, {"history", "show"}, {"history", "export"},
+                                       {"history", "delete"}, {"cluster", "check"}, {"cluster", "deploy"}, {"bench", "train"}}) {
+      const CliResult result = cli.run(command + QStringList{"--help"});
+      QVERIFY2(result.exit == 0 && result.out.startsWith("usage: lockstep " + command.join(" ").toUtf8()), result.text());
+    }
+    QCOMPARE(cli.run({"clutser", "--help"}).exit, 2);
+  }
+
+  void anEmptyResumeIsRefused() {
+    const Cli cli;
+    for (const QStringList& resume : {QStringList{"--resume", ""}, {"--resume="}}) {
+      const CliResult result = cli.run(QStringList{"run", example("fashion-mlp"), "--local", "1", "--json"} + resume);
+      QVERIFY2(result.exit == 2, result.text());
+      QVERIFY2(result.first("error")["what"].toString().contains("--resume names no run"), result.text());
+    }
+  }
+
+  void nodeNamesAreCheckedWhenRead() {
+    const Cli cli;
+    const auto plan = [&](const QByteArray& name) {
+      const QString file = cli.write("names.yaml", "version: 1\nname: c\nnodes:\n  - {name: " + name + ", address: 127.0.0.1}\n"
+                                                   "  - {name: b, address: 127.0.0.1}\n");
+      return cli.run({"plan", example("fashion-mlp"), "--cluster", file});
+    };
+    for (const QByteArray name : {"a", "A-1_x.y", "0"}) QVERIFY2(plan(name).exit == 0, plan(name).text());
+    for (const QByteArray name : {"a/b", "../a", "'.a'", "a+b", "'a b'", "é", "'\"\\e[31m\"'", "''"}) {
+      const CliResult result = plan(name);
+      QVERIFY2(result.exit == 2 && result.err.contains("expected letters, digits"), result.text());
+      QVERIFY2(result.err.contains("names.yaml:4:"), result.text());
+    }
+    QCOMPARE(plan(QByteArray(129, 'n')).exit, 2);
+  }
+
+  // The name of a model is written by anybody; a terminal plays none of it.
+  void foreignTextIsShown() {
+    const Cli cli;
+    QFile file(example("fashion-mlp"));
+    QVERIFY(file.open(QIODevice::ReadOnly));
+    QByteArray text = file.readAll();
+    text.replace("name: fashion-mlp", "name: \"\\e]0;owned\\a\\e[2J\"");
+    const CliResult result = cli.run({"plan", cli.write("owned.yaml", text), "--local", "1"});
+    QVERIFY2(!result.out.contains('\x1b') && !result.err.contains('\x1b'), result.text());
+    const CliResult missing = cli.run({"run", "no\x1b[2Jsuch.yaml", "--local", "1"});
+    QVERIFY2(missing.exit == 2 && !missing.err.contains('\x1b') && missing.err.contains("\\x1b[2J"), missing.text());
+  }
+
   void badSpecSaysWhere() {
     const Cli cli;
     const QString file = cli.write("bad.yaml", "version: 1\ntraining:\n  optimiser: {kind: sgd}\n");

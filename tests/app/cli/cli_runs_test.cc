@@ -1,5 +1,6 @@
 // Runs from the command line on local agents, end to end.
 #include <QDirIterator>
+#include <QDir>
 #include <QElapsedTimer>
 #include <QFile>
 #include <QRegularExpression>
@@ -78,9 +79,24 @@ class CliRunsTest : public QObject {
     QVERIFY(csv.out.startsWith("step,"));
     QVERIFY(csv.out.count('\n') > 60);
     QCOMPARE(cli.run({"runs", "--json"}).events.size(), 0);
+    // The spec as it ran.
+    const CliResult readable = cli.run({"history", "show", "last"});
+    QVERIFY2(readable.out.contains("max_steps: 60") && readable.out.contains("batch: 96"), readable.text());
+
+    // With the run its folders on the nodes go.
+    const QString run = result.first("started")["run"].toString();
+    const auto folders = [&] {
+      int count = 0;
+      for (const QString& node : QDir(cli.home() + "/local").entryList(QDir::Dirs | QDir::NoDotAndDotDot))
+        count += QDir(cli.home() + "/local/" + node + "/runs/" + run).exists() ? 1 : 0;
+      return count;
+    };
+    QVERIFY(folders() > 0);
+    const CliResult deleted = cli.run({"history", "delete", run});
+    QVERIFY2(deleted.exit == 0 && !deleted.err.contains("may keep"), deleted.text());
+    QCOMPARE(folders(), 0);
 
     QVERIFY(cli.leave());
-    const QString run = result.first("started")["run"].toString();
     QTRY_VERIFY2_WITH_TIMEOUT(cli.processes(run).isEmpty(),
                               qPrintable(cli.processes(run).join("\n")), 10000);
   }

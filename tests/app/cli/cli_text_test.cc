@@ -1,5 +1,7 @@
 // Words of the command line, JSON lines, text for terminals, the order of a run's story.
 #include <QTest>
+
+#include <random>
 #include <cmath>
 
 #include "app/cli/arguments.h"
@@ -64,10 +66,36 @@ class CliTextTest : public QObject {
     QCOMPARE(exitCodeOf(makeError(Code::kUnavailable, "x")), int(kNode));
   }
 
+  // What a file or a node says is shown; only the command's own colours are played.
+  void foreignControlsAreShown() {
+    const Style colours(true);
+    QCOMPARE(shown("a\x1b[31mb\x07\r\x7f\tc\n"), std::string("a\\x1b[31mb\\x07\\x0d\\x7f\tc\n"));
+    QCOMPARE(shown("\xc2\x9b" "31m \xe2\x80\xae" "x\xe2\x81\xa6 ü中"), std::string("\\u009b31m \\u202ex\\u2066 ü中"));
+    QCOMPARE(shown(colours.red("x\x1b]0;title\x07")), std::string("\x1b[31mx\\x1b]0;title\\x07\x1b[0m"));
+    QCOMPARE(printable("a\n\tb\x1b"), std::string("a  b\\x1b"));
+    QCOMPARE(shown(printable(colours.red("a\nb"))), std::string("\x1b[31ma b\x1b[0m"));
+    // Any bytes: nothing that a terminal acts on gets through, and what is text stays.
+    std::mt19937 random(11);
+    for (int round = 0; round < 3000; ++round) {
+      std::string text;
+      for (unsigned i = random() % 40; i > 0; --i)
+        text += random() % 3 == 0 ? std::string(1, static_cast<char>(random() % 256)) : random() % 2 == 0 ? "\x1b[" : "1;m";
+      const std::string out = shown(text);
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        const auto c = static_cast<unsigned char>(out[i]);
+        QVERIFY((c >= 0x20 && c != 0x7f) || c == '\n' || c == '\t');
+        QVERIFY(!(c == 0xc2 && i + 1 < out.size() && static_cast<unsigned char>(out[i + 1]) >= 0x80 &&
+                  static_cast<unsigned char>(out[i + 1]) < 0xa0));
+      }
+      QCOMPARE(shown(out), out);
+    }
+  }
+
   void terminalText() {
-    QCOMPARE(width("\x1b[31mloß\x1b[0m"), std::size_t(3));
+    const Style colours(true);
+    QCOMPARE(width(colours.red("loß")), std::size_t(3));
     QCOMPARE(fit("abcdef", 4), std::string("abc…"));
-    QCOMPARE(fit("\x1b[31mabcdef\x1b[0m", 4), std::string("\x1b[31mabc…\x1b[0m"));
+    QCOMPARE(shown(fit(colours.red("abcdef"), 4)), std::string("\x1b[31mabc…\x1b[0m"));
     QCOMPARE(fit("abcd", 4), std::string("abcd"));
     QCOMPARE(padded("ab", 4, true), std::string("  ab"));
     QCOMPARE(sparkline({1, 2, 3, 4, 5, 6, 7, 8}, 8), std::string("▁▂▃▄▅▆▇█"));

@@ -407,6 +407,44 @@ class DeployTest : public QObject {
     QCOMPARE(entries(workdir + "/versions"), expected);
   }
 
+  // Hosts that share a home: a version that another host runs from stays, however old it is here.
+  void versionsLeasedByOtherHostsStay() {
+    const std::string workdir = newWorkdir();
+    SshConnection connection({.host = "n1"}, options());
+    VERIFY_OK(connection.connect());
+    std::string boot = test::readText("/proc/sys/kernel/random/boot_id");
+    boot.pop_back();
+    const std::string space = fs::read_symlink("/proc/self/ns/pid").string();  // "pid:[4026531836]"
+    const std::string here = boot + "." + space.substr(5, space.size() - 6) + ".4194304";
+    std::vector<std::string> made;
+    const auto add = [&](const std::string& name, const std::string& lease, int daysAgo) {
+      const Bundle bundle = variant("lease " + name);
+      const auto deployed = deploy(connection, bundle, to(workdir));
+      if (!deployed.ok()) qFatal("%s", deployed.error().text().c_str());
+      if (!lease.empty()) {
+        fs::create_directories(deployed->folder + "/leases");
+        const std::string file = deployed->folder + "/leases/" + lease;
+        test::writeText(file, "host\n");
+        fs::last_write_time(file, fs::last_write_time(file) - std::chrono::hours(24 * daysAgo));
+      }
+      for (const std::string& version : entries(workdir + "/versions")) {
+        const auto path = workdir + "/versions/" + version;
+        fs::last_write_time(path, fs::last_write_time(path) - std::chrono::minutes(1));
+      }
+      made.push_back(bundle.version);
+    };
+    add("other host", "0f0f0f0f-1111-2222-3333-444444444444.4026531836.77", 1);
+    add("container", boot + ".1.77", 0);             // another process namespace here
+    add("killed here", here, 0);                     // no such process
+    add("gone host", "0f0f0f0f-1111-2222-3333-444444444444.4026531836.78", 4);
+    add("free", "", 0);
+    add("newer", "", 0);
+    add("newest", "", 0);
+    std::vector<std::string> expected = {made[0], made[1], made[5], made[6]};
+    std::sort(expected.begin(), expected.end());
+    QCOMPARE(entries(workdir + "/versions"), expected);
+  }
+
   void localAgent() {
     const std::string workdir = newWorkdir();
     auto agent = startLocalAgent(bundle_.folder + "/lockstep-agent", to(workdir));
