@@ -45,6 +45,14 @@ JsonLine errorLine(const Error& error, std::string_view event) {
       .add("what", error.what)
       .add("why", error.why)
       .add("next", error.next);
+  if (!error.remedies.empty()) {
+    nlohmann::json remedies = nlohmann::json::array();  // each as arguments of --set
+    for (const Remedy& remedy : error.remedies) {
+      remedies.push_back(nlohmann::json::array());
+      for (const auto& [field, value] : remedy) remedies.back().push_back(field + "=" + value);
+    }
+    line.addRaw("remedies", remedies.dump());
+  }
   return line;
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,7 @@
 #include "app/runs/launcher.h"
 #include "app/runs/preview.h"
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app::cli {
@@ -183,6 +185,16 @@ std::string eventColumns(const Preview& preview) {
   return out.dump();
 }
 
+// Bytes that programs started now can have; 0 unknown.
+std::int64_t memoryHere() {
+  const auto text = readFile("/proc/meminfo", std::size_t{1} << 16);
+  const std::size_t at = text.ok() ? text->find("MemAvailable:") : std::string::npos;
+  return at == std::string::npos ? 0 : std::strtoll(text->c_str() + at + 13, nullptr, 10) * 1024;
+}
+
+// What a plan that does not fit ends with: bad for a script that would launch it next.
+int exitCodeFor(const Preview& preview) { return preview.misfit ? exitCodeOf(*preview.misfit) : kSucceeded; }
+
 }  // namespace
 
 int usableCores() {
@@ -193,8 +205,9 @@ int usableCores() {
 
 std::vector<HostFacts> hostsHere(const spec::v1::ClusterSpec& cluster) {
   std::vector<HostFacts> out;
+  const std::int64_t memory = memoryHere();
   for (const auto& node : cluster.nodes())
-    if (!node.has_ssh()) out.push_back({node.name(), bootId(), usableCores()});
+    if (!node.has_ssh()) out.push_back({node.name(), bootId(), usableCores(), memory});
   return out;
 }
 
@@ -207,15 +220,16 @@ int planCommand(const Globals& globals, const Arguments& arguments) {
     return exitCodeOf(preview.error());
   }
   if (json) {
+    if (preview->misfit) errorLine(*preview->misfit, "misfit").print();
     JsonLine("plan")
         .addRaw("prediction", predictionJson(*preview))
         .add("plan", preview->planText)
         .print();
-    return kSucceeded;
+    return exitCodeFor(*preview);
   }
-  put(stderr, previewText(*preview));
+  put(stderr, (preview->misfit ? "error: " : "") + previewText(*preview));
   put(stdout, preview->planText);
-  return kSucceeded;
+  return exitCodeFor(*preview);
 }
 
 int simulateCommand(const Globals& globals, const Arguments& arguments) {
@@ -254,16 +268,17 @@ int simulateCommand(const Globals& globals, const Arguments& arguments) {
     return exitCodeOf(preview.error());
   }
   if (json) {
+    if (preview->misfit) errorLine(*preview->misfit, "misfit").print();
     JsonLine("simulate")
         .addRaw("prediction", predictionJson(*preview))
         .addRaw("events", eventColumns(*preview))
         .print();
-    return kSucceeded;
+    return exitCodeFor(*preview);
   }
-  put(stdout, previewText(*preview) + "\n" +
+  put(stdout, (preview->misfit ? "error: " : "") + previewText(*preview) + "\n" +
                   timeline(*preview, Style(wantsColour(STDOUT_FILENO)),
                            terminalSize(STDOUT_FILENO).columns));
-  return kSucceeded;
+  return exitCodeFor(*preview);
 }
 
 }  // namespace lockstep::app::cli

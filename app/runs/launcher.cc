@@ -118,7 +118,7 @@ class Work {
     std::vector<HostFacts> hosts;
     for (const Party& party : parties_) {
       hosts.push_back({party.name, party.inventory.bootId, party.inventory.cores,
-                       party.inventory.memoryAvailable});
+                       party.inventory.memoryAvailable, gpuMemory(party.inventory.gpus)});
     }
     LOCKSTEP_ASSIGN(Preview plain, makePreview(request_, hosts, nullptr));
     if (!request_.measure) return plain;

@@ -1,9 +1,12 @@
 #include "app/runs/preview.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "app/specs/spec_text.h"
+#include "engine/cluster/assumed.h"
 #include "engine/cluster/strategies.h"
 #include "engine/models/model.h"
 #include "engine/specs/specs.h"
@@ -52,8 +55,7 @@ Status addEvaluator(Preview& preview, const spec::v1::NodeSpec& node, const Laun
   if (request.spec->training().checkpoint().disabled()) {
     Error error = invalidArgument("node {} is to evaluate checkpoints, and the run makes none", node.name());
     error.why = "training.checkpoint.disabled";
-    error.next = "leave training.checkpoint.disabled out, or take the role evaluator from the node";
-    return error;
+    return withRemedies(std::move(error), {{{"training.checkpoint.disabled", "false"}}});
   }
   const specs::RankDevice device = specs::rankDevices(node, request.spec->training()).front();
   LOCKSTEP_ASSIGN(const plan::Plan made,
@@ -66,8 +68,110 @@ Status addEvaluator(Preview& preview, const spec::v1::NodeSpec& node, const Laun
   return {};
 }
 
+std::string sizeText(std::int64_t bytes) {
+  const auto amount = static_cast<double>(bytes);
+  if (amount >= 1e12) return fmt::format("{:.1f} TB", amount / 1e12);
+  if (amount >= 1e9) return fmt::format("{:.1f} GB", amount / 1e9);
+  return fmt::format("{:.1f} MB", amount / 1e6);
+}
+
+// A device or a host and what its ranks need of its memory, bytes.
+struct Room {
+  std::string where;
+  std::int64_t needed = 0, available = 0;
+  int ranks = 0;
+  bool assumed = false;
+};
+
+// All of which something is known, or of GPUs assumed.
+std::vector<Room> roomsOf(const Preview& preview, const std::vector<HostFacts>& hosts) {
+  std::map<std::pair<std::string, std::string>, Room> rooms;  // by host or node and device
+  const auto factsOf = [&](const std::string& node) -> const HostFacts* {
+    const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const auto& facts) { return facts.node == node; });
+    return found == hosts.end() ? nullptr : &*found;
+  };
+  const auto onHost = [&](const std::string& node, std::int64_t bytes) {
+    const HostFacts* facts = factsOf(node);
+    if (facts == nullptr || facts->memoryAvailable <= 0) return;
+    Room& room = rooms[{facts->host, ""}];
+    if (room.ranks == 0) room = {fmt::format("the host of node {}", node), 0, facts->memoryAvailable};
+    room.available = std::min(room.available, facts->memoryAvailable);
+    room.needed += bytes;
+    ++room.ranks;
+  };
+  for (const RankPreview& rank : preview.ranks) {
+    if (rank.inHostMemory()) {
+      onHost(rank.node, rank.totalBytes());
+      continue;
+    }
+    const HostFacts* facts = factsOf(rank.node);
+    const auto number = static_cast<std::size_t>(preview.cluster.devices[static_cast<std::size_t>(rank.rank)].index);
+    Room& room = rooms[{rank.node, rank.device}];
+    room.where = fmt::format("GPU {} of node {}", number, rank.node);
+    room.assumed = facts == nullptr || number >= facts->gpuMemory.size() || facts->gpuMemory[number] <= 0;
+    room.available = room.assumed ? cluster::assumedRates("cuda", preview.plan.precision).memoryBytes
+                                  : facts->gpuMemory[number];
+    room.needed += rank.totalBytes();
+    ++room.ranks;
+  }
+  if (preview.evaluator) onHost(preview.evaluator->node, preview.evaluator->totalBytes);
+  std::vector<Room> out;
+  for (auto& [key, room] : rooms) out.push_back(std::move(room));
+  return out;
+}
+
+// The one that lacks the most; null where all fit.
+const Room* fullest(const std::vector<Room>& rooms) {
+  const auto lack = [](const Room& room) { return room.needed - room.available; };
+  const auto most = std::max_element(rooms.begin(), rooms.end(), [&](const auto& a, const auto& b) { return lack(a) < lack(b); });
+  return most == rooms.end() || lack(*most) <= 0 ? nullptr : &*most;
+}
+
+// Settings that make a rank need less, and among how many ranks they divide parameters and optimizer state.
+struct Relief {
+  Remedy remedy;
+  std::int64_t division = 1;
+};
+
+// The least change first; what does not apply to the run is refused when it is tried.
+std::vector<Relief> reliefs(const spec::v1::RunSpec& spec, const cluster::Mesh& mesh, std::int64_t division) {
+  std::vector<Relief> out;
+  const auto& strategy = spec.strategy();
+  const cluster::Strategy* kind = cluster::findStrategy(strategy.kind());
+  const std::int64_t batch = spec.training().batch();
+  const int dataRanks = mesh.axisSize(cluster::kDataAxis), workers = mesh.workers();
+  const std::int64_t least = static_cast<std::int64_t>(std::max(1, strategy.micro_batches())) * dataRanks;
+  const Setting recompute{"strategy.recompute", "full"};
+  out.push_back({{recompute}, division});
+  for (const std::int64_t smaller : {batch / 2, batch / 8, least})  // at least a sample for each rank
+    if (smaller >= least && smaller < batch && smaller % least == 0)
+      out.push_back({{{"training.batch", fmt::format("{}", smaller)}}, division});
+  if (least < batch) out.push_back({{{"training.batch", fmt::format("{}", least)}, recompute}, division});
+  if (kind->local || kind->servers || !strategy.pins().empty()) return out;
+  if (!kind->splitParameters && dataRanks > 1) {
+    out.push_back({{{"strategy.kind", "zero-3"}}, workers});
+    out.push_back({{{"strategy.kind", "zero-3"}, recompute}, workers});
+  }
+  for (const int tensor : {2, 4, 8})
+    if (workers % tensor == 0)
+      out.push_back({{{"strategy.kind", tensor < workers ? "zero-3" : "multi-worker-mirrored"},
+                      {"strategy.tensor", fmt::format("{}", tensor)},
+                      {"strategy.stages", "1"},
+                      recompute},
+                     workers});
+  for (const int tensor : {1, 8})
+    for (const int stages : {2, 4, 8, 16})
+      if (workers % (stages * tensor) == 0)
+        out.push_back({{{"strategy.kind", "pipeline"},
+                        {"strategy.stages", fmt::format("{}", stages)},
+                        {"strategy.tensor", fmt::format("{}", tensor)},
+                        recompute},
+                       std::int64_t{stages} * tensor});
+  return out;
+}
+
 // `chosen`: the spec says how large the ranks' shares are.
-void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts, bool chosen) {
+void addRemarks(Preview& preview, const LaunchRequest& request, bool chosen) {
   std::map<std::string, int> ranksOf;
   for (const auto& device : preview.cluster.devices)
     if (device.kind == "cpu") ranksOf[device.host] += device.threads;
@@ -77,26 +181,6 @@ void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts, bool chos
           "{} compute threads share the {} cores of one host, so a step takes longer than on hosts of "
           "their own",
           threads, host.cores));
-  std::map<std::string, std::pair<std::int64_t, std::int64_t>> memory;  // host → needed, available
-  for (const HostFacts& facts : hosts) {
-    if (facts.memoryAvailable <= 0) continue;
-    auto& [needed, available] = memory.try_emplace(facts.host, 0, facts.memoryAvailable).first->second;
-    for (const RankPreview& rank : preview.ranks)
-      if (rank.node == facts.node && rank.inHostMemory()) needed += rank.totalBytes();
-    if (preview.evaluator && preview.evaluator->node == facts.node) needed += preview.evaluator->totalBytes;
-    available = std::min(available, facts.memoryAvailable);
-  }
-  for (const HostFacts& facts : hosts) {
-    const auto host = memory.find(facts.host);
-    if (host == memory.end()) continue;
-    const auto [needed, available] = host->second;
-    if (needed > available)
-      preview.remarks.push_back(
-          fmt::format("the ranks on the host of node {} need {} of memory, {} are available there: "
-                      "the node will refuse the run",
-                      facts.node, mebibytes(needed), mebibytes(available)));
-    memory.erase(host);
-  }
   if (const std::int64_t window = planner::gatheredWindow(preview.plan, 0); window > 0)
     preview.remarks.push_back(fmt::format(
         "of parameters and gradients that ranks have in parts, rank 0 has at most {} whole at once", mebibytes(window)));
@@ -118,6 +202,28 @@ void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts, bool chos
         "tables of {} are on the servers by rows: rank 0 receives at most {} rows a step, and exchanges at "
         "most {}",
         mebibytes(tables.tableBytes), tables.rows, mebibytes(tables.exchangedBytes)));
+  const auto onGpu = [](const cluster::Device& device) { return device.kind == "cuda"; };
+  const auto& devices = preview.cluster.devices;
+  if (!preview.measured && std::any_of(devices.begin(), devices.end(), onGpu)) {
+    const cluster::DeviceRates rates = cluster::assumedRates("cuda", preview.plan.precision);
+    preview.remarks.push_back(fmt::format(
+        "GPUs are priced as {} at {:.0f} % of its data sheet: {:.1f} TFLOP/s in {}, {:.0f} GB/s of memory; connect "
+        "the nodes to measure",
+        cluster::kAssumedGpu, 100 * cluster::kReachedShare, rates.flopsPerSecond / 1e12, preview.plan.precision,
+        rates.bytesPerSecond / 1e9));
+    if (devices.size() > 1)
+      preview.remarks.push_back(fmt::format("what ranks exchange is priced at {:.1f} GB/s{}",
+                                            preview.cluster.link.bytesPerSecond / 1e9,
+                                            preview.cluster.hosts.size() < 2 ? ""
+                                            : preview.cluster.link.kind == "nccl"
+                                                ? fmt::format(" between hosts, {:.1f} GB/s within one",
+                                                              cluster::assumedLink("nccl", false).bytesPerSecond / 1e9)
+                                                : " between hosts"));
+  }
+  if (const auto vocabulary = request.spec->model().input().vocabulary(); vocabulary > 256)
+    preview.remarks.push_back(fmt::format(
+        "every byte of the text is a token, so that {} of the {} tokens of model.input.vocabulary never occur", vocabulary - 256,
+        vocabulary));
   std::set<std::int64_t> shares;  // of the ranks that compute
   for (const RankPreview& rank : preview.ranks)
     if (rank.samples > 0) shares.insert(rank.samples);
@@ -129,12 +235,28 @@ void addRemarks(Preview& preview, const std::vector<HostFacts>& hosts, bool chos
 
 }  // namespace
 
+std::vector<std::int64_t> gpuMemory(const std::vector<std::string>& gpus) {
+  std::vector<std::int64_t> out;
+  for (const std::string& gpu : gpus) {
+    const std::size_t comma = gpu.rfind(", ");
+    std::int64_t mebi = 0;
+    if (comma != std::string::npos && gpu.ends_with(" MiB"))
+      std::from_chars(gpu.data() + comma + 2, gpu.data() + gpu.size(), mebi);
+    out.push_back(mebi << 20);
+  }
+  return out;
+}
+
 std::int64_t RankPreview::totalBytes() const {
   return parameterBytes + optimizerBytes + gradientBytes + activationBytes + workspaceBytes;
 }
 
-Result<Preview> makePreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
-                            const planner::CostModel* measured) {
+namespace {
+
+// All of a preview but its simulation, remarks and what to do about a misfit.
+Result<std::pair<Preview, planner::PlanRequest>> planned(const LaunchRequest& request,
+                                                         const std::vector<HostFacts>& hosts,
+                                                         const planner::CostModel* measured) {
   spec::v1::ClusterSpec clusterSpec = *request.cluster;
   if (!request.comm.empty()) clusterSpec.set_comm(request.comm);
   std::vector<specs::NodeHost> nodeHosts;
@@ -190,20 +312,12 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     out.comm = oneNode ? "shm" : "gloo";
     out.remarks.push_back("the ranks' GPUs exchange among themselves, by NCCL; where the nodes do not have it, through the host");
   }
-
-  out.encoded = planner::encodedGradients(out.plan, 0);
-  out.tables = planner::servedTables(out.plan, 0);
-  out.simulation = planner::simulate(out.plan, out.cluster, out.cost);
-  out.stepSeconds = out.simulation.stepSeconds;
-  out.samplesPerSecond =
-      out.stepSeconds > 0 ? static_cast<double>(out.plan.globalBatch) / out.stepSeconds : 0;
   for (int rank = 0; rank < out.plan.mesh.size(); ++rank) {
     const auto index = static_cast<std::size_t>(rank);
     const cluster::Device& device = out.cluster.devices[index];
     const bool server = out.plan.mesh.isServer(rank);
     const auto share = static_cast<std::size_t>(server ? 0 : out.plan.mesh.coordinate(rank, "data"));
     const planner::RankMemory memory = planner::memory(out.plan, rank, device.kind == "cuda");
-    const auto& spent = out.simulation.ranks[index];
     RankPreview row;
     row.rank = rank;
     row.node = device.node;
@@ -217,13 +331,6 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     row.gradientBytes = memory.gradients;
     row.activationBytes = memory.activations;
     row.workspaceBytes = memory.workspace;
-    row.data = spent.data;
-    row.forward = spent.forward;
-    row.backward = spent.backward;
-    row.waiting = spent.waiting;
-    row.transfer = spent.transfer;
-    row.hidden = spent.hidden;
-    row.optimizer = spent.optimizer;
     out.ranks.push_back(std::move(row));
   }
   if (const auto* node = specs::evaluatorNode(clusterSpec)) {
@@ -234,8 +341,82 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
     }
     LOCKSTEP_TRY(addEvaluator(out, *node, request, apart));
   }
-  addRemarks(out, hosts, !plan.shares.empty());
-  for (const auto& node : clusterSpec.nodes()) {
+  return std::pair(std::move(out), std::move(plan));
+}
+
+constexpr int kReliefsTried = 8;  // each is planned
+
+// Why it does not fit and, of what people do about that, the first settings with which it does.
+std::optional<Error> misfitOf(const Preview& preview, const LaunchRequest& request,
+                              const std::vector<HostFacts>& hosts) {
+  const std::vector<Room> rooms = roomsOf(preview, hosts);
+  const Room* room = fullest(rooms);
+  if (room == nullptr) return std::nullopt;
+  Error error = makeError(
+      Code::kResourceExhausted, "the run does not fit in memory: {} has {}, and {}", room->where, sizeText(room->available),
+      room->ranks == 1 ? fmt::format("its rank needs {}", sizeText(room->needed))
+                       : fmt::format("its {} ranks need {}", room->ranks, sizeText(room->needed)));
+  if (room->assumed)
+    error.why = fmt::format("it is taken for an {} until its node is connected", cluster::kAssumedGpu);
+  // What no rank can do without, if it were divided among as many as a relief divides it.
+  const cluster::Mesh& mesh = preview.cluster.mesh;
+  const cluster::Strategy& kind = *cluster::findStrategy(request.spec->strategy().kind());
+  const std::int64_t division = std::int64_t{mesh.axisSize(cluster::kModelAxis)} * mesh.axisSize(cluster::kStageAxis) *
+                                (kind.splitParameters ? mesh.axisSize(cluster::kDataAxis) : 1);
+  std::int64_t state = 0;
+  for (const RankPreview& rank : preview.ranks) state = std::max(state, rank.parameterBytes + rank.optimizerBytes);
+  if (kind.splitOptimizer && !kind.splitParameters)
+    for (const RankPreview& rank : preview.ranks)
+      state = std::max(state, rank.parameterBytes + rank.optimizerBytes * mesh.axisSize(cluster::kDataAxis));
+  state *= division;
+  int tries = 0;
+  for (const Relief& relief : reliefs(*request.spec, mesh, division)) {
+    if (room->ranks * state / relief.division > room->available) continue;
+    if (++tries > kReliefsTried) break;
+    auto spec = std::make_shared<spec::v1::RunSpec>(*request.spec);
+    Status applied;
+    for (const auto& [field, value] : relief.remedy)
+      if (applied.ok()) applied = applySet(*spec, field + "=" + value);
+    if (applied.ok()) applied = specs::checkAndFill(*spec);
+    if (!applied.ok()) continue;
+    LaunchRequest other = request;
+    other.spec = std::move(spec);
+    const auto made = planned(other, hosts, nullptr);
+    if (!made.ok()) continue;
+    const std::vector<Room> needs = roomsOf(made->first, hosts);
+    if (fullest(needs) == nullptr) return withRemedies(std::move(error), {relief.remedy});
+  }
+  error.next = fmt::format("use more ranks, a smaller batch or a smaller model, whose parameters and optimizer state are {}",
+                           sizeText(state));
+  return error;
+}
+
+}  // namespace
+
+Result<Preview> makePreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
+                            const planner::CostModel* measured) {
+  LOCKSTEP_ASSIGN(auto made, planned(request, hosts, measured));
+  auto& [out, plan] = made;
+  const auto& training = request.spec->training();
+  out.encoded = planner::encodedGradients(out.plan, 0);
+  out.tables = planner::servedTables(out.plan, 0);
+  out.simulation = planner::simulate(out.plan, out.cluster, out.cost);
+  out.stepSeconds = out.simulation.stepSeconds;
+  out.samplesPerSecond =
+      out.stepSeconds > 0 ? static_cast<double>(out.plan.globalBatch) / out.stepSeconds : 0;
+  for (RankPreview& row : out.ranks) {
+    const auto& spent = out.simulation.ranks[static_cast<std::size_t>(row.rank)];
+    row.data = spent.data;
+    row.forward = spent.forward;
+    row.backward = spent.backward;
+    row.waiting = spent.waiting;
+    row.transfer = spent.transfer;
+    row.hidden = spent.hidden;
+    row.optimizer = spent.optimizer;
+  }
+  out.misfit = misfitOf(out, request, hosts);
+  addRemarks(out, request, !plan.shares.empty());
+  for (const auto& node : request.cluster->nodes()) {
     const bool serves = std::find(node.roles().begin(), node.roles().end(), "ps") != node.roles().end();
     if (serves && out.plan.mesh.servers() == 0)
       out.remarks.push_back(fmt::format("node {} takes no part: its role is ps, and strategy {} has no servers",
@@ -265,7 +446,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
         "the learning rate is {:.6g}: {:.6g} for a batch of {}, in proportion to this one of {}",
         training.optimizer().learning_rate() * scale, training.optimizer().learning_rate(),
         training.optimizer().for_batch(), training.batch()));
-  return out;
+  return std::move(out);
 }
 
 std::string predictionJson(const Preview& preview) {
@@ -273,6 +454,7 @@ std::string predictionJson(const Preview& preview) {
               {"samples_per_second", preview.samplesPerSecond},
               {"measured", preview.measured},
               {"comm", preview.comm},
+              {"misfit", preview.misfit ? preview.misfit->text() : ""},
               {"plan_hash", preview.planHash},
               {"world", preview.plan.mesh.size()},
               {"compression",
@@ -360,9 +542,10 @@ Result<Preview> parsePrediction(const std::string& text) {
 }
 
 std::string previewText(const Preview& preview) {
-  std::string out = fmt::format(
-      "{} ranks, {}, global batch {}\npredicted step {}, {:.0f} samples/s ({})\n\n",
-      preview.ranks.size(), preview.comm, preview.plan.globalBatch, milliseconds(preview.stepSeconds),
+  std::string out = preview.misfit ? preview.misfit->text() + "\n\n" : "";
+  out += fmt::format(
+      "{} {}, {}, global batch {}\npredicted step {}, {:.0f} samples/s ({})\n\n",
+      preview.ranks.size(), preview.ranks.size() == 1 ? "rank" : "ranks", preview.comm, preview.plan.globalBatch, milliseconds(preview.stepSeconds),
       preview.samplesPerSecond,
       preview.measured ? "from costs measured on the nodes" : "from built-in costs, not measured");
   out += fmt::format("{:>4}  {:<12} {:<8} {:>7} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "rank",

@@ -25,6 +25,7 @@ struct HostFacts {           // of a node, from its agent's inventory
   std::string host;          // boot id: nodes with one boot id are one host
   int cores = 1;
   std::int64_t memoryAvailable = 0;  // bytes; 0 unknown
+  std::vector<std::int64_t> gpuMemory = {};  // bytes, by number; none: unknown
 };
 
 struct LaunchRequest {
@@ -74,7 +75,13 @@ struct Preview {
   std::vector<RankPreview> ranks;
   std::optional<EvaluatorPreview> evaluator;
   std::vector<std::string> remarks;    // what a person should know: uneven shares, shared cores
+  // Why devices or hosts cannot hold what their ranks need, kResourceExhausted, with remedies that were
+  // tried; none where all fit, or nothing is known of their memory. Everything else holds all the same.
+  std::optional<Error> misfit;
 };
+
+// Bytes of each, of what an inventory says: "NVIDIA H200, 143771 MiB". 0 where it does not.
+std::vector<std::int64_t> gpuMemory(const std::vector<std::string>& gpus);
 
 // Errors: kInvalidArgument, `why` a path in the spec where one is at fault.
 Result<Preview> makePreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
@@ -83,7 +90,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
 std::string predictionJson(const Preview& preview);
 // What predictionJson wrote, back; plan and simulation stay empty.
 Result<Preview> parsePrediction(const std::string& json);
-// For people: ranks, shares, memory, predicted breakdown.
+// For people: first whether it fits; ranks, shares, memory, predicted breakdown.
 std::string previewText(const Preview& preview);
 
 }  // namespace lockstep::app

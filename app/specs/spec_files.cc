@@ -34,7 +34,7 @@ Result<std::string> readSpec(const std::string& path, const char* what) {
   return text;
 }
 
-// The document with the assignment merged in, as a tree.
+// The document with the assignment merged in, as a tree. Without a value the field is left out.
 Status merge(YamlNode& root, const std::string& assignment) {
   const auto equals = assignment.find('=');
   const std::string path = assignment.substr(0, equals);
@@ -81,6 +81,7 @@ Status merge(YamlNode& root, const std::string& assignment) {
   if (!parseYaml(assignment.substr(equals + 1), value, failure)) {
     return invalidArgument("--set {}: {}, {}", assignment, failure.what, failure.expected);
   }
+  const bool leaveOut = equals + 1 == assignment.size() && parts.back()[0] != '[';
   YamlNode* at = &root;
   for (const auto& part : parts) {
     if (part[0] == '[') {
@@ -97,15 +98,21 @@ Status merge(YamlNode& root, const std::string& assignment) {
       error.next = fmt::format("expected 0 to {}", at->items.empty() ? 0 : at->items.size() - 1);
       return error;
     }
-    if (at->kind == YamlNode::Kind::kNull) {
+    if (at->kind == YamlNode::Kind::kNull && !leaveOut) {
       at->kind = YamlNode::Kind::kMap;
     }
+    if (at->kind == YamlNode::Kind::kNull) return {};
     if (at->kind != YamlNode::Kind::kMap) {
       return invalidArgument("--set {}: '{}' is not a group of fields here", assignment, part);
     }
     YamlNode::Entry* entry = nullptr;
     for (auto& candidate : at->entries) {
       if (candidate.key.value == part) entry = &candidate;
+    }
+    if (leaveOut && entry == nullptr) return {};
+    if (leaveOut && &part == &parts.back()) {
+      at->entries.erase(at->entries.begin() + (entry - at->entries.data()));
+      return {};
     }
     if (entry == nullptr) {
       YamlNode key;

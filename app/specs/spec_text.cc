@@ -115,8 +115,7 @@ std::string SpecProblem::text() const {
 }
 
 Error SpecProblem::error() const {
-  Error error = invalidArgument("{}", text());
-  return error;
+  return withRemedies(invalidArgument("{}", text()), remedies);
 }
 
 std::string TextEdit::applied(std::string_view text) const {
@@ -202,7 +201,8 @@ SpecProblem SpecText::State::at(const Error& error) const {
   }
   SpecProblem problem{file, 0, 0, error.what, "", path};
   if (!reason.empty()) problem.what += ": " + reason;
-  problem.expected = error.next;
+  problem.remedies = error.remedies;
+  if (error.remedies.empty()) problem.expected = error.next;
   // The engine says both in one: "kernel is 0; expected 1 to 26".
   if (const auto split = problem.what.find("; expected "); split != std::string::npos) {
     problem.expected = problem.what.substr(split + 2);

@@ -34,8 +34,9 @@ struct SpecProblem {
   std::string what;          // "unknown field 'optimiser' in training"
   std::string expected;      // "did you mean 'optimizer'?", "a whole number"
   std::string path;          // of the field, as far as it is known
+  std::vector<Remedy> remedies;
   std::string text() const;  // "file:line:column: what, expected"
-  Error error() const;       // kInvalidArgument; what = text()
+  Error error() const;       // kInvalidArgument; what = text(), with the remedies
 };
 
 struct TextMark {
@@ -131,7 +132,7 @@ struct ClusterSpecFile {
   std::string file;
   std::string written;  // the text of `file`: places in it are of this text, whatever changed since
 };
-// `sets` are "path=value" (value in YAML), applied before the checks.
+// `sets` are "path=value" (value in YAML; none leaves the field out), applied before the checks.
 Result<RunSpecFile> loadRunSpec(const std::string& path, const std::vector<std::string>& sets = {});
 Result<ClusterSpecFile> loadClusterSpec(const std::string& path);
 // The same for a text not saved yet; `file` gives the folder for relative paths.

@@ -68,6 +68,21 @@ std::string Error::text() const {
   return out;
 }
 
+Error withRemedies(Error error, std::vector<Remedy> remedies) {
+  error.next.clear();
+  for (const Remedy& remedy : remedies) {
+    if (!error.next.empty()) error.next += ", or ";
+    for (std::size_t i = 0; i < remedy.size(); ++i) {
+      const auto& [field, value] = remedy[i];
+      if (i > 0) error.next += " and ";
+      error.next += value.empty() ? fmt::format("leave {} out", field)
+                                  : fmt::format("set {} to {}", field, value);
+    }
+  }
+  error.remedies = std::move(remedies);
+  return error;
+}
+
 Error systemError(int errnum, std::string what) {
   Error error;
   error.code = codeOfErrno(errnum);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace lockstep {
 
@@ -32,12 +33,21 @@ enum class Code : std::uint8_t {
 std::string_view codeName(Code code);  // "invalid-argument", as in protocols and logs
 std::optional<Code> codeFromName(std::string_view name);
 
+// A field of a spec by its path and the value it should have, as `--set FIELD=VALUE` takes them:
+// {"training.batch", "20"}. An empty value leaves the field out.
+struct Setting {
+  std::string field, value;
+  bool operator==(const Setting&) const = default;
+};
+using Remedy = std::vector<Setting>;  // to be made together
+
 // One error: what failed, why, and what to do next; where, as far as it is known.
 struct Error {
   Code code = Code::kInternal;
   std::string what;
   std::string why;
   std::string next;
+  std::vector<Remedy> remedies;  // each of them mends it; withRemedies() says them in `next`
   std::string node;
   int rank = -1;
   std::int64_t step = -1;
@@ -94,6 +104,9 @@ template <typename... Args>
 Error invalidArgument(fmt::format_string<Args...> what, Args&&... args) {
   return makeError(Code::kInvalidArgument, what, std::forward<Args>(args)...);
 }
+// The error with these remedies, and with `next` saying them: "set training.batch to 20, or leave
+// strategy.shares out".
+Error withRemedies(Error error, std::vector<Remedy> remedies);
 Error systemError(int errnum, std::string what);  // code, `why`, `next` from errno
 
 [[noreturn]] void checkFailed(const char* file, int line, const char* condition,

@@ -195,6 +195,19 @@ Result<ValueId> Builder::addLinear(const std::string& part, ValueId x, std::int6
   return add(Op::kBiasAdd, prefix + ".bias-add", {y, b});
 }
 
+namespace {
+// The greatest number, at most `heads`, that divides the channels, in all blocks that have `heads`.
+Remedy otherHeads(const Model& model, std::int64_t heads, std::int64_t channels) {
+  std::int64_t fewer = std::clamp<std::int64_t>(heads, 1, channels);
+  while (channels % fewer != 0) --fewer;
+  Remedy out;
+  for (std::size_t i = 0; i < model.layers.size(); ++i)
+    if (model.layers[i].kind == Layer::Kind::kTransformer && model.layers[i].heads == heads)
+      out.push_back({fmt::format("layers[{}].transformer.heads", i), fmt::format("{}", fewer)});
+  return out;
+}
+}  // namespace
+
 // Radford et al., "Language models are unsupervised multitask learners", 2019: what goes back into
 // the residual stream begins smaller by √(2·blocks).
 Result<ValueId> Builder::addTransformer(ValueId x) {
@@ -202,8 +215,9 @@ Result<ValueId> Builder::addTransformer(ValueId x) {
   const Layer& l = layer();
   const std::int64_t channels = shape(x)[1];
   if (l.heads < 1 || channels % l.heads != 0)
-    return failKind("heads", fmt::format("heads is {}; expected a divisor of its {} channels",
-                                         l.heads, channels));
+    return withRemedies(
+        failKind("heads", fmt::format("heads is {}; expected a divisor of its {} channels", l.heads, channels)),
+        {otherHeads(model_, l.heads, channels)});
   const std::int64_t between = l.feedForward > 0 ? l.feedForward : 4 * channels;
   const auto blocks = std::count_if(model_.layers.begin(), model_.layers.end(), [](const Layer& o) {
     return o.kind == Layer::Kind::kTransformer;

@@ -17,11 +17,10 @@ constexpr double kWorthwhile = 0.9;
 
 int rounds(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }
 
-Error cannot(std::string what, std::string why, std::string next) {
+Error cannot(std::string what, std::string why) {
   Error error = invalidArgument("{}", what);
   error.why = std::move(why);
-  error.next = std::move(next);
-  return error;
+  return withRemedies(std::move(error), {{{"strategy.all_reduce", "auto"}}});
 }
 
 bool isHierarchy(const std::vector<std::int64_t>& hosts) {
@@ -38,7 +37,10 @@ std::string hostOfRank(const cluster::Cluster& cluster, int rank) {
 }  // namespace
 
 bool crossesHosts(const cluster::Mesh& mesh, const cluster::Cluster& cluster, std::string_view axis) {
-  if (cluster.link.kind != "gloo") return false;
+  return cluster.link.kind == "gloo" && spansHosts(mesh, cluster, axis);
+}
+
+bool spansHosts(const cluster::Mesh& mesh, const cluster::Cluster& cluster, std::string_view axis) {
   for (int rank = 0; rank < mesh.workers(); ++rank) {
     if (mesh.coordinate(rank, axis) != 0) continue;
     for (const int other : mesh.group(rank, axis))
@@ -106,12 +108,11 @@ Status chooseAllReduces(plan::Plan& plan, const cluster::Cluster& cluster, std::
   if (!asked && forced != "auto") {
     std::vector<std::string_view> known{"auto"};
     for (const ir::Algorithm one : ir::kAlgorithms) known.push_back(ir::algorithmName(one));
-    return cannot(fmt::format("unknown all-reduce {}", forced), "",
+    return cannot(fmt::format("unknown all-reduce {}", forced),
                   fmt::format("strategy.all_reduce is one of {}", fmt::join(known, ", ")));
   }
   if (asked && *asked != ir::Algorithm::kDirect && cluster.link.kind == "nccl")
-    return cannot(fmt::format("gradients on GPUs are not added up by {}", forced), "NCCL chooses how it adds up",
-                  "leave strategy.all_reduce out");
+    return cannot(fmt::format("gradients on GPUs are not added up by {}", forced), "NCCL chooses how it adds up");
   // Inside a host there are no links on which messages could be fewer or go elsewhere.
   const bool links =
       cluster.link.kind == "gloo" &&
@@ -146,8 +147,7 @@ Status chooseAllReduces(plan::Plan& plan, const cluster::Cluster& cluster, std::
           if (!isHierarchy(hosts)) {
             return cannot("an all-reduce cannot be hierarchical here",
                           "ranks of one group must be on several hosts, several of them on one, those of "
-                          "a host neighbours and all groups alike",
-                          "set strategy.all_reduce to auto");
+                          "a host neighbours and all groups alike");
           }
           step.attrs["hosts"] = hosts;
         }

@@ -56,7 +56,7 @@ std::string contentsOf(const passes::Group& group) {
 }
 
 // Seconds of a layer's forward pass by the roofline.
-std::vector<double> layerCosts(const ir::ModelGraph& model, const CostModel& cost) {
+std::vector<double> layerCosts(const ir::ModelGraph& model, const cluster::DeviceRates& rates) {
   std::vector<double> costs(model.layers.size(), 0);
   std::size_t layer = 0;
   for (std::size_t i = 0; i < model.graph.nodes().size(); ++i) {
@@ -69,9 +69,9 @@ std::vector<double> layerCosts(const ir::ModelGraph& model, const CostModel& cos
     for (const ir::ValueId input : node.inputs) inputs.push_back(model.graph.value(input).type);
     for (const ir::ValueId output : node.outputs) outputs.push_back(model.graph.value(output).type);
     const ir::OpCost work = ir::info(node.op).cost(node, inputs, outputs);
-    costs[layer] += std::max(work.flops / cost.flopsPerSecond,
-                             static_cast<double>(work.bytes) / cost.bytesPerSecond) +
-                    cost.launchSeconds;
+    costs[layer] += std::max(work.flops / rates.flopsPerSecond,
+                             static_cast<double>(work.bytes) / rates.bytesPerSecond) +
+                    rates.launchSeconds;
   }
   return costs;
 }
@@ -100,16 +100,15 @@ class Maker {
 
   Result<plan::Plan> run() {
     LOCKSTEP_ASSIGN(const Strategy strategy, strategyOf(request_, cluster_));
-    LOCKSTEP_TRY(checkBatch(request_.step, ranks_, "batch"));
-    LOCKSTEP_TRY(checkBatch(request_.evaluate, ranks_, "evaluation batch"));
+    LOCKSTEP_TRY(checkServers(strategy, cluster_.mesh));
+    LOCKSTEP_TRY(checkLocal(strategy, cluster_.mesh));
+    LOCKSTEP_TRY(checkTensor(request_, strategy, cluster_.mesh));
+    LOCKSTEP_TRY(checkStages(request_, cluster_.mesh, isPipeline() ? stages_ : 1));
+    LOCKSTEP_TRY(checkBatches(request_, ranks_, isPipeline()));  // of the ranks that the mesh is to have
     LOCKSTEP_TRY(checkShares(request_, ranks_, isPipeline()));
     LOCKSTEP_TRY(checkOverlap(request_));
     LOCKSTEP_TRY(checkModels(request_.step, request_.evaluate));
-    LOCKSTEP_TRY(checkTensor(request_.step.parameters, modelRanks_));
-    LOCKSTEP_TRY(checkServers(strategy, cluster_.mesh));
-    LOCKSTEP_TRY(checkLocal(strategy, cluster_.mesh));
     LOCKSTEP_TRY(checkStaleness(request_, cluster_.mesh));
-    LOCKSTEP_TRY(checkStages(request_, isPipeline() ? stages_ : 1, ranks_));
     LOCKSTEP_ASSIGN(compression_, compressionOf(request_, strategy, ranks_));
     LOCKSTEP_TRY(checkOrder(request_, strategy, isPipeline(), ranks_));
     LOCKSTEP_TRY(checkLossScale(request_, strategy, isPipeline(), compression_.has_value()));
@@ -130,7 +129,7 @@ class Maker {
     if (isPipeline()) {
       LOCKSTEP_ASSIGN(const std::vector<int> stageOfLayer,
                       request_.pins.empty()
-                          ? passes::balanceStages(layerCosts(model, cost_), stages_)
+                          ? passes::balanceStages(layerCosts(model, rates()), stages_)
                           : pinnedStages(request_, stages_));
       passes::assignStages(model, stageOfLayer);
       passes::assignStages(evaluation, stageOfLayer);
@@ -474,8 +473,8 @@ class Maker {
       return request_.overlap != "never" && axis != cluster_.mesh.messageAxis() && cluster_.mesh.axisSize(axis) > 1 &&
              (request_.overlap == "always" || cluster_.link.kind == "nccl" || crossesHosts(cluster_.mesh, cluster_, axis));
     };
-    rules.flopsPerSecond = cost_.flopsPerSecond;
-    rules.bytesPerSecond = cost_.bytesPerSecond;
+    rules.flopsPerSecond = rates().flopsPerSecond;
+    rules.bytesPerSecond = rates().bytesPerSecond;
     rules.leastSeconds = request_.overlap == "always" ? 0 : kWorthAThread;
     rules.wholeBytes = request_.gatherBytes;
     return rules;
@@ -573,6 +572,7 @@ class Maker {
     if (stage > 0) return fmt::format("server.{}", stage - 1);
     return role(program.name, rank, 2);
   }
+  cluster::DeviceRates rates() const { return workerRates(cluster_, plan_.precision, cost_); }
   bool isPipeline() const { return stages_ > 1 && servers_ == 0; }
 
   // "worker", or where shares differ "worker.22".

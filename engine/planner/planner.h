@@ -14,15 +14,13 @@
 
 namespace lockstep::planner {
 
-// What a device and a link cost. Measured entries come first; what was not measured falls back to
-// the roofline max(flops/flopsPerSecond, bytes/bytesPerSecond) + launch.
+// What a device and a link cost. Measured entries come first; what was not measured falls back to the
+// roofline max(flops/flopsPerSecond, bytes/bytesPerSecond) + launch of the device's kind (cluster::assumedRates).
 struct CostModel {
   std::map<std::string, double> stepSeconds;     // by signature(step): one rank alone on its core
   struct CollectiveCost { std::string kind; int ranks; std::int64_t bytes; double seconds; };  // kind: costKind
   std::vector<CollectiveCost> collectives;       // measured; interpolated linearly in bytes
-  double flopsPerSecond = 5e10;
-  double bytesPerSecond = 1.5e10;
-  double launchSeconds = 5e-7;
+  double flopsPerSecond = 0;                     // in the place of the assumed one; 0: none
   double stepOverheadSeconds = 5e-6;             // trainer and data hand-over a training step
 };
 // Op, types and attributes, so that equal work has equal text: "matmul f32[22x784] f32[784x128] …".

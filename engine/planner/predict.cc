@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <numeric>
 #include <vector>
 
 #include "engine/plan/inputs.h"
@@ -58,24 +59,6 @@ std::vector<CostModel::CollectiveCost> measured(const CostModel& cost, std::stri
   return points;
 }
 
-double collectiveSeconds(const plan::Plan& plan, const plan::Step& step,
-                         const cluster::Cluster& cluster, const CostModel& cost) {
-  const cluster::Link& link = cluster.link;
-  const int ranks = plan.mesh.axisSize(step.axis);
-  if (const auto own = measured(cost, costKind(link.kind, step), ranks); !own.empty())
-    return interpolate(own, step.bytes);
-  const auto algorithm = ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct"));
-  if (*algorithm == ir::Algorithm::kDirect) {
-    if (const auto others = measured(cost, link.kind, ranks); !others.empty())
-      return interpolate(others, step.bytes);
-  }
-  if (step.op != ir::Op::kAllReduce)
-    return link.latency + static_cast<double>(step.bytes) / link.bytesPerSecond;
-  const bool hosts = link.kind == "gloo" || *algorithm != ir::Algorithm::kDirect;
-  return allReduceSeconds(*algorithm, ranks, step.bytes,
-                          hosts ? hostCuts(plan.mesh, cluster, step.axis) : std::vector<std::int64_t>(), link);
-}
-
 }  // namespace
 
 std::string signature(const plan::Body& body, const plan::Step& step) {
@@ -105,30 +88,78 @@ std::string costKind(std::string_view link, const plan::Step& step) {
   return name.empty() ? std::string(link) : fmt::format("{} {}", link, name);
 }
 
-double priceOf(const plan::Plan& plan, const plan::Body& body, const plan::Step& step,
-               const cluster::Cluster& cluster, const CostModel& cost) {
+Prices::Prices(const plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost)
+    : plan_(plan), cluster_(cluster), cost_(cost) {
+  const bool hosts = std::any_of(cluster.devices.begin(), cluster.devices.end(), [&](const auto& device) {
+    return device.host != cluster.devices[0].host;
+  });
+  for (const cluster::Axis& axis : plan.mesh.groupAxes()) {
+    const bool inside = hosts && !spansHosts(plan.mesh, cluster, axis.name);
+    links_[axis.name] = inside ? cluster::assumedLink(cluster.link.kind, false) : cluster.link;
+  }
+}
+
+double Prices::collective(const plan::Step& step, const cluster::Link& link) const {
+  const int ranks = plan_.mesh.axisSize(step.axis);
+  if (const auto own = measured(cost_, costKind(link.kind, step), ranks); !own.empty())
+    return interpolate(own, step.bytes);
+  const auto algorithm = ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct"));
+  if (*algorithm == ir::Algorithm::kDirect) {
+    if (const auto others = measured(cost_, link.kind, ranks); !others.empty())
+      return interpolate(others, step.bytes);
+  }
+  if (step.op != ir::Op::kAllReduce)
+    return link.latency + static_cast<double>(step.bytes) / link.bytesPerSecond;
+  const bool hosts = link.kind == "gloo" || *algorithm != ir::Algorithm::kDirect;
+  return allReduceSeconds(*algorithm, ranks, step.bytes,
+                          hosts ? hostCuts(plan_.mesh, cluster_, step.axis) : std::vector<std::int64_t>(), link);
+}
+
+double Prices::of(const plan::Body& body, const plan::Step& step, const cluster::DeviceRates& rates) const {
+  const auto known = links_.find(step.axis);
+  const cluster::Link& link = known == links_.end() ? cluster_.link : known->second;
   if (const int count = plan::peersOf(step).count; count > 0) {  // each of the messages
-    if (const auto own = measured(cost, costKind(cluster.link.kind, step), 2); !own.empty())
+    if (const auto own = measured(cost_, costKind(link.kind, step), 2); !own.empty())
       return interpolate(own, step.bytes / count);
-    return cluster.link.latency +
-           static_cast<double>(step.bytes) / count / cluster.link.bytesPerSecond;
+    return link.latency + static_cast<double>(step.bytes) / count / link.bytesPerSecond;
   }
-  if (step.kind == plan::StepKind::kCollective) {
-    return collectiveSeconds(plan, step, cluster, cost);
-  }
-  const auto measured = cost.stepSeconds.find(signature(body, step));
-  if (measured != cost.stepSeconds.end()) return measured->second;
-  return std::max(step.flops / cost.flopsPerSecond,
-                  static_cast<double>(step.bytes) / cost.bytesPerSecond) +
-         cost.launchSeconds;
+  if (step.kind == plan::StepKind::kCollective) return collective(step, link);
+  const auto measured = cost_.stepSeconds.find(signature(body, step));
+  if (measured != cost_.stepSeconds.end()) return measured->second;
+  return std::max(step.flops / rates.flopsPerSecond,
+                  static_cast<double>(step.bytes) / rates.bytesPerSecond) +
+         rates.launchSeconds;
+}
+
+cluster::DeviceRates ratesOf(std::span<const int> ranks, const cluster::Cluster& cluster,
+                             std::string_view precision, const CostModel& cost) {
+  const bool gpus = !ranks.empty() && std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    const auto device = static_cast<std::size_t>(rank);
+    return device < cluster.devices.size() && cluster.devices[device].kind == "cuda";
+  });
+  cluster::DeviceRates rates = cluster::assumedRates(gpus ? "cuda" : "cpu", precision);
+  if (cost.flopsPerSecond > 0) rates.flopsPerSecond = cost.flopsPerSecond;
+  return rates;
+}
+
+cluster::DeviceRates workerRates(const cluster::Cluster& cluster, std::string_view precision,
+                                 const CostModel& cost) {
+  std::vector<int> workers(static_cast<std::size_t>(cluster.mesh.workers()));
+  std::iota(workers.begin(), workers.end(), 0);
+  return ratesOf(workers, cluster, precision, cost);
 }
 
 void predict(plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost) {
+  const Prices prices(plan, cluster, cost);
   for (plan::Program& program : plan.programs) {
-    for (plan::Body& body : program.bodies) {
-      for (plan::Step& step : body.steps) {
-        step.seconds = fourDigits(priceOf(plan, body, step, cluster, cost));
-      }
+    std::vector<std::vector<int>> ranks(program.bodies.size());
+    for (std::size_t rank = 0; rank < program.bodyOfRank.size(); ++rank)
+      if (const int body = program.bodyOfRank[rank]; body >= 0)
+        ranks[static_cast<std::size_t>(body)].push_back(static_cast<int>(rank));
+    for (std::size_t b = 0; b < program.bodies.size(); ++b) {
+      plan::Body& body = program.bodies[b];
+      const cluster::DeviceRates rates = ratesOf(ranks[b], cluster, plan.precision, cost);
+      for (plan::Step& step : body.steps) step.seconds = fourDigits(prices.of(body, step, rates));
     }
   }
 }
@@ -173,6 +204,7 @@ RankMemory memory(const plan::Plan& plan, int rank, bool onDevice) {
     result.gradients += plan.mesh.workers() * gradients(*body);
     result.activations += plan.mesh.workers() * (body->arenaBytes - gradients(*body));
   }
+  inArena = std::min(inArena, plan.arenaBytesOf(rank));  // some take the memory of others that are done with
   result.gradients += inArena;
   result.activations += plan.arenaBytesOf(rank) - inArena;
   return result;

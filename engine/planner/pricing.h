@@ -1,21 +1,47 @@
 // Prices of steps: shared by the choice of algorithms, prediction and simulation.
 #pragma once
 
+#include <map>
+#include <span>
+#include <string>
+
+#include "engine/cluster/assumed.h"
 #include "engine/cluster/mesh.h"
 #include "engine/plan/plan.h"
 #include "engine/planner/planner.h"
 
 namespace lockstep::planner {
 
-double priceOf(const plan::Plan& plan, const plan::Body& body, const plan::Step& step,
-               const cluster::Cluster& cluster, const CostModel& cost);
+// Prices the steps of one plan's bodies. Plan, cluster and cost outlive it.
+class Prices {
+ public:
+  Prices(const plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost);
+  // Seconds of a step that ranks of these rates play.
+  double of(const plan::Body& body, const plan::Step& step, const cluster::DeviceRates& rates) const;
+
+ private:
+  double collective(const plan::Step& step, const cluster::Link& link) const;
+
+  const plan::Plan& plan_;
+  const cluster::Cluster& cluster_;
+  const CostModel& cost_;
+  std::map<std::string, cluster::Link, std::less<>> links_;  // along each axis
+};
+
+// Of the slowest kind among the ranks: they play one body, and the others wait for it.
+cluster::DeviceRates ratesOf(std::span<const int> ranks, const cluster::Cluster& cluster,
+                             std::string_view precision, const CostModel& cost);
+cluster::DeviceRates workerRates(const cluster::Cluster& cluster, std::string_view precision,
+                                 const CostModel& cost);
 
 // Cut-points of an axis into hosts: the ranks between two are on one. Empty where groups along the axis
 // differ in them.
 std::vector<std::int64_t> hostCuts(const cluster::Mesh& mesh, const cluster::Cluster& cluster,
                                    std::string_view axis);
 
-// Whether ranks of one group along the axis talk over links between hosts.
+// Whether ranks of one group along the axis are on several hosts.
+bool spansHosts(const cluster::Mesh& mesh, const cluster::Cluster& cluster, std::string_view axis);
+// Whether they talk over links between hosts, by messages of the hosts' own.
 bool crossesHosts(const cluster::Mesh& mesh, const cluster::Cluster& cluster, std::string_view axis);
 
 // What an all-reduce costs that has not been measured: latencies of its rounds, bytes over the busiest

@@ -1,6 +1,7 @@
 #include "engine/planner/request_checks.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -14,11 +15,88 @@ namespace lockstep::planner {
 
 namespace {
 
-Error numberToChange(std::string what, std::string why, std::string next) {
+Error refusal(std::string what, std::string why, std::vector<Remedy> remedies) {
   Error error = invalidArgument("{}", what);
   error.why = std::move(why);
-  error.next = std::move(next);
-  return error;
+  return withRemedies(std::move(error), std::move(remedies));
+}
+
+// One remedy of one setting.
+std::vector<Remedy> set(std::string field, std::string value) {
+  return {{{std::move(field), std::move(value)}}};
+}
+std::vector<Remedy> setNumber(std::string field, std::int64_t value) {
+  return set(std::move(field), fmt::format("{}", value));
+}
+
+// Plain data parallelism, without the options that only the request's strategy has.
+Remedy toMirrored(const PlanRequest& request, const Strategy& strategy) {
+  Remedy out{{"strategy.kind", "multi-worker-mirrored"}};
+  if (strategy.local) out.push_back({"strategy.local_steps", ""});
+  if (strategy.servers) out.push_back({"strategy.servers", "0"});
+  if (request.staleness != 0) out.push_back({"strategy.staleness", "0"});
+  if (request.dense != "servers") out.push_back({"strategy.dense", "servers"});
+  return out;
+}
+
+// bf16 has no loss scale.
+Remedy toBf16() { return {{"training.precision", "bf16"}, {"training.loss_scale", ""}}; }
+
+bool everyRankHasSamples(const std::vector<std::int64_t>& cuts) {
+  return std::adjacent_find(cuts.begin(), cuts.end(), std::greater_equal<>()) == cuts.end();
+}
+
+// The least batch, not smaller than the request's, that its ranks can divide: every rank has a sample of
+// every micro-batch, in a pipeline all have as many, and batch norm's statistics groups are equal.
+std::int64_t dividedBatch(const PlanRequest& request, int ranks, bool pipeline, bool evaluation) {
+  constexpr std::int64_t kTries = 1 << 20;
+  std::set<std::int64_t> groups;
+  for (const ir::Node& node : request.step.graph.nodes())
+    if (!evaluation && node.op == ir::Op::kBatchMoments)
+      groups.insert(request.step.graph.value(node.outputs[0]).type.shape[0]);
+  const auto works = [&](std::int64_t samples) {
+    if (samples < ranks || (pipeline && samples % ranks != 0)) return false;
+    if (!pipeline && !request.shares.empty() &&
+        !everyRankHasSamples(passes::cutsBy(samples, request.shares)))
+      return false;
+    return std::all_of(groups.begin(), groups.end(), [&](auto count) { return samples % count == 0; });
+  };
+  std::int64_t samples = (evaluation ? request.evaluate : request.step).batch;
+  samples = std::max<std::int64_t>(samples, ranks);
+  for (std::int64_t tries = 0; tries < kTries && !works(samples); ++tries) ++samples;
+  return evaluation ? samples : samples * request.microBatches;
+}
+
+// "[{layer: dense1, stage: 0}, …]": as many layers on each stage, in their order.
+std::string evenPins(const PlanRequest& request, int stages) {
+  const auto& layers = request.step.layers;
+  std::vector<std::string> pins;
+  int before = -1;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const int stage = static_cast<int>(i * static_cast<std::size_t>(stages) / layers.size());
+    if (stage == before) continue;
+    pins.push_back(fmt::format("{{layer: {}, stage: {}}}", layers[i].name, stage));
+    before = stage;
+  }
+  return fmt::format("[{}]", fmt::join(pins, ", "));
+}
+
+// With `dataRanks` sharing the batch, deterministic parts are a multiple of them, and divide it.
+void keepParts(const PlanRequest& request, int ranks, int dataRanks, Remedy& remedy) {
+  if (!request.inOrder) return;
+  const std::int64_t parts = static_cast<std::int64_t>(request.microBatches) * ranks;
+  const std::int64_t batch = request.step.batch * request.microBatches;
+  if (parts % dataRanks == 0) return;
+  const std::int64_t multiple = (parts + dataRanks - 1) / dataRanks * dataRanks;
+  remedy.push_back({"strategy.deterministic_parts", fmt::format("{}", multiple)});
+  remedy.push_back({"training.batch", fmt::format("{}", (batch + multiple - 1) / multiple * multiple)});
+}
+
+// The greatest divisor of `whole` that is at most `most`.
+int divisorUpTo(int whole, int most) {
+  int divisor = std::max(1, std::min(whole, most));
+  while (whole % divisor != 0) --divisor;
+  return divisor;
 }
 
 }  // namespace
@@ -28,76 +106,89 @@ Result<Strategy> strategyOf(const PlanRequest& request, const cluster::Cluster& 
   if (strategy == nullptr) {
     std::vector<std::string_view> known;
     for (const Strategy& other : cluster::strategies()) known.push_back(other.name);
-    return numberToChange(fmt::format("unknown strategy {}", request.strategy), "",
-                          fmt::format("strategy.kind is one of {}", fmt::join(known, ", ")));
+    return refusal(fmt::format("unknown strategy {}", request.strategy),
+                   fmt::format("strategy.kind is one of {}", fmt::join(known, ", ")),
+                   set("strategy.kind", std::string(known.front())));
   }
   if (cluster.devices.size() != static_cast<std::size_t>(cluster.mesh.size())) {
-    return numberToChange(
-        fmt::format("the mesh has {} ranks, the cluster {} devices", cluster.mesh.size(),
-                    cluster.devices.size()),
-        "", "give each rank one device");
+    return makeError(Code::kInternal, "the mesh has {} ranks, the cluster {} devices",
+                     cluster.mesh.size(), cluster.devices.size());
   }
   for (const cluster::Axis& axis : cluster.mesh.axes()) {
     if (axis.name != kDataAxis && axis.name != kModelAxis && axis.name != cluster::kStageAxis &&
         axis.size > 1) {
-      return numberToChange(
-          fmt::format("strategy {} cannot use mesh axis {}", request.strategy, axis.name),
-          "the batch is divided over axis data, each layer over axis model, and the layers among "
-          "the stages of axis stage",
-          "put all ranks on these");
+      return makeError(Code::kInternal, "strategy {} cannot use mesh axis {}", request.strategy,
+                       axis.name);
     }
   }
   if (strategy->oneNode) {
     for (const cluster::Device& device : cluster.devices) {
       if (device.node == cluster.devices[0].node) continue;
-      return numberToChange(
-          fmt::format("strategy {} keeps all ranks in one node", strategy->name),
-          fmt::format("ranks are on {} and {}", cluster.devices[0].node, device.node),
-          fmt::format("set strategy.kind to {}",
-                      strategy->servers ? "parameter-server" : "multi-worker-mirrored"));
+      return refusal(fmt::format("strategy {} keeps all ranks in one node", strategy->name),
+                     fmt::format("ranks are on {} and {}", cluster.devices[0].node, device.node),
+                     set("strategy.kind",
+                         strategy->servers ? "parameter-server" : "multi-worker-mirrored"));
     }
   }
   return *strategy;
 }
 
-Status checkBatch(const ir::ModelGraph& model, int ranks, std::string_view what) {
-  if (model.batch >= ranks) return {};
-  return numberToChange(
-      fmt::format("a global {} of {} cannot be divided over {} ranks", what, model.batch, ranks),
-      "every rank needs a sample of each step",
-      fmt::format("raise the {} to at least {} or use fewer ranks", what, ranks));
+Status checkBatches(const PlanRequest& request, int ranks, bool pipeline) {
+  for (const bool evaluation : {false, true}) {
+    const std::int64_t samples = (evaluation ? request.evaluate : request.step).batch;
+    const char* const field = evaluation ? "training.evaluate_batch" : "training.batch";
+    const int parts = evaluation ? 1 : request.microBatches;
+    const std::string where = parts > 1 ? fmt::format(" in each of {} micro-batches", parts) : "";
+    if (samples < ranks)
+      return refusal(fmt::format("{} is {}, which leaves some of {} ranks without a sample{}", field,
+                                 samples * parts, ranks, where),
+                     "every rank needs a sample",
+                     setNumber(field, dividedBatch(request, ranks, pipeline, evaluation)));
+    if (pipeline && samples % ranks != 0)
+      return refusal(fmt::format("{} is {}, which {} ranks cannot share evenly{}", field,
+                                 samples * parts, ranks, where),
+                     "the ranks of a pipeline's stage have equal shares",
+                     setNumber(field, dividedBatch(request, ranks, pipeline, evaluation)));
+  }
+  return {};
 }
 
 Status checkOverlap(const PlanRequest& request) {
   if (request.overlap != "auto" && request.overlap != "always" && request.overlap != "never")
-    return invalidArgument("strategy.overlap is \"{}\"; expected auto, always or never", request.overlap);
-  if (request.gatherBytes < 0) return invalidArgument("strategy.gather_bytes is {}, and cannot be below 0", request.gatherBytes);
+    return refusal(fmt::format("strategy.overlap is \"{}\"; expected auto, always or never", request.overlap), "",
+                   set("strategy.overlap", "auto"));
+  if (request.gatherBytes < 0)
+    return refusal(fmt::format("strategy.gather_bytes is {}; expected at least 0", request.gatherBytes), "",
+                   set("strategy.gather_bytes", "0"));
   return {};
 }
 
 Status checkShares(const PlanRequest& request, int ranks, bool pipeline) {
   if (request.shares.empty()) return {};
   if (request.shares.size() != static_cast<std::size_t>(ranks)) {
-    return numberToChange(
-        fmt::format("strategy.shares has {} numbers, and the batch is divided over {} ranks",
-                    request.shares.size(), ranks),
-        "", fmt::format("give {} shares, or none for even ones", ranks));
+    return refusal(fmt::format("strategy.shares has {} numbers, and the batch is divided over {} ranks",
+                               request.shares.size(), ranks),
+                   "each of these ranks needs a share", set("strategy.shares", ""));
   }
   if (pipeline) {
-    return numberToChange("a pipeline's batch cannot be divided by shares",
-                          "the ranks of a pipeline's stage have equal shares", "leave strategy.shares out");
+    return refusal("a pipeline's batch cannot be divided by strategy.shares",
+                   "the ranks of a pipeline's stage have equal shares", set("strategy.shares", ""));
   }
-  for (const auto& [what, field, samples] :
-       {std::tuple{"step", "training.batch", request.step.batch},
-        std::tuple{"evaluation step", "training.evaluate_batch", request.evaluate.batch}}) {
+  for (const bool evaluation : {false, true}) {
+    const std::int64_t samples = (evaluation ? request.evaluate : request.step).batch;
     const std::vector<std::int64_t> cuts = passes::cutsBy(samples, request.shares);
     for (std::size_t rank = 0; rank + 1 < cuts.size(); ++rank) {
       if (cuts[rank + 1] > cuts[rank]) continue;
-      return numberToChange(
-          fmt::format("share {} of {} leaves rank {} no sample of {}", request.shares[rank],
-                      fmt::join(request.shares, ", "), rank, samples),
-          fmt::format("every rank needs a sample of each {}", what),
-          fmt::format("raise its share in strategy.shares, or {}", field));
+      auto remedies = setNumber(evaluation ? "training.evaluate_batch" : "training.batch",
+                                dividedBatch(request, ranks, pipeline, evaluation));
+      remedies.push_back({{"strategy.shares", ""}});
+      return refusal(fmt::format("strategy.shares[{}], {} of {}, leaves rank {} no sample of {}", rank,
+                                 request.shares[rank], fmt::join(request.shares, ", "), rank, samples),
+                     fmt::format("every rank needs a sample of each {}",
+                                 evaluation                ? "evaluation step"
+                                 : request.microBatches > 1 ? "micro-batch"
+                                                            : "step"),
+                     std::move(remedies));
     }
   }
   return {};
@@ -122,6 +213,25 @@ Status checkModels(const ir::ModelGraph& step, const ir::ModelGraph& evaluate) {
   return {};
 }
 
+namespace {
+
+// Statistics of all samples of a micro-batch, in every batch norm.
+Remedy oneGroup(const PlanRequest& request) {
+  Remedy out;
+  const auto& layers = request.step.layers;
+  for (const ir::Node& node : request.step.graph.nodes()) {
+    if (node.op != ir::Op::kBatchMoments) continue;
+    const std::string_view layer = std::string_view(node.name).substr(0, node.name.rfind('.'));
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      if (layers[i].name == layer)
+        out.push_back({fmt::format("model.layers[{}].batch_norm.groups", i),
+                       fmt::format("{}", request.microBatches)});
+  }
+  return out;
+}
+
+}  // namespace
+
 Status checkStatistics(const PlanRequest& request, const Strategy& strategy,
                        const std::vector<std::int64_t>& cuts) {
   const ir::ModelGraph& model = request.step;
@@ -129,83 +239,94 @@ Status checkStatistics(const PlanRequest& request, const Strategy& strategy,
     if (node.op != ir::Op::kBatchMoments) continue;
     const std::string layer = node.name.substr(0, node.name.rfind('.'));
     if (strategy.local && request.microBatches > 1) {
-      return numberToChange(
+      return refusal(
           fmt::format("batch norm {} cannot be trained by ranks that update by themselves", layer),
           "its statistics are those of all ranks' samples",
-          "choose a strategy that takes each step together, or use layer_norm instead of batch norm");
+          {{{"strategy.local_steps", "1"}}, toMirrored(request, strategy)});
     }
     if (request.inOrder) {
-      return numberToChange(
+      return refusal(
           fmt::format("batch norm {} cannot be trained with strategy.deterministic_parts", layer),
           "its statistics are added up rank by rank, and so depend on the number of ranks",
-          "set strategy.deterministic_parts to 0, or use layer_norm instead of batch norm");
+          set("strategy.deterministic_parts", "0"));
     }
     const std::int64_t groups = model.graph.value(node.outputs[0]).type.shape[0];
     const std::int64_t samples = model.batch / groups;
     for (std::size_t i = 0; groups > 1 && i < cuts.size(); ++i) {
       if (cuts[i] % samples == 0) continue;
-      const std::size_t ranks = cuts.size() - 1;
-      return numberToChange(
+      return refusal(
           fmt::format("batch norm {} has {} statistics groups of {} samples, and {} ranks cut the "
                       "batch of {} within one, at {}",
-                      layer, groups, samples, ranks, model.batch, cuts[i]),
+                      layer, groups, samples, cuts.size() - 1, model.batch, cuts[i]),
           "the statistics of a group are made where all of its samples are",
-          fmt::format("use a number of ranks that divides {}, or set the layer's groups to 1 for "
-                      "statistics over all ranks, or to a multiple of {} that divides the batch",
-                      groups, ranks));
+          {oneGroup(request)});
     }
   }
   return {};
 }
 
-Status checkTensor(const std::vector<ir::Parameter>& parameters, int ranks) {
+Status checkTensor(const PlanRequest& request, const Strategy& strategy, const cluster::Mesh& mesh) {
+  const int ranks = mesh.axisSize(kModelAxis);
   if (ranks == 1) return {};
-  bool any = false;
+  const std::vector<ir::Parameter>& parameters = request.step.parameters;
+  const auto sharesEvenly = [&](int n) {
+    return std::all_of(parameters.begin(), parameters.end(), [&](const ir::Parameter& parameter) {
+      return !parameter.isDivided(n) || parameter.splitParts % n == 0;
+    });
+  };
   for (const ir::Parameter& parameter : parameters) {
-    if (!parameter.isDivided(ranks)) continue;
-    any = true;
-    if (parameter.splitParts % ranks == 0) continue;
-    return numberToChange(
-        fmt::format("{} has {} parts that stay whole (heads or features), which {} ranks of axis "
-                    "model cannot share evenly",
+    if (!parameter.isDivided(ranks) || parameter.splitParts % ranks == 0) continue;
+    int fewer = ranks;
+    do fewer = divisorUpTo(ranks * mesh.axisSize(kDataAxis), fewer - 1);
+    while (!sharesEvenly(fewer));
+    Remedy shared{{"strategy.tensor", fmt::format("{}", fewer)}};
+    keepParts(request, mesh.axisSize(kDataAxis), ranks * mesh.axisSize(kDataAxis) / fewer, shared);
+    return refusal(
+        fmt::format("{} has {} parts (heads or features), which strategy.tensor ranks, {}, cannot "
+                    "share evenly",
                     parameter.name, parameter.splitParts, ranks),
-        "every rank of the axis computes an equal part of each divided layer",
-        fmt::format("use a number of ranks on axis model that divides {}", parameter.splitParts));
+        "every rank that shares layers computes an equal part of each",
+        {std::move(shared)});
   }
-  if (any) return {};
-  return numberToChange("this model has no layers that tensor parallelism divides",
-                        "it divides transformer blocks and pairs of dense layers",
-                        "put all ranks on axis data");
+  if (std::any_of(parameters.begin(), parameters.end(),
+                  [&](const ir::Parameter& parameter) { return parameter.isDivided(ranks); }))
+    return {};
+  Remedy whole{{"strategy.tensor", "1"}};
+  if (strategy.axis == kModelAxis) whole.push_back({"strategy.kind", "multi-worker-mirrored"});
+  keepParts(request, mesh.axisSize(kDataAxis), ranks * mesh.axisSize(kDataAxis), whole);
+  return refusal("this model has no layers that tensor parallelism divides",
+                 "it divides transformer blocks and pairs of dense layers", {std::move(whole)});
 }
 
 Status checkServers(const Strategy& strategy, const cluster::Mesh& mesh) {
-  if (strategy.servers != (mesh.servers() > 0)) {
-    return numberToChange(
-        strategy.servers
-            ? fmt::format("strategy {} needs a server", strategy.name)
-            : fmt::format("strategy {} has no use for {} servers", strategy.name, mesh.servers()),
-        "", strategy.servers ? "set strategy.servers to at least 1" : "set strategy.servers to 0");
-  }
+  if (strategy.servers && mesh.servers() == 0)
+    return refusal(fmt::format("strategy {} needs a server", strategy.name), "",
+                   set("strategy.servers", "1"));
+  if (!strategy.servers && mesh.servers() > 0)
+    return refusal(fmt::format("strategy {} has no servers, and strategy.servers is {}", strategy.name,
+                               mesh.servers()),
+                   "its ranks hold parameters and optimizer state themselves",
+                   set("strategy.servers", "0"));
   if (strategy.oneServer && mesh.servers() > 1) {
-    return numberToChange(fmt::format("strategy {} has one server, not {}", strategy.name,
-                                      mesh.servers()),
-                          "", "set strategy.servers to 1, or strategy.kind to parameter-server");
+    return refusal(fmt::format("strategy {} has one server, not {}", strategy.name, mesh.servers()), "",
+                   {{{"strategy.servers", "1"}}, {{"strategy.kind", "parameter-server"}}});
   }
   for (const cluster::Axis& axis : mesh.axes()) {
     if (!strategy.servers || axis.name == kDataAxis || axis.size == 1) continue;
-    return numberToChange(
-        fmt::format("strategy {} cannot use mesh axis {}", strategy.name, axis.name),
+    return refusal(
+        fmt::format("strategy {} cannot divide layers: strategy.{} is {}", strategy.name,
+                    axis.name == kModelAxis ? "tensor" : "stages", axis.size),
         "a server adds up the gradients of workers that have the same parameters",
-        "put all workers on axis data: set strategy.tensor and strategy.stages to 1");
+        {{{"strategy.tensor", "1"}, {"strategy.stages", "1"}}});
   }
   return {};
 }
 
 Status checkLocal(const Strategy& strategy, const cluster::Mesh& mesh) {
   if (!strategy.local || mesh.stages() == 1) return {};
-  return numberToChange(
-      fmt::format("strategy {} cannot use mesh axis {}", strategy.name, cluster::kStageAxis),
-      "each rank updates all layers by itself", "set strategy.stages to 1");
+  return refusal(fmt::format("strategy {} has no stages, and strategy.stages is {}", strategy.name,
+                             mesh.stages()),
+                 "each rank updates all layers by itself", set("strategy.stages", "1"));
 }
 
 Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& request,
@@ -213,19 +334,21 @@ Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& requ
   if (request.compression == "none") return std::optional<passes::Compression>();
   const auto coding = ir::codingFromName(request.compression);
   if (!coding) {
-    return numberToChange(fmt::format("unknown compression {}", request.compression), "",
-                          "strategy.compression is one of none, fp16, bf16, int8, top-k");
+    return refusal(fmt::format("unknown compression {}", request.compression),
+                   "strategy.compression is one of none, fp16, bf16, int8, top-k",
+                   set("strategy.compression", "none"));
   }
   if (!(request.topKRatio > 0 && request.topKRatio <= 1)) {
-    return numberToChange(fmt::format("top-k cannot send {} of the gradients", request.topKRatio), "",
-                          "set strategy.top_k_ratio to more than 0 and at most 1");
+    return refusal(fmt::format("top-k cannot send {} of the gradients", request.topKRatio),
+                   "strategy.top_k_ratio is more than 0 and at most 1",
+                   set("strategy.top_k_ratio", "0.01"));
   }
   if (strategy.servers || strategy.local) {
-    return numberToChange(
+    return refusal(
         fmt::format("strategy {} cannot send gradients as {}", strategy.name, request.compression),
         strategy.local ? "its ranks exchange parameters, not gradients"
                        : "its servers add up whole gradients as they come",
-        "set strategy.compression to none, or strategy.kind to multi-worker-mirrored");
+        {{{"strategy.compression", "none"}}, toMirrored(request, strategy)});
   }
   if (ranks == 1) return std::optional<passes::Compression>();
   return std::optional(passes::Compression{*coding, request.topKRatio});
@@ -233,139 +356,135 @@ Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& requ
 
 Status checkOrder(const PlanRequest& request, const Strategy& strategy, bool pipeline, int ranks) {
   if (!request.inOrder) return {};
-  if (strategy.servers || strategy.local || strategy.splitOptimizer || pipeline || request.compression != "none") {
-    return numberToChange(
-        fmt::format("strategy {} with compression {} cannot add up gradients in one order", request.strategy,
-                    request.compression),
-        "every rank adds up all parts of the batch, one after another",
-        "set strategy.deterministic_parts to 0, or strategy.kind to multi-worker-mirrored without stages "
-        "and compression");
+  if (strategy.servers || strategy.local || strategy.splitOptimizer || pipeline) {
+    return refusal(fmt::format("strategy {}{} cannot add up gradients in one order", request.strategy,
+                               pipeline ? " with stages" : ""),
+                   "with strategy.deterministic_parts every rank adds up all parts of the batch, one "
+                   "after another",
+                   set("strategy.deterministic_parts", "0"));
+  }
+  if (request.compression != "none") {
+    return refusal(fmt::format("gradients that travel as {} cannot be added up in one order",
+                               request.compression),
+                   "with strategy.deterministic_parts every rank adds up all parts of the batch, one "
+                   "after another",
+                   {{{"strategy.deterministic_parts", "0"}}, {{"strategy.compression", "none"}}});
   }
   if (request.shares.empty() && request.step.batch % ranks == 0) return {};
-  return numberToChange(
-      fmt::format("a micro-batch of {} cannot be divided into equal parts over {} ranks", request.step.batch, ranks),
-      "gradients are added up in one order of equal parts",
-      "use a number of ranks that divides strategy.deterministic_parts, and leave strategy.shares out");
+  if (request.shares.empty()) {
+    const std::int64_t multiple = ranks * request.microBatches, batch = request.step.batch * request.microBatches;
+    return refusal(fmt::format("a micro-batch of {} cannot be divided evenly over {} ranks", request.step.batch, ranks),
+                   "with strategy.deterministic_parts gradients are added up in one order of equal parts",
+                   setNumber("training.batch", (batch + multiple - 1) / multiple * multiple));
+  }
+  return refusal("strategy.deterministic_parts and strategy.shares exclude each other",
+                 "gradients are added up in one order of equal parts", set("strategy.shares", ""));
 }
 
 Status checkStaleness(const PlanRequest& request, const cluster::Mesh& mesh) {
   if (request.staleness == 0) return {};
   if (mesh.servers() == 0) {
-    return numberToChange(
-        fmt::format("strategy {} takes each step together", request.strategy),
-        "without servers ranks exchange gradients with each other",
-        "set strategy.staleness to 0, or strategy.kind to parameter-server");
+    return refusal(fmt::format("strategy {} takes each step together", request.strategy),
+                   "without servers ranks exchange gradients with each other",
+                   set("strategy.staleness", "0"));
   }
   if (request.microBatches > 1) {
-    return numberToChange(
-        fmt::format("a worker's step by itself is not divided into {} micro-batches",
-                    request.microBatches),
-        "servers take what a worker sends as one update", "set strategy.micro_batches to 1");
+    return refusal(fmt::format("strategy.staleness is {} and strategy.micro_batches {}",
+                               request.staleness, request.microBatches),
+                   "servers take what a worker sends as one update",
+                   {{{"strategy.micro_batches", "1"}}, {{"strategy.staleness", "0"}}});
   }
   for (const ir::Node& node : request.step.graph.nodes()) {
     if (node.op != ir::Op::kBatchMoments) continue;
-    return numberToChange(
+    return refusal(
         fmt::format("batch norm {} cannot be trained by workers that do not wait for each other",
                     node.name.substr(0, node.name.rfind('.'))),
-        "its statistics are those of all workers' samples",
-        "set strategy.staleness to 0, or use layer_norm instead of batch norm");
+        "its statistics are those of all workers' samples", set("strategy.staleness", "0"));
   }
   return {};
 }
 
 Status checkDense(const PlanRequest& request, const Strategy& strategy, bool tables) {
   if (request.dense == "servers") return {};
+  const Remedy onServers{{"strategy.dense", "servers"}};
   if (request.dense != "all-reduce") {
-    return numberToChange(fmt::format("unknown place {} of the dense part", request.dense), "",
-                          "strategy.dense is one of servers, all-reduce");
+    return refusal(fmt::format("strategy.dense is {}; expected servers or all-reduce", request.dense), "",
+                   {onServers});
   }
   if (!strategy.servers) {
-    return numberToChange(fmt::format("strategy {} has no servers for tables", request.strategy), "",
-                          "set strategy.dense to servers, or strategy.kind to parameter-server");
+    return refusal(fmt::format("strategy {} has no servers for tables", request.strategy), "",
+                   {onServers});
   }
   if (request.staleness != 0) {
-    return numberToChange("workers that all-reduce the dense part take each step together",
-                          "an all-reduce waits for all of them",
-                          "set strategy.staleness to 0, or strategy.dense to servers");
+    return refusal("workers that all-reduce the dense part take each step together",
+                   "an all-reduce waits for all of them", {{{"strategy.staleness", "0"}}, onServers});
   }
   if (request.training.optimizer.clipNorm > 0) {
-    return numberToChange("gradients of which servers and workers have a part each are not clipped",
-                          "nobody knows the length of all of them",
-                          "set training.optimizer.clip_norm to 0, or strategy.dense to servers");
+    return refusal("gradients of which servers and workers have a part each are not clipped",
+                   "nobody knows the length of all of them",
+                   {{{"training.optimizer.clip_norm", "0"}}, onServers});
   }
   if (tables) return {};
-  return numberToChange("this model has no table for servers to hold",
-                        "a table is read by embeddings alone, by fewer ids in a batch than it has rows",
-                        "set strategy.dense to servers, or strategy.kind to multi-worker-mirrored");
+  return refusal("this model has no table for servers to hold",
+                 "a table is read by embeddings alone, by fewer ids in a batch than it has rows",
+                 {onServers});
 }
 
 Status checkLossScale(const PlanRequest& request, const Strategy& strategy, bool pipeline, bool compressed) {
   const std::optional<passes::LossScale>& scale = request.training.lossScale;
   if (!scale) return {};
   if (request.staleness != 0)
-    return numberToChange("workers that do not wait for each other have no loss scale in common",
-                          "whether a step's gradients are too large for fp16 is known when all of them are there",
-                          "set strategy.staleness to 0, or training.precision to bf16, which needs no loss scale");
+    return refusal("workers that do not wait for each other have no loss scale in common",
+                   "whether a step's gradients are too large for fp16 is known when all of them are there",
+                   {{{"strategy.staleness", "0"}}, toBf16()});
   if (request.dense == "all-reduce")
-    return numberToChange("servers and workers that have a part of the gradients each have no loss scale in common",
-                          "nobody knows whether all of them are finite",
-                          "set strategy.dense to servers, or training.precision to bf16, which needs no loss scale");
+    return refusal("servers and workers that have a part of the gradients each have no loss scale in common",
+                   "nobody knows whether all of them are finite",
+                   {{{"strategy.dense", "servers"}}, toBf16()});
   if (compressed && strategy.splitGradients && (request.microBatches > 1 || pipeline))
-    return numberToChange(
+    return refusal(
         fmt::format("strategy {} cannot code gradients of micro-batches that may be too large for fp16",
                     request.strategy),
         "what coding leaves out is kept before it is known whether the step updates",
-        "set strategy.compression to none, strategy.micro_batches to 1, or training.precision to bf16, which needs no "
-        "loss scale");
+        {{{"strategy.compression", "none"}}, toBf16()});
   return {};
 }
 
-Status checkStages(const PlanRequest& request, int stages, int ranks) {
+Status checkStages(const PlanRequest& request, const cluster::Mesh& mesh, int stages) {
   if (stages == 1) {
     for (const auto& [layer, stage] : request.pins)
       if (stage != 0)
-        return numberToChange(fmt::format("layer {} is pinned to stage {}, and there is one stage", layer, stage), "",
-                              "set strategy.stages to the number of stages, or leave strategy.pins out");
+        return refusal(fmt::format("layer {} is pinned to stage {}, and there is one stage", layer, stage),
+                       "strategy.stages says how many there are", set("strategy.pins", ""));
     return {};
   }
-  const std::size_t layers = request.step.layers.size();
-  if (static_cast<std::size_t>(stages) > layers) {
-    return numberToChange(fmt::format("{} layers cannot make {} stages", layers, stages),
-                          "every stage needs a layer",
-                          fmt::format("use at most {} stages", layers));
+  const int layers = static_cast<int>(request.step.layers.size());
+  if (stages > layers) {
+    return refusal(
+        fmt::format("a model of {} layers cannot have {} stages", layers, stages),
+        "every stage needs a layer",
+        setNumber("strategy.stages", divisorUpTo(stages * mesh.axisSize(kDataAxis), layers)));
   }
   if (request.strategy == "placement" && request.pins.empty()) {
-    return numberToChange("strategy placement has no layers pinned", "",
-                          "list them in strategy.pins, or set strategy.kind to pipeline");
-  }
-  struct Batch {
-    std::string_view what, field;
-    std::int64_t size, parts;
-  };
-  for (const auto& [what, field, size, parts] :
-       {Batch{"micro-batch", "training.batch", request.step.batch, request.microBatches},
-        Batch{"evaluation batch", "training.evaluate_batch", request.evaluate.batch, 1}}) {
-    if (size % ranks == 0) continue;
-    return numberToChange(
-        fmt::format("a {} of {} cannot be divided evenly over {} ranks", what, size, ranks),
-        "the ranks of a pipeline's stage have equal shares",
-        fmt::format("set {} to {}", field, (size + ranks - 1) / ranks * ranks * parts));
+    return refusal("strategy placement needs pinned layers", "strategy.pins says which stage has which",
+                   {{{"strategy.kind", "pipeline"}}, {{"strategy.pins", evenPins(request, stages)}}});
   }
   const auto schedules = pipelineSchedules();
   if (std::find(schedules.begin(), schedules.end(), request.schedule) == schedules.end()) {
-    return numberToChange(fmt::format("unknown schedule {}", request.schedule), "",
-                          fmt::format("strategy.schedule is one of {}", fmt::join(schedules, ", ")));
+    return refusal(fmt::format("unknown schedule {}", request.schedule),
+                   fmt::format("strategy.schedule is one of {}", fmt::join(schedules, ", ")),
+                   set("strategy.schedule", std::string(schedules[0])));
   }
   if (request.schedule == "zb-h1" && request.recompute != "none") {
-    return numberToChange(
-        "schedule zb-h1 gains nothing from activations that are made again",
-        "what is made again waits, as what is kept does, for the gradients of weights",
-        "set strategy.recompute to none, or strategy.schedule to 1f1b");
+    return refusal("schedule zb-h1 gains nothing from activations that are made again",
+                   "what is made again waits, as what is kept does, for the gradients of weights",
+                   {{{"strategy.recompute", "none"}}, {{"strategy.schedule", "1f1b"}}});
   }
   return {};
 }
 
 Result<std::vector<int>> pinnedStages(const PlanRequest& request, int stages) {
+  const Remedy even{{"strategy.pins", evenPins(request, stages)}};
   std::map<std::string_view, int> pins;
   for (const auto& [layer, stage] : request.pins) {
     const auto known = std::find_if(request.step.layers.begin(), request.step.layers.end(),
@@ -373,13 +492,13 @@ Result<std::vector<int>> pinnedStages(const PlanRequest& request, int stages) {
     if (known == request.step.layers.end()) {
       std::vector<std::string_view> names;
       for (const auto& one : request.step.layers) names.push_back(one.name);
-      return numberToChange(fmt::format("strategy.pins names layer {}, which the model does not have",
-                                        layer),
-                            "", fmt::format("its layers are {}", fmt::join(names, ", ")));
+      return refusal(fmt::format("strategy.pins names layer {}, which the model does not have", layer),
+                     fmt::format("its layers are {}", fmt::join(names, ", ")), {even});
     }
     if (stage < 0 || stage >= stages) {
-      return numberToChange(fmt::format("layer {} is pinned to stage {} of {}", layer, stage, stages),
-                            "", fmt::format("use stages 0 to {}", stages - 1));
+      return refusal(fmt::format("strategy.pins has layer {} on stage {}, and there are {} stages", layer,
+                                 stage, stages),
+                     fmt::format("stages are numbered from 0 to {}", stages - 1), {even});
     }
     pins[known->name] = stage;
   }
@@ -393,14 +512,13 @@ Result<std::vector<int>> pinnedStages(const PlanRequest& request, int stages) {
   }
   for (int stage = 0; stage < stages; ++stage) {
     if (used.contains(stage)) continue;
-    return numberToChange(fmt::format("no layer is pinned to stage {} of {}", stage, stages),
-                          "every stage needs a layer",
-                          fmt::format("pin one to it, or use {} stages", used.size()));
+    return refusal(fmt::format("strategy.pins has no layer on stage {} of {}", stage, stages),
+                   "every stage needs a layer", {even});
   }
   if (request.microBatches > 1 && !std::is_sorted(stageOfLayer.begin(), stageOfLayer.end())) {
-    return numberToChange("layers pinned back and forth cannot be played in micro-batches",
-                          "a stage passes micro-batches on to later ones",
-                          "set strategy.micro_batches to 1, or pin layers to stages in their order");
+    return refusal("layers pinned back and forth cannot be trained in micro-batches",
+                   "a stage passes micro-batches on to later ones",
+                   {{{"strategy.micro_batches", "1"}}, even});
   }
   return stageOfLayer;
 }

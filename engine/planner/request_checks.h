@@ -1,4 +1,5 @@
-// What is wrong with a request, before a plan is made of it: every error says which number to change.
+// What is wrong with a request, before a plan is made of it: every error has remedies, settings of the
+// spec with which the same check passes.
 #pragma once
 
 #include <optional>
@@ -17,14 +18,15 @@ namespace lockstep::planner {
 using cluster::kDataAxis, cluster::kModelAxis, cluster::Strategy;
 
 Result<Strategy> strategyOf(const PlanRequest& request, const cluster::Cluster& cluster);
-Status checkBatch(const ir::ModelGraph& model, int ranks, std::string_view what);
+// Every rank has a sample, in a pipeline as many as the others.
+Status checkBatches(const PlanRequest& request, int ranks, bool pipeline);
 Status checkOverlap(const PlanRequest& request);
 Status checkShares(const PlanRequest& request, int ranks, bool pipeline);
 Status checkModels(const ir::ModelGraph& step, const ir::ModelGraph& evaluate);
 // Statistics of a group of samples are made where all of them are, or of all ranks' samples together.
 Status checkStatistics(const PlanRequest& request, const Strategy& strategy,
                        const std::vector<std::int64_t>& cuts);
-Status checkTensor(const std::vector<ir::Parameter>& parameters, int ranks);
+Status checkTensor(const PlanRequest& request, const Strategy& strategy, const cluster::Mesh& mesh);
 // A server has whole groups, and its workers all layers.
 Status checkServers(const Strategy& strategy, const cluster::Mesh& mesh);
 // What ranks update by themselves is averaged by whole groups.
@@ -38,7 +40,7 @@ Status checkStaleness(const PlanRequest& request, const cluster::Mesh& mesh);
 Status checkDense(const PlanRequest& request, const Strategy& strategy, bool tables);
 // That all ranks can know of the same steps that they update nothing.
 Status checkLossScale(const PlanRequest& request, const Strategy& strategy, bool pipeline, bool compressed);
-Status checkStages(const PlanRequest& request, int stages, int ranks);
+Status checkStages(const PlanRequest& request, const cluster::Mesh& mesh, int stages);
 // A layer without a pin is where the one before it is.
 Result<std::vector<int>> pinnedStages(const PlanRequest& request, int stages);
 

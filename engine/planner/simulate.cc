@@ -25,7 +25,7 @@ class Simulator {
   // `schedule` holds what the ranks play, by stage.
   Simulator(const plan::Plan& plan, const std::vector<std::vector<plan::Play>>& schedule,
             const cluster::Cluster& cluster, const CostModel& cost, const SimulateOptions& options)
-      : plan_(plan), cost_(cost), options_(options) {
+      : plan_(plan), cost_(cost), prices_(plan, cluster, cost), options_(options) {
     std::map<std::string, std::size_t> hosts;
     for (const cluster::Host& host : cluster.hosts) {
       hosts.emplace(host.name, hosts_.size());
@@ -91,6 +91,7 @@ class Simulator {
     int inFlight = 0;
     for (const plan::Play& play : plays) {
       const plan::Body& body = *plan_.find(play.program, rank);
+      const cluster::DeviceRates rates = ratesOf(std::span(&rank, 1), cluster, plan_.precision, cost_);
       const int before = inFlight;  // a play ends when all of it has ended
       std::vector<int> numbers;     // of those in flight, from 1
       for (const plan::Step& step : body.steps) {
@@ -102,7 +103,7 @@ class Simulator {
         script.steps.push_back(&step);
         script.peers.push_back(plan::peersOf(step, play.copy));
         script.seconds.push_back(step.seconds > 0 ? step.seconds
-                                                  : priceOf(plan_, body, step, cluster, cost_));
+                                                  : prices_.of(body, step, rates));
       }
     }
     script.awaited.push_back(inFlight);
@@ -398,6 +399,7 @@ class Simulator {
 
   const plan::Plan& plan_;
   const CostModel& cost_;
+  const Prices prices_;
   const SimulateOptions& options_;
   std::vector<Script> scripts_;
   std::vector<Rank> ranks_;

@@ -591,8 +591,9 @@ Result<std::string> exportModel(const std::string& path, const RankState& state,
   };
   Status written;
   if (state.rank == 0 && !path.empty())
-    written = writeTensors(path, tensors, {{"format", "lockstep"}, {"model", state.plan.name}},
-                           bytes);
+    written = writeTensors(
+        path, tensors,
+        {{"format", "lockstep"}, {"model", state.plan.name}, {"layout", std::string(kWeightLayout)}}, bytes);
   while (asked < places.size()) LOCKSTEP_TRY(bytes(asked).status());
   if (firstNonFinite != nullptr) {
     LOCKSTEP_ASSIGN(const std::int64_t first, check.told(state.groups));

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "engine/base/status.h"
 #include "engine/plan/plan.h"
@@ -65,6 +66,12 @@ Result<std::string> newestCheckpoint(const std::string& folder);
 // bits where two ranks are at one place of all other axes. "" where it holds none.
 std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena);
 
+// How the tensors of an exported model lie; "layout" in the file's metadata.
+inline constexpr std::string_view kWeightLayout =
+    "row-major. Weights of dense layers and of attention are [in, out], the transpose of PyTorch's Linear. The out "
+    "dimension of a transformer's qkv.weight and qkv.bias is [head][q, k, v][channel of the head]: q, k, v of head 0, "
+    "then of head 1. Embeddings are [id, channel], positions [token, channel]; the tables of categories are one after "
+    "another. Convolutions are [height, width, in, out].";
 // The parameters and running statistics alone, by their names in the model: their SHA-256 over name, shape, type and bytes
 // of each, in the order of names ("" off rank 0). Rank 0 writes them to `path` where that is not "", and
 // gives them to `sink` where there is one. All ranks call it together. `firstNonFinite`, where not null, receives the first

@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <set>
 
+#include "engine/cluster/assumed.h"
 #include "engine/ir/graph.h"
 #include "engine/specs/field.h"
 #include "engine/specs/specs.h"
@@ -55,7 +58,7 @@ Status checkNode(const NodeSpec& node, const std::string& path,
                                                    "host that does more than one is so many nodes",
                                                    fmt::join(node.roles(), " and ")));
   if (!node.address().empty() && !node.interface().empty())
-    return wrongField(path + ".interface", "address and interface are both given; expected one");
+    return wrongField(path + ".interface", "address and interface are both given; expected one", {{{path + ".interface", ""}}});
   if (node.has_ssh()) LOCKSTEP_TRY(checkRange(path + ".ssh.port", node.ssh().port(), 0, 65535));
   for (int i = 0; i < node.devices_size(); ++i) {
     const auto& device = node.devices(i);
@@ -65,7 +68,7 @@ Status checkNode(const NodeSpec& node, const std::string& path,
     LOCKSTEP_TRY(checkRange(at + ".threads", device.threads(), 0, kMaxThreads));
     LOCKSTEP_TRY(checkRange(at + ".gpus", device.gpus(), 0, kMaxRanks));
     if (device.gpus() > 0 && device.kind() != "cuda")
-      return wrongField(at + ".gpus", "gpus are given of a device of kind cpu; expected kind: cuda");
+      return wrongField(at + ".gpus", "gpus are given of a device of kind cpu; expected kind: cuda", {{{at + ".gpus", ""}}});
   }
   return {};
 }
@@ -111,18 +114,20 @@ void addHost(const std::string& name, int cores, cluster::Cluster& out) {
   if (it == out.hosts.end()) out.hosts.push_back({name, std::max(1, cores)});
 }
 
+const std::vector<Remedy> kChosen{{{"comm", ""}}};  // the communicator, from the cluster
+
 // GPUs exchange among themselves what all give at one time, and none is two ranks'.
 Status checkNccl(const spec::v1::StrategySpec& strategy, const cluster::Cluster& cluster) {
   if (hasServers(strategy))
-    return wrongField("comm", "comm is nccl but parameter servers exchange through the host; expected shm or gloo");
+    return wrongField("comm", "comm is nccl but parameter servers exchange through the host; expected shm or gloo", kChosen);
   std::set<std::pair<std::string, int>> taken;
   for (const cluster::Device& device : cluster.devices) {
     if (device.kind != "cuda")
       return wrongField("comm", fmt::format("comm is nccl but node {} has ranks on processors; expected shm or gloo, or devices "
-                                            "of kind cuda alone", device.node));
+                                            "of kind cuda alone", device.node), kChosen);
     if (!taken.emplace(device.node, device.index).second)
       return wrongField("comm", fmt::format("comm is nccl but ranks share GPU {} of node {}; expected shm or gloo, or a GPU for "
-                                            "each rank", device.index, device.node));
+                                            "each rank", device.index, device.node), kChosen);
   }
   return {};
 }
@@ -134,14 +139,12 @@ Status chooseLink(const ClusterSpec& spec, const spec::v1::StrategySpec& strateg
   if (kind.empty()) kind = nodes == 1 ? "shm" : "gloo";
   LOCKSTEP_TRY(checkKind("comm", kind, commKinds()));
   if (kind == "in-process" && nodes > 1)
-    return wrongField("comm", "comm is in-process but there are several nodes; expected gloo");
+    return wrongField("comm", "comm is in-process but there are several nodes; expected gloo", kChosen);
   if (kind == "shm" && hostsKnown && out.hosts.size() > 1)
-    return wrongField("comm", "comm is shm but the nodes are on several hosts; expected gloo");
-  // What is assumed of a loopback, of PCIe or a machine's memory until it has been measured.
-  out.link = kind == "gloo"   ? cluster::Link{kind, 1e-4, 2e9}
-             : kind == "nccl" ? cluster::Link{kind, 2e-5, 1e10}
-                              : cluster::Link{kind, 5e-6, 5e9};
+    return wrongField("comm", "comm is shm but the nodes are on several hosts; expected gloo", kChosen);
+  out.link = cluster::assumedLink(kind, out.hosts.size() > 1);
   if (kind == "nccl") LOCKSTEP_TRY(checkNccl(strategy, out));
+  double slowest = std::numeric_limits<double>::infinity();
   for (int i = 0; i < spec.links_size(); ++i) {
     const auto& link = spec.links(i);
     const std::string path = fmt::format("links[{}]", i);
@@ -154,10 +157,12 @@ Status chooseLink(const ClusterSpec& spec, const spec::v1::StrategySpec& strateg
     LOCKSTEP_TRY(checkNumber(path + ".bandwidth_mbit", link.bandwidth_mbit(), 0, kMax));
     LOCKSTEP_TRY(checkNumber(path + ".latency_us", link.latency_us(), 0, kMax));
     // The slowest link is the group's pace.
-    if (link.bandwidth_mbit() > 0)
-      out.link.bytesPerSecond = std::min(out.link.bytesPerSecond, link.bandwidth_mbit() * 1e6 / 8);
+    if (link.bandwidth_mbit() > 0) slowest = std::min(slowest, link.bandwidth_mbit() * 1e6 / 8);
     out.link.latency = std::max(out.link.latency, link.latency_us() * 1e-6);
   }
+  // Processors move what goes over Gloo, however fast the link.
+  if (std::isfinite(slowest))
+    out.link.bytesPerSecond = kind == "nccl" ? slowest : std::min(out.link.bytesPerSecond, slowest);
   return {};
 }
 
@@ -190,7 +195,8 @@ Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<No
     if (has(spec.nodes(i), "evaluator") && &spec.nodes(i) != evaluatorNode(spec))
       return wrongField(fmt::format("nodes[{}].roles", i),
                         fmt::format("{} is an evaluator, and so is {}; expected one in a cluster",
-                                    spec.nodes(i).name(), evaluatorNode(spec)->name()));
+                                    spec.nodes(i).name(), evaluatorNode(spec)->name()),
+                        {{{fmt::format("nodes[{}].roles", i), ""}}});
   LOCKSTEP_TRY(checkAddresses(spec));
   if (std::none_of(spec.nodes().begin(), spec.nodes().end(), works))
     return wrongField("nodes", "no node has the role worker; expected at least one");

@@ -61,7 +61,8 @@ Status checkDevices(const spec::v1::ClusterSpec& cluster, const TrainingSpec& tr
     for (int d = 0; d < cluster.nodes(n).devices_size(); ++d)
       if (backendOn(cluster.nodes(n).devices(d).kind(), training) == "cuda")
         return wrongField(fmt::format("nodes[{}].devices[{}].kind", n, d),
-                          "kind is cuda, which has no fp64; expected cpu, or training.precision fp32, tf32, bf16 or fp16");
+                          "kind is cuda, which has no fp64; expected cpu, or training.precision fp32, tf32, bf16 or fp16",
+                          {{{"training.precision", "fp32"}}});
   return {};
 }
 

@@ -7,27 +7,19 @@
 #include "engine/base/suggest.h"
 
 namespace lockstep::specs {
-namespace {
-
-// "batch" of "training.batch".
-std::string_view leaf(std::string_view path) {
-  const std::size_t dot = path.rfind('.');
-  return dot == std::string_view::npos ? path : path.substr(dot + 1);
-}
-
-}  // namespace
-
-Error wrongField(std::string path, std::string what) {
+Error wrongField(std::string path, std::string what, std::vector<Remedy> remedies) {
   Error error = invalidArgument("{}", what);
   error.why = std::move(path);
-  return error;
+  return withRemedies(std::move(error), std::move(remedies));
 }
 
 Status checkRange(std::string_view path, std::int64_t value, std::int64_t lowest,
                   std::int64_t highest) {
   if (value >= lowest && value <= highest) return {};
+  const std::int64_t near = std::clamp(value, lowest, highest);
   return wrongField(std::string(path),
-                    fmt::format("{} is {}; expected {} to {}", leaf(path), value, lowest, highest));
+                    fmt::format("{} is {}; expected {} to {}", path, value, lowest, highest),
+                    {{{std::string(path), fmt::format("{}", near)}}});
 }
 
 Status checkNumber(std::string_view path, double value, double lowest, double below) {
@@ -35,16 +27,18 @@ Status checkNumber(std::string_view path, double value, double lowest, double be
   const std::string bound = below < std::numeric_limits<double>::max()
                                 ? fmt::format("at least {} and less than {}", lowest, below)
                                 : fmt::format("a finite number, at least {}", lowest);
-  return wrongField(std::string(path),
-                    fmt::format("{} is {}; expected {}", leaf(path), value, bound));
+  return wrongField(std::string(path), fmt::format("{} is {}; expected {}", path, value, bound),
+                    {{{std::string(path), fmt::format("{}", lowest)}}});
 }
 
 Status checkKind(std::string_view path, std::string_view value,
                  std::span<const std::string_view> known) {
   if (std::find(known.begin(), known.end(), value) != known.end()) return {};
-  return wrongField(std::string(path),
-                    fmt::format("{} is \"{}\"; expected {}", leaf(path), value,
-                                expectedOneOf(value, std::span(known.begin(), known.size()))));
+  const std::string near = nearest(value, known);
+  return wrongField(
+      std::string(path),
+      fmt::format("{} is \"{}\"; expected {}", path, value, expectedOneOf(value, known)),
+      {{{std::string(path), near.empty() ? std::string(known.front()) : near}}});
 }
 
 }  // namespace lockstep::specs

@@ -1,4 +1,4 @@
-// Checks of single fields; errors carry the field's path in `why`.
+// Checks of single fields; errors carry the field's path in `why`, and remedies that work.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/status.h"
 
 namespace lockstep::specs {
 
-Error wrongField(std::string path, std::string what);
+Error wrongField(std::string path, std::string what, std::vector<Remedy> remedies = {});
 // value in [lowest, highest].
 Status checkRange(std::string_view path, std::int64_t value, std::int64_t lowest,
                   std::int64_t highest);

@@ -231,7 +231,11 @@ Result<models::Model> toModel(const ModelSpec& given) {
   if (Status shapes = models::describe(model).status(); !shapes.ok()) {
     Error error = shapes.error();
     error.why = error.why.empty() ? "model" : "model." + error.why;
-    return error;
+    std::vector<Remedy> remedies = std::move(error.remedies);
+    if (remedies.empty()) return error;
+    for (Remedy& remedy : remedies)
+      for (Setting& setting : remedy) setting.field = "model." + setting.field;
+    return withRemedies(std::move(error), std::move(remedies));
   }
   return model;
 }

@@ -2,6 +2,8 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <tuple>
 
 #include "engine/cluster/cuts.h"
 #include "engine/cluster/strategies.h"
@@ -34,6 +36,7 @@ constexpr double kMaxShare = 1e6;
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 24;
 constexpr std::int64_t kMaxGathered = std::int64_t{1} << 40;  // bytes
 constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40;
+constexpr std::int64_t kUsualSteps = 1000;  // what is advised where a number of steps is missing
 constexpr int kMaxScaleDigits = 64;
 constexpr std::int64_t kMaxScaleInterval = 1 << 24;  // an f32 counts so far
 constexpr double kAnyNumber = std::numeric_limits<double>::max();
@@ -43,7 +46,7 @@ Status checkHash(const std::string& path, const std::string& hash) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
   });
   if (hash.empty() || (hash.size() == 64 && hex)) return {};
-  return wrongField(path, "not a SHA-256; expected 64 digits of 0-9 and a-f");
+  return wrongField(path, "not a SHA-256; expected 64 digits of 0-9 and a-f", {{{path, ""}}});
 }
 
 // Of a text or a table, of which a part may be used.
@@ -55,8 +58,10 @@ Status checkPart(const std::string& path, const char* kind, const std::string& f
   if (files.to() == 0) files.set_to(1);
   LOCKSTEP_TRY(checkNumber(path + ".from", files.from(), 0, 1));
   if (!(files.to() > files.from() && files.to() <= 1))
-    return wrongField(path + ".to", fmt::format("to is {}; expected more than from, {}, and at most 1",
-                                                files.to(), files.from()));
+    return wrongField(path + ".to",
+                      fmt::format("{}.to is {}; expected more than {}.from, {}, and at most 1", path, files.to(),
+                                  path, files.from()),
+                      {{{path + ".to", "1"}}});
   return checkHash(fmt::format("{}.{}_sha256", path, kind), sha256);
 }
 Status checkPart(const std::string& path, DataFiles& files, bool isText) {
@@ -77,16 +82,19 @@ Status fillData(DataSpec& data, const spec::v1::InputSpec& input) {
   const bool isText = input.vocabulary() > 0, isRows = isTable(input);
   if (data.format().empty()) data.set_format(isText ? "text" : isRows ? "table" : "idx");
   LOCKSTEP_TRY(checkKind("data.format", data.format(), {"idx", "text", "table"}));
+  const std::vector<Remedy> right{{{"data.format", isText ? "text" : isRows ? "table" : "idx"}}};
   if (isText != (data.format() == "text"))
-    return wrongField("data.format", isText ? "the model takes text; expected format text"
-                                            : "the model takes no text; expected format idx, or "
-                                              "model.input.vocabulary");
+    return wrongField("data.format",
+                      isText ? "the model takes text; expected format text"
+                             : "the model takes no text; expected another format, or model.input.vocabulary",
+                      right);
   if (isRows != (data.format() == "table"))
-    return wrongField("data.format", isRows ? "the model takes rows of numbers; expected format table"
-                                            : "the model takes no table; expected another format, or "
-                                              "model.input.shape [numbers]");
+    return wrongField("data.format",
+                      isRows ? "the model takes rows of numbers; expected format table"
+                             : "the model takes no table; expected another format, or model.input.shape [numbers]",
+                      right);
   if (data.format() != "idx" && (data.augment().crop() != 0 || data.augment().flip()))
-    return wrongField("data.augment", "only images are augmented; expected it left out");
+    return wrongField("data.augment", "only images are augmented; expected it left out", {{{"data.augment", ""}}});
   LOCKSTEP_TRY(checkRange("data.augment.crop", data.augment().crop(), 0, 1024));
   if (isText || isRows) {
     LOCKSTEP_TRY(checkPart("data.train", *data.mutable_train(), isText));
@@ -98,8 +106,10 @@ Status fillData(DataSpec& data, const spec::v1::InputSpec& input) {
 
 Status refuse(const std::string& path, double value, std::string_view optimizer) {
   if (value == 0) return {};
-  return wrongField(path, fmt::format("{} has no {}; expected it left out", optimizer,
-                                      path.substr(path.rfind('.') + 1)));
+  return wrongField(path,
+                    fmt::format("optimizer {} has no {}; expected it left out", optimizer,
+                                path.substr(path.rfind('.') + 1)),
+                    {{{path, ""}}});
 }
 
 Status fillOptimizer(OptimizerSpec& optimizer) {
@@ -147,6 +157,11 @@ Status fillSchedule(ScheduleSpec& schedule, const TrainingSpec& training) {
   }
   if (schedule.kind() == "constant") return {};
   if (schedule.steps() == 0) schedule.set_steps(training.max_steps());
+  if (schedule.steps() == 0)
+    return wrongField(path + "steps",
+                      fmt::format("schedule {} needs an end, and neither {}steps nor training.max_steps is given",
+                                  schedule.kind(), path),
+                      {{{path + "steps", fmt::format("{}", std::max(kUsualSteps, 10 * schedule.warmup_steps()))}}});
   return checkRange(path + "steps", schedule.steps(), schedule.warmup_steps() + 1, kMaxSteps);
 }
 
@@ -157,8 +172,9 @@ Status fillBackend(TrainingSpec& training) {
   if (training.backend().empty()) return {};  // as the ranks' devices are: rankDevices()
   LOCKSTEP_TRY(checkKind("training.backend", training.backend(), backendKinds()));
   if (isDouble && (training.backend() == "onednn" || training.backend() == "cuda"))
-    return wrongField("training.backend", fmt::format("backend {} has no fp64; expected reference, or precision fp32",
-                                                      training.backend()));
+    return wrongField("training.backend",
+                      fmt::format("backend {} has no fp64; expected reference, or precision fp32", training.backend()),
+                      {{{"training.backend", "reference"}}, {{"training.precision", "fp32"}}});
   return {};
 }
 
@@ -167,15 +183,17 @@ Status fillLossScale(TrainingSpec& training) {
     if (!training.has_loss_scale()) return {};
     return wrongField("training.loss_scale",
                       fmt::format("precision {} has no loss scale; expected it left out, or precision fp16",
-                                  training.precision()));
+                                  training.precision()),
+                      {{{"training.loss_scale", ""}}, {{"training.precision", "fp16"}}});
   }
   auto& scale = *training.mutable_loss_scale();
   if (scale.initial() == 0) scale.set_initial(65536);
   int digits = 0;
   if (!(std::frexp(scale.initial(), &digits) == 0.5 && std::abs(digits - 1) <= kMaxScaleDigits))
     return wrongField("training.loss_scale.initial",
-                      fmt::format("initial is {}; expected a power of two from 2^-{} to 2^{}, as 65536", scale.initial(),
-                                  kMaxScaleDigits, kMaxScaleDigits));
+                      fmt::format("training.loss_scale.initial is {}; expected a power of two from 2^-{} to 2^{}, as 65536",
+                                  scale.initial(), kMaxScaleDigits, kMaxScaleDigits),
+                      {{{"training.loss_scale.initial", "65536"}}});
   if (scale.growth_interval() == 0) scale.set_growth_interval(2000);
   return checkRange("training.loss_scale.growth_interval", scale.growth_interval(), 1, kMaxScaleInterval);
 }
@@ -221,26 +239,84 @@ std::vector<DataFile> dataFiles(const DataSpec& data) {
 
 namespace {
 
-Status checkStatisticsGroups(const RunSpec& spec) {
+// A number of equal parts that something divides the batch into.
+struct Parts {
+  std::string field;
+  std::int64_t count = 1;
+};
+std::vector<Parts> partsOfBatch(const RunSpec& spec) {
+  std::vector<Parts> out;
+  const auto& strategy = spec.strategy();
+  for (const auto& [field, count] : {std::pair{"micro_batches", strategy.micro_batches()},
+                                     std::pair{"local_steps", strategy.local_steps()},
+                                     std::pair{"deterministic_parts", strategy.deterministic_parts()}})
+    out.push_back({fmt::format("strategy.{}", field), std::max(1, count)});
+  for (int i = 0; i < spec.model().layers_size(); ++i)
+    if (const auto& layer = spec.model().layers(i); layer.has_batch_norm())
+      out.push_back({fmt::format("model.layers[{}].batch_norm.groups", i),
+                     std::max<std::int64_t>(1, layer.batch_norm().groups())});
+  return out;
+}
+
+// The least batch, not smaller than the spec's, that all of these divide; 0 where that is none.
+std::int64_t divisibleBatch(const RunSpec& spec) {
+  std::int64_t unit = 1;
+  for (const Parts& parts : partsOfBatch(spec)) {
+    unit = std::lcm(unit, parts.count);
+    if (unit > kMaxBatch) return 0;
+  }
+  const std::int64_t batch = (spec.training().batch() + unit - 1) / unit * unit;
+  return batch <= kMaxBatch ? batch : 0;
+}
+
+// Statistics of each micro-batch, in every batch norm.
+Remedy oneGroupEach(const RunSpec& spec) {
+  Remedy out;
+  for (int i = 0; i < spec.model().layers_size(); ++i)
+    if (spec.model().layers(i).has_batch_norm())
+      out.push_back({fmt::format("model.layers[{}].batch_norm.groups", i),
+                     fmt::format("{}", spec.strategy().micro_batches())});
+  return out;
+}
+
+// What divides the batch into parts divides it evenly.
+Status checkParts(const RunSpec& spec) {
   const std::int64_t batch = spec.training().batch();
+  for (const auto& [field, count] : partsOfBatch(spec)) {
+    if (batch % count == 0) continue;
+    std::vector<Remedy> remedies;
+    if (const std::int64_t works = divisibleBatch(spec); works > 0)
+      remedies.push_back({{"training.batch", fmt::format("{}", works)}});
+    std::int64_t fewer = std::min(count, batch);
+    while (batch % fewer != 0) --fewer;
+    if (field.starts_with("model.")) remedies.push_back(oneGroupEach(spec));
+    else remedies.push_back({{field, fmt::format("{}", fewer)}});
+    return wrongField(field, fmt::format("{} is {}; expected a divisor of training.batch, {}", field, count, batch),
+                      std::move(remedies));
+  }
+  return {};
+}
+
+Status checkStatisticsGroups(const RunSpec& spec) {
   for (int i = 0; i < spec.model().layers_size(); ++i) {
     const auto& layer = spec.model().layers(i);
     if (!layer.has_batch_norm()) continue;
-    if (const std::int64_t groups = layer.batch_norm().groups(); batch % groups != 0)
-      return wrongField(fmt::format("model.layers[{}].batch_norm.groups", i),
-                        fmt::format("groups is {}; expected a divisor of the batch, {}", groups, batch));
+    const std::string field = fmt::format("model.layers[{}].batch_norm.groups", i);
     if (const int parts = spec.strategy().micro_batches(); layer.batch_norm().groups() % parts != 0)
-      return wrongField(fmt::format("model.layers[{}].batch_norm.groups", i),
-                        fmt::format("groups is {}, and each of {} micro-batches has statistics of its own; "
+      return wrongField(field,
+                        fmt::format("{} is {}, and each of {} micro-batches has statistics of its own; "
                                     "expected {}, or another multiple of {}",
-                                    layer.batch_norm().groups(), parts, parts, parts));
-    for (const auto& [field, parts] : {std::pair{"local_steps", spec.strategy().local_steps()},
-                                       std::pair{"deterministic_parts", spec.strategy().deterministic_parts()}})
-      if (parts > 1)
-        return wrongField(fmt::format("strategy.{}", field),
+                                    field, layer.batch_norm().groups(), parts, parts, parts),
+                        {oneGroupEach(spec)});
+    for (const auto& [name, parts, most] :
+         {std::tuple{"strategy.local_steps", spec.strategy().local_steps(), 1},
+          std::tuple{"strategy.deterministic_parts", spec.strategy().deterministic_parts(), 0}})
+      if (parts > most)
+        return wrongField(name,
                           fmt::format("{} is {}, but batch norm {} takes statistics over ranks; "
-                                      "expected 1, or another norm",
-                                      field, parts, layer.name()));
+                                      "expected {}, or another norm",
+                                      name, parts, layer.name(), most),
+                          {{{name, fmt::format("{}", most)}}});
   }
   return {};
 }
@@ -257,9 +333,8 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(toModel(spec.model()).status());
   LOCKSTEP_TRY(fillData(*spec.mutable_data(), spec.model().input()));
   if (spec.model().loss() == "mse" && spec.data().format() == "idx")
-    return wrongField("model.loss",
-                      "loss is mse but the labels of idx are classes; expected "
-                      "cross-entropy");
+    return wrongField("model.loss", "model.loss is mse but the labels of idx are classes; expected cross-entropy",
+                      {{{"model.loss", "cross-entropy"}}});
   LOCKSTEP_TRY(fillTraining(*spec.mutable_training()));
   auto& strategy = *spec.mutable_strategy();
   if (strategy.kind().empty()) strategy.set_kind(std::string(strategyKinds().front()));
@@ -287,7 +362,9 @@ Status checkAndFill(RunSpec& spec) {
   for (int i = 0; i < strategy.shares_size(); ++i)
     if (!(strategy.shares(i) > 0 && strategy.shares(i) <= kMaxShare))
       return wrongField(fmt::format("strategy.shares[{}]", i),
-                        fmt::format("a share of {}; expected more than 0 and at most {}", strategy.shares(i), kMaxShare));
+                        fmt::format("strategy.shares[{}] is {}; expected more than 0 and at most {}", i,
+                                    strategy.shares(i), kMaxShare),
+                        {{{"strategy.shares", ""}}});
   LOCKSTEP_TRY(checkRange("strategy.micro_batches", strategy.micro_batches(), 0, 4096));
   if (strategy.micro_batches() == 0) strategy.set_micro_batches(1);
   const cluster::Strategy& kind = *cluster::findStrategy(strategy.kind());
@@ -295,30 +372,55 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(checkRange("strategy.local_steps", strategy.local_steps(), 0, 4096));
   if (!local && strategy.local_steps() > 0)
     return wrongField("strategy.local_steps",
-                      fmt::format("local_steps is {}, but {} has none; expected it left out",
-                                  strategy.local_steps(), strategy.kind()));
+                      fmt::format("strategy.local_steps is {}, but {} has none; expected it left out",
+                                  strategy.local_steps(), strategy.kind()),
+                      {{{"strategy.local_steps", ""}}});
   LOCKSTEP_TRY(checkRange("strategy.deterministic_parts", strategy.deterministic_parts(), 0, 4096));
-  if (strategy.deterministic_parts() > 0 && (strategy.micro_batches() > 1 || strategy.local_steps() > 0))
+  if (!kind.servers && strategy.servers() > 0)
+    return wrongField("strategy.servers",
+                      fmt::format("strategy.servers is {}, but {} has none; expected 0", strategy.servers(), strategy.kind()),
+                      {{{"strategy.servers", "0"}}});
+  if (strategy.deterministic_parts() > 0 &&
+      (local || kind.servers || kind.splitOptimizer || kind.axis == cluster::kStageAxis || strategy.stages() > 1))
     return wrongField("strategy.deterministic_parts",
-                      "they are the micro-batches of one rank; expected micro_batches and local_steps left out");
+                      fmt::format("strategy.deterministic_parts is {}, but {}{} cannot add up gradients in one order; "
+                                  "expected 0",
+                                  strategy.deterministic_parts(), strategy.kind(),
+                                  strategy.stages() > 1 ? " with stages" : ""),
+                      {{{"strategy.deterministic_parts", "0"}}});
+  if (strategy.deterministic_parts() > 0 && strategy.shares_size() > 0)
+    return wrongField("strategy.shares",
+                      "strategy.shares and strategy.deterministic_parts exclude each other; expected one of them",
+                      {{{"strategy.shares", ""}}, {{"strategy.deterministic_parts", "0"}}});
+  if (strategy.deterministic_parts() > 0 && strategy.micro_batches() > 1)
+    return wrongField("strategy.deterministic_parts",
+                      fmt::format("strategy.deterministic_parts is {} and strategy.micro_batches {}, which both divide "
+                                  "the batch; expected one of them",
+                                  strategy.deterministic_parts(), strategy.micro_batches()),
+                      {{{"strategy.micro_batches", "1"}}, {{"strategy.deterministic_parts", "0"}}});
   if (local && strategy.micro_batches() > 1)
     return wrongField("strategy.micro_batches",
-                      "local-sgd divides the batch by local_steps; expected 1");
-  for (const auto& [field, parts] : {std::pair{"micro_batches", strategy.micro_batches()},
-                                     std::pair{"local_steps", strategy.local_steps()},
-                                     std::pair{"deterministic_parts", strategy.deterministic_parts()}})
-    if (const std::int64_t batch = spec.training().batch(); parts > 0 && batch % parts != 0)
-      return wrongField(fmt::format("strategy.{}", field),
-                        fmt::format("{} is {}; expected a divisor of the batch, {}", field, parts, batch));
+                      fmt::format("strategy.micro_batches is {}, but local-sgd divides the batch by "
+                                  "strategy.local_steps; expected 1",
+                                  strategy.micro_batches()),
+                      {{{"strategy.micro_batches", "1"}}});
   LOCKSTEP_TRY(checkRange("strategy.staleness", strategy.staleness(), -1, 1 << 20));
   if (strategy.staleness() != 0 && !kind.staleness)
     return wrongField("strategy.staleness",
-                      fmt::format("staleness is {}, but {} takes each step together; expected 0, or "
+                      fmt::format("strategy.staleness is {}, but {} takes each step together; expected 0, or "
                                   "kind parameter-server",
-                                  strategy.staleness(), strategy.kind()));
+                                  strategy.staleness(), strategy.kind()),
+                      {{{"strategy.staleness", "0"}}});
+  if (strategy.staleness() != 0 && strategy.micro_batches() > 1)
+    return wrongField("strategy.staleness",
+                      fmt::format("strategy.staleness is {} and strategy.micro_batches {}, but servers take what a worker "
+                                  "sends as one update; expected one of them left out",
+                                  strategy.staleness(), strategy.micro_batches()),
+                      {{{"strategy.micro_batches", "1"}}, {{"strategy.staleness", "0"}}});
   if (strategy.dense().empty()) strategy.set_dense("servers");
   LOCKSTEP_TRY(checkKind("strategy.dense", strategy.dense(), {"servers", "all-reduce"}));
   LOCKSTEP_TRY(checkStatisticsGroups(spec));
+  LOCKSTEP_TRY(checkParts(spec));
   return checkRange("strategy.bucket_bytes", strategy.bucket_bytes(), 0, std::int64_t{1} << 40);
 }
 
@@ -347,9 +449,14 @@ Result<int> microBatches(const RunSpec& spec, int dataRanks) {
   const int parts = strategy.deterministic_parts();
   if (parts == 0) return std::max({1, strategy.micro_batches(), strategy.local_steps()});
   if (parts % dataRanks == 0) return parts / dataRanks;
+  const std::int64_t multiple = (parts + dataRanks - 1) / dataRanks * dataRanks, batch = spec.training().batch();
+  Remedy remedy{{"strategy.deterministic_parts", fmt::format("{}", multiple)}};
+  if (batch % multiple != 0)
+    remedy.push_back({"training.batch", fmt::format("{}", (batch + multiple - 1) / multiple * multiple)});
   return wrongField("strategy.deterministic_parts",
-                    fmt::format("deterministic_parts is {}, and the batch is divided over {} ranks; expected a "
-                                "multiple of {}", parts, dataRanks, dataRanks));
+                    fmt::format("strategy.deterministic_parts is {}, and the batch is divided over {} ranks; expected "
+                                "a multiple of {}", parts, dataRanks, dataRanks),
+                    {std::move(remedy)});
 }
 
 Precision precisionOf(const TrainingSpec& training) {

@@ -1,5 +1,5 @@
 // Spec doors: protobuf spec messages → what the engine works on. Defaults are filled in here, once.
-// Errors: kInvalidArgument with `why` = the field's path ("model.layers[2].conv2d.kernel").
+// Errors: kInvalidArgument with `why` = the field's path ("model.layers[2].conv2d.kernel"), and remedies.
 #pragma once
 
 #include <span>

@@ -16,6 +16,15 @@ std::span<const std::string_view> strategyKinds() {
   return kKinds;
 }
 
+namespace {
+// The greatest divisor of `whole` that is at most `most`.
+int divisorUpTo(int whole, int most) {
+  int divisor = std::max(1, std::min(whole, most));
+  while (whole % divisor != 0) --divisor;
+  return divisor;
+}
+}  // namespace
+
 bool hasServers(const spec::v1::StrategySpec& strategy) {
   const cluster::Strategy* kind = cluster::findStrategy(strategy.kind());
   return (kind != nullptr && kind->servers) || strategy.servers() > 0;
@@ -24,15 +33,23 @@ bool hasServers(const spec::v1::StrategySpec& strategy) {
 Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, int servers) {
   if (servers > 0 && strategy.servers() > 0 && strategy.servers() != servers)
     return wrongField("strategy.servers",
-                      fmt::format("servers is {}, and the nodes of role ps have {} devices; expected {}, or "
-                                  "none, which means so many",
-                                  strategy.servers(), servers, servers));
+                      fmt::format("strategy.servers is {}, and the nodes of role ps have {} devices; expected it left out",
+                                  strategy.servers(), servers),
+                      {{{"strategy.servers", ""}}});
   if (servers == 0) servers = hasServers(strategy) ? std::max(strategy.servers(), 1) : 0;
-  if (servers >= ranks)
+  if (servers >= ranks) {
+    Remedy fewer{{"strategy.servers", fmt::format("{}", ranks - 1)}};
+    if (ranks == 1) {  // a strategy without servers
+      fewer.front().value = "0";
+      fewer.push_back({"strategy.kind", "multi-worker-mirrored"});
+      if (strategy.staleness() != 0) fewer.push_back({"strategy.staleness", "0"});
+      if (strategy.dense() == "all-reduce") fewer.push_back({"strategy.dense", "servers"});
+    }
     return wrongField("strategy.servers",
-                      fmt::format("servers is {}; expected at most {}, so that one of the {} ranks "
-                                  "computes",
-                                  servers, ranks - 1, ranks));
+                      fmt::format("strategy.servers is {}, and there {}; expected fewer, so that one computes", servers,
+                                  ranks == 1 ? "is 1 rank" : fmt::format("are {} ranks", ranks)),
+                      {std::move(fewer)});
+  }
   ranks -= servers;
   const cluster::Strategy* kind = cluster::findStrategy(strategy.kind());
   const std::string_view axis = kind == nullptr ? cluster::kDataAxis : kind->axis;
@@ -42,13 +59,17 @@ Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, 
     tensor = ranks / stages;
   if (ranks % tensor != 0)
     return wrongField("strategy.tensor",
-                      fmt::format("tensor is {}; expected a divisor of the {} ranks", tensor, ranks));
+                      fmt::format("strategy.tensor is {}; expected a divisor of the {} ranks", tensor, ranks),
+                      {{{"strategy.tensor",
+                         fmt::format("{}", divisorUpTo(ranks % stages == 0 ? ranks / stages : ranks, tensor))}}});
   if (axis == cluster::kStageAxis && strategy.stages() == 0) stages = ranks / tensor;
   if (ranks / tensor % stages != 0)
     return wrongField("strategy.stages",
-                      fmt::format("stages is {}; expected a divisor of {}", stages,
-                                  tensor > 1 ? fmt::format("{} ranks / {} of axis model", ranks, tensor)
-                                             : fmt::format("the {} ranks", ranks)));
+                      fmt::format("strategy.stages is {}; expected a divisor of {}", stages,
+                                  tensor > 1 ? fmt::format("{}, the {} ranks divided by strategy.tensor, {}",
+                                                           ranks / tensor, ranks, tensor)
+                                             : fmt::format("the {} ranks", ranks)),
+                      {{{"strategy.stages", fmt::format("{}", divisorUpTo(ranks / tensor, stages))}}});
   std::vector<cluster::Axis> axes;
   if (stages > 1) axes.push_back({std::string(cluster::kStageAxis), stages});
   axes.push_back({std::string(cluster::kDataAxis), ranks / tensor / stages});

@@ -476,6 +476,22 @@ It uses:
             <source>What to do: %1</source>
             <translation>处理办法：%1</translation>
         </message>
+        <message>
+            <source>set %1 to %2</source>
+            <translation>把 %1 设为 %2</translation>
+        </message>
+        <message>
+            <source>leave %1 out</source>
+            <translation>省略 %1</translation>
+        </message>
+        <message>
+            <source>%1 and %2</source>
+            <translation>%1，并%2</translation>
+        </message>
+        <message>
+            <source>%1, or %2</source>
+            <translation>%1，或%2</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::Field</name>
@@ -2929,20 +2945,12 @@ It uses:
             <translation>其各 rank 交换的是参数而不是梯度</translation>
         </message>
         <message>
-            <source>set strategy.compression to none, or strategy.kind to multi-worker-mirrored</source>
-            <translation>将 strategy.compression 设为 none，或将 strategy.kind 设为 multi-worker-mirrored</translation>
-        </message>
-        <message>
             <source>an all-reduce cannot be hierarchical here</source>
             <translation>此处的 all-reduce 不能分层进行</translation>
         </message>
         <message>
             <source>ranks of one group must be on several hosts, several of them on one, those of a host neighbours and all groups alike</source>
             <translation>同组的 rank 须分布在多台主机上，其中有主机含多个 rank，同一主机的 rank 须相邻，且各组的分布相同</translation>
-        </message>
-        <message>
-            <source>set strategy.all_reduce to auto</source>
-            <translation>将 strategy.all_reduce 设为 auto</translation>
         </message>
         <message>
             <source>%1 compute threads share the %2 cores of one host, so a step takes longer than on hosts of their own</source>
@@ -3061,18 +3069,6 @@ It uses:
             <translation>最后一层给出 %1，不是展平的</translation>
         </message>
         <message>
-            <source>a global %1 of %2 cannot be divided over %3 ranks</source>
-            <translation>全局%1 %2 无法分给 %3 个进程</translation>
-        </message>
-        <message>
-            <source>every rank needs a sample of each step</source>
-            <translation>每一步每个进程都需要一个样本</translation>
-        </message>
-        <message>
-            <source>raise the %1 to at least %2 or use fewer ranks</source>
-            <translation>把%1提高到至少 %2，或减少进程数</translation>
-        </message>
-        <message>
             <source>batch</source>
             <translation>批量</translation>
         </message>
@@ -3087,10 +3083,6 @@ It uses:
         <message>
             <source>ranks are on %1 and %2</source>
             <translation>进程分布在 %1 和 %2</translation>
-        </message>
-        <message>
-            <source>set strategy.kind to %1</source>
-            <translation>把 strategy.kind 设为 %1</translation>
         </message>
         <message>
             <source>unknown strategy %1</source>
@@ -3109,20 +3101,12 @@ It uses:
             <translation>它拆分 transformer 块和成对的全连接层</translation>
         </message>
         <message>
-            <source>put all ranks on axis data</source>
-            <translation>请把所有 rank 放在 data 轴上</translation>
-        </message>
-        <message>
             <source>batch norm %1 has %2 statistics groups of %3 samples, and %4 ranks cut the batch of %5 within one, at %6</source>
             <translation>批归一化 %1 有 %2 个统计组，每组 %3 个样本；%4 个 rank 把大小为 %5 的批次在一组之内（%6 处）切开</translation>
         </message>
         <message>
             <source>the statistics of a group are made where all of its samples are</source>
             <translation>一组的统计量在拥有其全部样本的地方计算</translation>
-        </message>
-        <message>
-            <source>use a number of ranks that divides %1, or set the layer&apos;s groups to 1 for statistics over all ranks, or to a multiple of %2 that divides the batch</source>
-            <translation>请使用能整除 %1 的 rank 数，或把该层的 groups 设为 1（统计所有 rank 的样本），或设为 %2 的倍数且能整除批量</translation>
         </message>
         <message>
             <source>check the path and its permissions</source>
@@ -3249,10 +3233,6 @@ It uses:
             <translation>使用更小的批量或模型，在此节点上放更少的进程，或在那里释放内存</translation>
         </message>
         <message>
-            <source>the ranks on the host of node %1 need %2 of memory, %3 are available there: the node will refuse the run</source>
-            <translation>节点 %1 所在主机上的进程需要 %2 内存，那里可用 %3：节点将拒绝此运行</translation>
-        </message>
-        <message>
             <source>see whether `ssh %1` works here</source>
             <translation>检查 `ssh %1` 在此是否可用</translation>
         </message>
@@ -3281,20 +3261,12 @@ It uses:
             <translation>local_steps 为 %1，但 %2 没有本地步；应省略</translation>
         </message>
         <message>
-            <source>local-sgd divides the batch by local_steps; expected 1</source>
-            <translation>local-sgd 按 local_steps 划分批次；应为 1</translation>
-        </message>
-        <message>
             <source>staleness is %1, but %2 takes each step together; expected 0, or kind parameter-server</source>
             <translation>staleness 为 %1，但 %2 各进程同步前进；应为 0，或将 kind 设为 parameter-server</translation>
         </message>
         <message>
             <source>each rank updates all layers by itself</source>
             <translation>每个进程自行更新所有层</translation>
-        </message>
-        <message>
-            <source>set strategy.stages to 1</source>
-            <translation>将 strategy.stages 设为 1</translation>
         </message>
         <message>
             <source>strategy %1 takes each step together</source>
@@ -3305,20 +3277,8 @@ It uses:
             <translation>没有参数服务器时，各进程彼此交换梯度</translation>
         </message>
         <message>
-            <source>set strategy.staleness to 0, or strategy.kind to parameter-server</source>
-            <translation>将 strategy.staleness 设为 0，或将 strategy.kind 设为 parameter-server</translation>
-        </message>
-        <message>
-            <source>a worker&apos;s step by itself is not divided into %1 micro-batches</source>
-            <translation>各自前进的工作进程的一步不能分成 %1 个微批次</translation>
-        </message>
-        <message>
             <source>servers take what a worker sends as one update</source>
             <translation>服务器把工作进程发来的内容当作一次更新</translation>
-        </message>
-        <message>
-            <source>set strategy.micro_batches to 1</source>
-            <translation>将 strategy.micro_batches 设为 1</translation>
         </message>
         <message>
             <source>batch norm %1 cannot be trained by workers that do not wait for each other</source>
@@ -3327,10 +3287,6 @@ It uses:
         <message>
             <source>its statistics are those of all workers&apos; samples</source>
             <translation>其统计量取自所有工作进程的样本</translation>
-        </message>
-        <message>
-            <source>set strategy.staleness to 0, or use layer_norm instead of batch norm</source>
-            <translation>将 strategy.staleness 设为 0，或改用 layer_norm</translation>
         </message>
         <message>
             <source>line %1: it has %2 columns, expected %3: a label, %4 numbers and %5 categories, between %6</source>
@@ -3373,20 +3329,12 @@ It uses:
             <translation>策略 %1 没有存放表的服务器</translation>
         </message>
         <message>
-            <source>set strategy.dense to servers, or strategy.kind to parameter-server</source>
-            <translation>请将 strategy.dense 设为 servers，或将 strategy.kind 设为 parameter-server</translation>
-        </message>
-        <message>
             <source>workers that all-reduce the dense part take each step together</source>
             <translation>对稠密部分做 all-reduce 的工作者每一步都同步进行</translation>
         </message>
         <message>
             <source>an all-reduce waits for all of them</source>
             <translation>all-reduce 要等待所有工作者</translation>
-        </message>
-        <message>
-            <source>set strategy.staleness to 0, or strategy.dense to servers</source>
-            <translation>请将 strategy.staleness 设为 0，或将 strategy.dense 设为 servers</translation>
         </message>
         <message>
             <source>gradients of which servers and workers have a part each are not clipped</source>
@@ -3397,20 +3345,12 @@ It uses:
             <translation>没有任何一方知道全部梯度的长度</translation>
         </message>
         <message>
-            <source>set training.optimizer.clip_norm to 0, or strategy.dense to servers</source>
-            <translation>请将 training.optimizer.clip_norm 设为 0，或将 strategy.dense 设为 servers</translation>
-        </message>
-        <message>
             <source>workers that do not wait for each other have no loss scale in common</source>
             <translation>互不等待的工作者没有共同的损失缩放倍数</translation>
         </message>
         <message>
             <source>whether a step&apos;s gradients are too large for fp16 is known when all of them are there</source>
             <translation>只有全部梯度都到齐，才知道一步的梯度对 fp16 是否过大</translation>
-        </message>
-        <message>
-            <source>set strategy.staleness to 0, or training.precision to bf16, which needs no loss scale</source>
-            <translation>请将 strategy.staleness 设为 0，或将 training.precision 设为不需要损失缩放的 bf16</translation>
         </message>
         <message>
             <source>servers and workers that have a part of the gradients each have no loss scale in common</source>
@@ -3421,20 +3361,12 @@ It uses:
             <translation>没有任何一方知道全部梯度是否有限</translation>
         </message>
         <message>
-            <source>set strategy.dense to servers, or training.precision to bf16, which needs no loss scale</source>
-            <translation>请将 strategy.dense 设为 servers，或将 training.precision 设为不需要损失缩放的 bf16</translation>
-        </message>
-        <message>
             <source>strategy %1 cannot code gradients of micro-batches that may be too large for fp16</source>
             <translation>策略 %1 无法编码可能对 fp16 过大的微批次梯度</translation>
         </message>
         <message>
             <source>what coding leaves out is kept before it is known whether the step updates</source>
             <translation>编码所丢下的部分在得知该步是否更新之前就已保存</translation>
-        </message>
-        <message>
-            <source>set strategy.compression to none, strategy.micro_batches to 1, or training.precision to bf16, which needs no loss scale</source>
-            <translation>请将 strategy.compression 设为 none、strategy.micro_batches 设为 1，或将 training.precision 设为不需要损失缩放的 bf16</translation>
         </message>
         <message>
             <source>precision %1 has no loss scale; expected it left out, or precision fp16</source>
@@ -3553,10 +3485,6 @@ It uses:
             <translation>表只由嵌入读取，且一个批次中的编号少于表的行数</translation>
         </message>
         <message>
-            <source>set strategy.dense to servers, or strategy.kind to multi-worker-mirrored</source>
-            <translation>请将 strategy.dense 设为 servers，或将 strategy.kind 设为 multi-worker-mirrored</translation>
-        </message>
-        <message>
             <source>cannot read the data file %1 on this machine</source>
             <translation>无法读取本机上的数据文件 %1</translation>
         </message>
@@ -3633,10 +3561,6 @@ It uses:
             <translation>角色为 %1；应为 worker、ps、evaluator 之一：一台主机身兼数职时，每个角色写成一个节点</translation>
         </message>
         <message>
-            <source>servers is %1, and the nodes of role ps have %2 devices; expected %3, or none, which means so many</source>
-            <translation>servers 为 %1，而角色为 ps 的节点有 %2 个设备；应为 %3，或留空（即此数）</translation>
-        </message>
-        <message>
             <source>node %1 takes no part: its role is ps, and strategy %2 has no servers</source>
             <translation>节点 %1 不参与：其角色为 ps，而策略 %2 没有服务器</translation>
         </message>
@@ -3663,10 +3587,6 @@ It uses:
         <message>
             <source>node %1 is to evaluate checkpoints, and the run makes none</source>
             <translation>节点 %1 要评估检查点，而此次运行不写检查点</translation>
-        </message>
-        <message>
-            <source>leave training.checkpoint.disabled out, or take the role evaluator from the node</source>
-            <translation>去掉 training.checkpoint.disabled，或去掉该节点的 evaluator 角色</translation>
         </message>
         <message>
             <source>the weights after step %1 could not be evaluated</source>
@@ -3699,14 +3619,6 @@ It uses:
         <message>
             <source>of parameters and gradients that ranks have in parts, rank 0 has at most %1 whole at once</source>
             <translation>各 rank 分片保存的参数和梯度中，rank 0 同时最多有 %1 是完整的</translation>
-        </message>
-        <message>
-            <source>%1 is %2, but batch norm %3 takes statistics over ranks; expected 1, or another norm</source>
-            <translation>%1 为 %2，但批归一化 %3 跨 rank 取统计量；应为 1，或改用其他归一化</translation>
-        </message>
-        <message>
-            <source>groups is %1, and each of %2 micro-batches has statistics of its own; expected %3, or another multiple of %4</source>
-            <translation>groups 为 %1，而 %2 个微批次各有自己的统计量；应为 %3，或 %4 的其他倍数</translation>
         </message>
         <message>
             <source>of the %1 that rank 0&apos;s collectives take in a step, %2 are hidden behind what it computes</source>
@@ -3779,6 +3691,202 @@ It uses:
         <message>
             <source>reseat the GPU, or look at its slot and riser</source>
             <translation>重新插好 GPU，或检查插槽和转接卡</translation>
+        </message>
+        <message>
+            <source>%1 is %2, which leaves some of %3 ranks without a sample%4</source>
+            <translation>%1 为 %2，%3 个 rank 中有的分不到样本%4</translation>
+        </message>
+        <message>
+            <source>%1 is %2, which %3 ranks cannot share evenly%4</source>
+            <translation>%1 为 %2，%3 个 rank 无法均分%4</translation>
+        </message>
+        <message>
+            <source> in each of %1 micro-batches</source>
+            <translation>（%1 个微批次的每一个）</translation>
+        </message>
+        <message>
+            <source>every rank needs a sample</source>
+            <translation>每个 rank 至少需要一个样本</translation>
+        </message>
+        <message>
+            <source>the ranks of a pipeline's stage have equal shares</source>
+            <translation>流水线同一阶段的各 rank 份额相等</translation>
+        </message>
+        <message>
+            <source>every rank needs a sample of each %1</source>
+            <translation>每个 rank 在每个 %1 中都需要一个样本</translation>
+        </message>
+        <message>
+            <source>strategy.shares has %1 numbers, and the batch is divided over %2 ranks</source>
+            <translation>strategy.shares 有 %1 个数，而批次由 %2 个 rank 分担</translation>
+        </message>
+        <message>
+            <source>each of these ranks needs a share</source>
+            <translation>其中每个 rank 都需要一个份额</translation>
+        </message>
+        <message>
+            <source>a pipeline's batch cannot be divided by strategy.shares</source>
+            <translation>流水线的批次不能按 strategy.shares 划分</translation>
+        </message>
+        <message>
+            <source>strategy.shares[%1], %2 of %3, leaves rank %4 no sample of %5</source>
+            <translation>strategy.shares[%1]（%3 中的 %2）使 rank %4 在 %5 个样本中一个也分不到</translation>
+        </message>
+        <message>
+            <source>%1 has %2 parts (heads or features), which strategy.tensor ranks, %3, cannot share evenly</source>
+            <translation>%1 有 %2 份（注意力头或特征），strategy.tensor 的 %3 个 rank 无法均分</translation>
+        </message>
+        <message>
+            <source>every rank that shares layers computes an equal part of each</source>
+            <translation>共享层的每个 rank 计算每层的相等部分</translation>
+        </message>
+        <message>
+            <source>strategy %1 has no stages, and strategy.stages is %2</source>
+            <translation>策略 %1 没有阶段，而 strategy.stages 为 %2</translation>
+        </message>
+        <message>
+            <source>a model of %1 layers cannot have %2 stages</source>
+            <translation>%1 层的模型不能分为 %2 个阶段</translation>
+        </message>
+        <message>
+            <source>every stage needs a layer</source>
+            <translation>每个阶段至少需要一层</translation>
+        </message>
+        <message>
+            <source>strategy placement needs pinned layers</source>
+            <translation>策略 placement 需要固定的层</translation>
+        </message>
+        <message>
+            <source>strategy.pins says which stage has which</source>
+            <translation>由 strategy.pins 指定哪个阶段有哪些层</translation>
+        </message>
+        <message>
+            <source>strategy.pins names layer %1, which the model does not have</source>
+            <translation>strategy.pins 提到了模型中没有的层 %1</translation>
+        </message>
+        <message>
+            <source>strategy.pins has layer %1 on stage %2, and there are %3 stages</source>
+            <translation>strategy.pins 把层 %1 放在阶段 %2，而共有 %3 个阶段</translation>
+        </message>
+        <message>
+            <source>stages are numbered from 0 to %1</source>
+            <translation>阶段编号为 0 到 %1</translation>
+        </message>
+        <message>
+            <source>strategy.pins has no layer on stage %1 of %2</source>
+            <translation>strategy.pins 在第 %1 阶段（共 %2 个）没有放任何层</translation>
+        </message>
+        <message>
+            <source>layers pinned back and forth cannot be trained in micro-batches</source>
+            <translation>来回固定的层不能用微批次训练</translation>
+        </message>
+        <message>
+            <source>a stage passes micro-batches on to later ones</source>
+            <translation>阶段把微批次传给后面的阶段</translation>
+        </message>
+        <message>
+            <source>strategy.staleness is %1 and strategy.micro_batches %2</source>
+            <translation>strategy.staleness 为 %1，而 strategy.micro_batches 为 %2</translation>
+        </message>
+        <message>
+            <source>strategy.staleness is %1 and strategy.micro_batches %2, but servers take what a worker sends as one update; expected one of them left out</source>
+            <translation>strategy.staleness 为 %1，strategy.micro_batches 为 %2，但服务器把工作进程发来的内容当作一次更新；应省略其中之一</translation>
+        </message>
+        <message>
+            <source>gradients that travel as %1 cannot be added up in one order</source>
+            <translation>以 %1 传输的梯度不能按同一顺序相加</translation>
+        </message>
+        <message>
+            <source>strategy.deterministic_parts is %1, but %2%3 cannot add up gradients in one order; expected 0</source>
+            <translation>strategy.deterministic_parts 为 %1，但 %2%3 不能按同一顺序累加梯度；应为 0</translation>
+        </message>
+        <message>
+            <source>strategy.shares and strategy.deterministic_parts exclude each other; expected one of them</source>
+            <translation>strategy.shares 与 strategy.deterministic_parts 不能同时使用；应只保留一个</translation>
+        </message>
+        <message>
+            <source>strategy.deterministic_parts is %1 and strategy.micro_batches %2, which both divide the batch; expected one of them</source>
+            <translation>strategy.deterministic_parts 为 %1，strategy.micro_batches 为 %2，两者都划分批次；应只保留一个</translation>
+        </message>
+        <message>
+            <source>strategy.micro_batches is %1, but local-sgd divides the batch by strategy.local_steps; expected 1</source>
+            <translation>strategy.micro_batches 为 %1，但 local-sgd 按 strategy.local_steps 划分批次；应为 1</translation>
+        </message>
+        <message>
+            <source>strategy.servers is %1, but %2 has none; expected 0</source>
+            <translation>strategy.servers 为 %1，但 %2 没有服务器；应为 0</translation>
+        </message>
+        <message>
+            <source>strategy.servers is %1, and the nodes of role ps have %2 devices; expected it left out</source>
+            <translation>strategy.servers 为 %1，而 ps 角色的节点有 %2 个设备；应省略</translation>
+        </message>
+        <message>
+            <source>%1 is %2, but batch norm %3 takes statistics over ranks; expected %4, or another norm</source>
+            <translation>%1 为 %2，但批归一化 %3 跨 rank 统计；应为 %4，或改用其他归一化</translation>
+        </message>
+        <message>
+            <source>%1 is %2, and each of %3 micro-batches has statistics of its own; expected %4, or another multiple of %5</source>
+            <translation>%1 为 %2，而 %3 个微批次各有自己的统计；应为 %4，或 %5 的其他倍数</translation>
+        </message>
+        <message>
+            <source>%1 is %2; expected a divisor of training.batch, %3</source>
+            <translation>%1 为 %2；应为 training.batch（%3）的约数</translation>
+        </message>
+        <message>
+            <source>schedule %1 needs an end, and neither %2steps nor training.max_steps is given</source>
+            <translation>学习率计划 %1 需要终点，而 %2steps 和 training.max_steps 都没有给出</translation>
+        </message>
+        <message>
+            <source>the host of node %1</source>
+            <translation>节点 %1 的主机</translation>
+        </message>
+        <message>
+            <source>GPU %1 of node %2</source>
+            <translation>节点 %2 的 GPU %1</translation>
+        </message>
+        <message>
+            <source>it is taken for an %1 until its node is connected</source>
+            <translation>在连接其节点之前，按一块 %1 估计</translation>
+        </message>
+        <message>
+            <source>use more ranks or a smaller model: %1 leaves %2</source>
+            <translation>请增加 rank 或缩小模型：%1 之后仍需 %2</translation>
+        </message>
+        <message>
+            <source>use more ranks, a smaller batch or a smaller model</source>
+            <translation>请增加 rank、减小批次或缩小模型</translation>
+        </message>
+        <message>
+            <source>GPUs are priced as %1 at %2 % of its data sheet: %3 TFLOP/s in %4, %5 GB/s of memory; connect the nodes to measure</source>
+            <translation>GPU 按 %1 数据手册的 %2 % 计价：%4 下 %3 TFLOP/s，显存 %5 GB/s；连接节点后可实测</translation>
+        </message>
+        <message>
+            <source>what ranks exchange is priced at %1 GB/s%2</source>
+            <translation>rank 之间的通信按 %1 GB/s 计价%2</translation>
+        </message>
+        <message>
+            <source> between hosts, %1 GB/s within one</source>
+            <translation>（主机之间），主机之内 %1 GB/s</translation>
+        </message>
+        <message>
+            <source> between hosts</source>
+            <translation>（主机之间）</translation>
+        </message>
+        <message>
+            <source>every byte of the text is a token, so that %1 of the %2 tokens of model.input.vocabulary never occur</source>
+            <translation>文本的每个字节是一个词元，因此 model.input.vocabulary 的 %2 个词元中有 %1 个从不出现</translation>
+        </message>
+        <message>
+            <source>the run does not fit in memory: %1 has %2, and %3</source>
+            <translation>运行放不进内存：%1 有 %2，而%3</translation>
+        </message>
+        <message>
+            <source>its rank needs %1</source>
+            <translation>它的 rank 需要 %1</translation>
+        </message>
+        <message>
+            <source>its %1 ranks need %2</source>
+            <translation>它的 %1 个 rank 需要 %2</translation>
         </message>
     </context>
     <context>

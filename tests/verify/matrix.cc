@@ -17,7 +17,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -28,11 +27,11 @@
 #include "engine/backends/backend.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/base/random.h"
 #include "engine/cluster/strategies.h"
 #include "engine/data/click_log.h"
 #include "lockstep/node/v1/node.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
+#include "tests/support/made_up_data.h"
 
 namespace lockstep {
 namespace {
@@ -130,20 +129,6 @@ void addWays(const std::string& example, std::vector<Row>& out) {
                    {fmt::format("strategy.compression={}", way)}});
 }
 
-// Words in the place of a text that is not on this machine.
-std::string madeUpText(const std::string& folder) {
-  std::string text;
-  for (std::uint64_t i = 0; text.size() < 200'000; ++i) {
-    const std::uint64_t bits = randomBits(11, i);
-    for (std::uint64_t letter = 0; letter < 2 + bits % 6; ++letter)
-      text += static_cast<char>('a' + randomBits(bits % 50, letter) % 26);
-    text += bits % 11 == 0 ? ".\n" : " ";
-  }
-  const std::string path = folder + "/made-up.txt";
-  std::ofstream(path) << text;
-  return path;
-}
-
 struct Example {
   std::string name, file;
   std::vector<std::string> sets;
@@ -160,7 +145,7 @@ std::vector<Example> examples(const std::string& folder, const std::string& scra
     for (const auto& [field, text] : {std::pair{"train", one.spec->data().train().text()},
                                       {"evaluate", one.spec->data().evaluate().text()}})
       if (!text.empty() && !fs::exists(text))
-        one.sets.push_back(fmt::format("data.{}.text={}", field, madeUpText(scratch)));
+        one.sets.push_back(fmt::format("data.{}.text={}", field, testing::madeUpText(scratch)));
     if (const std::string& table = one.spec->data().train().table(); !table.empty() && !fs::exists(table)) {
       const std::string made = scratch + "/made-up.tsv";
       if (!data::writeClickLog({.rows = 4000}, made).ok()) continue;

@@ -489,7 +489,8 @@ void LaunchDialog::makePreview() {
           showError(made.preview.error());
           return;
         }
-        message_->clear();
+        if (made.preview->misfit) message_->showError(*made.preview->misfit);
+        else message_->clear();
         request_ = std::move(made.request);
         const std::shared_ptr<LiveCluster> live = weak.lock();
         cluster_ = live;

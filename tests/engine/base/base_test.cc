@@ -114,6 +114,15 @@ class BaseTest : public QObject {
                                        "refused (start its agent)"));
   }
 
+  void remediesAreSaid() {
+    const Error error = withRemedies(invalidArgument("too few"), {{{"training.batch", "20"}},
+                                                                 {{"strategy.tensor", "1"}, {"strategy.shares", ""}}});
+    QCOMPARE(error.text(), std::string("too few (set training.batch to 20, or set strategy.tensor to 1 and leave "
+                                       "strategy.shares out)"));
+    QCOMPARE(error.remedies[1][1], (Setting{"strategy.shares", ""}));
+    QVERIFY(withRemedies(error, {}).next.empty());
+  }
+
   void codeNamesReadBack() {
     for (int i = 0; i <= static_cast<int>(Code::kInternal); ++i) {
       const Code code = static_cast<Code>(i);

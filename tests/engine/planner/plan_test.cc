@@ -551,8 +551,8 @@ class PlanTest : public QObject {
     };
     Error error = errorOf(request(fashionMlp(), 2, 64), clusterOf(3));
     QCOMPARE(error.code, Code::kInvalidArgument);
-    QCOMPARE(error.what, std::string("a global batch of 2 cannot be divided over 3 ranks"));
-    QCOMPARE(error.next, std::string("raise the batch to at least 3 or use fewer ranks"));
+    QCOMPARE(error.what, std::string("training.batch is 2, which leaves some of 3 ranks without a sample"));
+    QCOMPARE(error.next, std::string("set training.batch to 3"));
     auto asked = request(fashionMlp(), 64, 64);
     asked.strategy = "mirrored";
     QCOMPARE(errorOf(asked, clusterOf(2)).code, Code::kInvalidArgument);

@@ -306,6 +306,7 @@ class CheckpointTest : public QObject {
     QVERIFY(model.ok());
     QCOMPARE(model->entries.size(), std::size_t{4});
     QCOMPARE(model->entries.at("dense1.weight").shape, (Shape{784, 128}));
+    QCOMPARE(model->metadata.at("layout"), std::string(runtime::kWeightLayout));
   }
 
   void wrongCheckpointsAreRefused() {

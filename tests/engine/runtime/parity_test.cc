@@ -163,7 +163,7 @@ class ParityTest : public QObject {
     settings.ranks = 2;
     QVERIFY(planOf(settings).ok());
     settings.batch = 95;
-    QVERIFY(planOf(settings).error().text().find("divides strategy.deterministic_parts") != std::string::npos);
+    QVERIFY(planOf(settings).error().text().find("set training.batch to 96") != std::string::npos);
     settings.batch = 96;
     for (const char* strategy : {"zero-1", "local-sgd"}) {
       settings.strategy = strategy;
@@ -202,7 +202,7 @@ class ParityTest : public QObject {
     RunSettings settings;
     settings.ranks = 3;
     settings.shares = {1, 2};
-    QVERIFY(planOf(settings).error().text().find("give 3 shares") != std::string::npos);
+    QVERIFY(planOf(settings).error().text().find("divided over 3 ranks") != std::string::npos);
     settings.shares = {1, 1e4, 1e4};
     QVERIFY(planOf(settings).error().text().find("leaves rank 0 no sample") != std::string::npos);
     settings.shares = {1, 2};
@@ -712,8 +712,8 @@ class ParityTest : public QObject {
     QVERIFY(!oneStage.ok());
     QVERIFY2(oneStage.error().what.find("there is one stage") != std::string::npos, oneStage.error().text().c_str());
     QVERIFY(refused({{"block3", 1}}, 1, "its layers are embedding, block1, block2, norm, head"));
-    QVERIFY(refused({{"block1", 3}}, 1, "use stages 0 to 2"));
-    QVERIFY(refused({{"block1", 2}}, 1, "no layer is pinned to stage 1"));
+    QVERIFY(refused({{"block1", 3}}, 1, "numbered from 0 to 2"));
+    QVERIFY(refused({{"block1", 2}}, 1, "no layer on stage 1"));
     QVERIFY(refused(settings.pins, 2, "back and forth"));
     // The head's weights are the embedding's: the last stage has the loss and no parameters.
     settings.pins = {{"block1", 1}, {"head", 2}};

@@ -310,7 +310,7 @@ class PipelineTest : public QObject {
     };
     RunSettings many = pipelineOf(4, 4, "1f1b");
     many.ranks = many.stages = 5;
-    QVERIFY(said(many).find("use at most 4 stages") != std::string::npos);
+    QVERIFY(said(many).find("set strategy.stages to 1") != std::string::npos);
     RunSettings uneven = pipelineOf(2, 2, "1f1b");
     uneven.ranks = 4;
     uneven.batch = 6;
