@@ -157,7 +157,7 @@ void Evaluator::onExit(int status) {
   } else if (failed_) {
     end(fromInfo(*failed_));
   } else {
-    Error error = makeError(Code::kAborted, "its worker {}", exitText(status, worker_->lastMemory()));
+    Error error = makeError(Code::kAborted, "its worker {}", worker_->exitText(status));
     error.why = worker_->tail();
     end(std::move(error));
   }

@@ -362,8 +362,8 @@ void RunControl::onWorkerExit(Worker& worker, int status) {
   } else {
     error.set_code(std::string(codeName(Code::kAborted)));
     error.set_what(fmt::format("the worker of rank {} {}", worker.rank,
-                               exitText(status, worker.process->lastMemory())));
-    error.set_next("see the run's log; launch it again with --resume to go on from its last checkpoint");
+                               worker.process->exitText(status)));
+    error.set_next("see the run's log; resume the run to go on from its last checkpoint");
     error.set_node(request_.node());
     error.set_rank(worker.rank);
     error.set_step(worker.lastStep);

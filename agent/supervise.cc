@@ -151,7 +151,7 @@ void repair(const RunFolder& folder, const node::v1::PrepareRequest& request, Sp
         error = makeError(Code::kAborted, "the run's supervisor ended unexpectedly");
         error.why = "it was killed, or the node was restarted";
       }
-      error.next = "launch the run again with --resume to go on from its last checkpoint";
+      error.next = "resume the run to go on from its last checkpoint";
       error.node = request.node();
       *record.mutable_error() = toInfo(error);
       spool.append(record);

@@ -179,7 +179,7 @@ struct Group {
         members[i].exited = true;
         if (members[i].answer) return;
         Error error = makeError(Code::kAborted, "a worker of {} {}", what,
-                                exitText(status, members[i].process->lastMemory()));
+                                members[i].process->exitText(status));
         error.why = members[i].process->tail();
         end(std::move(error));
       };

@@ -235,28 +235,35 @@ void WorkerProcess::reap(int tries) {
   handlers_.onExit(got < 0 ? 0 : status);
 }
 
-std::string exitText(int status, std::int64_t residentBytes) {
+std::int64_t outOfMemoryKills() {
+  const auto counters = readFile("/proc/vmstat", 1 << 16);
+  if (!counters.ok()) return -1;
+  const std::size_t at = counters->find("\noom_kill ");
+  return at == std::string::npos ? -1 : std::atoll(counters->c_str() + at + 10);
+}
+
+std::string WorkerProcess::exitText(int status) const {
+  const std::int64_t kills = outOfMemoryKills();
+  const auto known = killsBefore_ < 0 || kills < 0 ? std::nullopt : std::optional(kills > killsBefore_);
+  return agent::exitText(status, lastMemory_, known);
+}
+
+std::string exitText(int status, std::int64_t residentBytes, std::optional<bool> outOfMemory) {
   if (WIFEXITED(status)) {
     if (WEXITSTATUS(status) == 127) return "could not be started (exit code 127)";
     return fmt::format("exited with code {}", WEXITSTATUS(status));
   }
   if (!WIFSIGNALED(status)) return "ended";
   const int number = WTERMSIG(status);
-  const std::string_view name = signalName(number);
-  std::string out = name.empty() ? fmt::format("was killed by signal {}", number)
-                                 : fmt::format("was killed by signal {} ({})", number, name);
-  if (number == SIGKILL) {
-    auto memory = readFile("/proc/meminfo", 1 << 16);
-    std::int64_t available = -1;
-    if (memory.ok())
-      if (const std::size_t at = memory->find("MemAvailable:"); at != std::string::npos)
-        available = std::atoll(memory->c_str() + at + 13) * 1024;
-    out += fmt::format(", perhaps by the out-of-memory killer (it had {} MiB resident",
+  if (number == SIGKILL && outOfMemory) {
+    if (!*outOfMemory)
+      return "was killed by signal 9 (SIGKILL), sent by a person or a program; the node was not out of memory";
+    return fmt::format("was killed by signal 9 (SIGKILL) by the kernel, which was out of memory; it had {} MiB resident",
                        residentBytes >> 20);
-    if (available >= 0) out += fmt::format("; {} MiB are available on the node now", available >> 20);
-    out += ")";
   }
-  return out;
+  const std::string_view name = signalName(number);
+  return name.empty() ? fmt::format("was killed by signal {}", number)
+                      : fmt::format("was killed by signal {} ({})", number, name);
 }
 
 }  // namespace lockstep::agent

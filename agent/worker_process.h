@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct WorkerOptions {
 
 inline constexpr int kWorkerChannelFd = 3, kWorkerSharedFd = 4;
 
+// Processes that the kernel has killed on this host because memory ran out; -1: it does not count them.
+std::int64_t outOfMemoryKills();
+
 class WorkerProcess {
  public:
   // All called on the loop's thread. onExit is the last; it may destroy the object.
@@ -47,7 +51,7 @@ class WorkerProcess {
   int pid() const { return pid_; }
   bool exited() const { return exited_; }
   std::string tail() const { return lines_.tail(); }
-  std::int64_t lastMemory() const { return lastMemory_; }  // resident bytes when last looked at
+  std::string exitText(int status) const;  // how it ended, with what is known of why
   void noteMemory(std::int64_t bytes) { lastMemory_ = bytes; }
 
  private:
@@ -62,6 +66,7 @@ class WorkerProcess {
   pid_t pid_ = -1;
   bool exited_ = false;
   std::int64_t lastMemory_ = 0;
+  std::int64_t killsBefore_ = outOfMemoryKills();
   int output_ = -1;
   EventLoop::TimerId lineTimer_ = 0, reapTimer_ = 0;
   LineCollector lines_;
@@ -69,8 +74,8 @@ class WorkerProcess {
   std::unique_ptr<Channel> channel_;
 };
 
-// "exited with code 3", "killed by signal 9 (SIGKILL), perhaps by the out-of-memory killer (it had
-// 2.1 GiB resident, …)".
-std::string exitText(int status, std::int64_t residentBytes);
+// "exited with code 3", "was killed by signal 9 (SIGKILL) by the kernel, which was out of memory; …".
+// `outOfMemory`: whether the kernel killed for want of memory while the process ran; null: not known.
+std::string exitText(int status, std::int64_t residentBytes, std::optional<bool> outOfMemory);
 
 }  // namespace lockstep::agent

@@ -27,6 +27,7 @@ set(studio_icons
   ${CMAKE_SOURCE_DIR}/resources/icons/fit.svg
   ${CMAKE_SOURCE_DIR}/resources/icons/float-dark.svg
   ${CMAKE_SOURCE_DIR}/resources/icons/float-light.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/follow.svg
   ${CMAKE_SOURCE_DIR}/resources/icons/history.svg
   ${CMAKE_SOURCE_DIR}/resources/icons/home.svg
   ${CMAKE_SOURCE_DIR}/resources/icons/idle.svg
@@ -38,7 +39,8 @@ set(studio_icons
   ${CMAKE_SOURCE_DIR}/resources/icons/layout.svg
   ${CMAKE_SOURCE_DIR}/resources/icons/lockstep.svg
   ${CMAKE_SOURCE_DIR}/resources/icons/log.svg
-  ${CMAKE_SOURCE_DIR}/resources/icons/logscale.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/logx.svg
+  ${CMAKE_SOURCE_DIR}/resources/icons/logy.svg
   ${CMAKE_SOURCE_DIR}/resources/icons/model.svg
   ${CMAKE_SOURCE_DIR}/resources/icons/node.svg
   ${CMAKE_SOURCE_DIR}/resources/icons/note.svg

@@ -1,16 +1,47 @@
 // lockstep-studio: the window.
 #include <QApplication>
 #include <QCommandLineParser>
+#include <QTimer>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string_view>
 
 #include "engine/base/log.h"
 #include "ui/theme/error_text.h"
 #include "ui/window/main_window.h"
 
+namespace {
+
+// Help and version need no display.
+bool asksForText(int argc, char** argv) {
+  return std::any_of(argv + 1, argv + argc, [](const char* word) {
+    const std::string_view text(word);
+    return text == "-h" || text == "--help" || text == "--help-all" || text == "-v" || text == "--version";
+  });
+}
+
+// Qt would end with an abort.
+bool displayIsThere(int argc, char** argv) {
+  return qEnvironmentVariableIsSet("DISPLAY") || qEnvironmentVariableIsSet("WAYLAND_DISPLAY") ||
+         qEnvironmentVariableIsSet("QT_QPA_PLATFORM") ||
+         std::any_of(argv + 1, argv + argc, [](const char* word) { return std::string_view(word) == "-platform"; });
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  QApplication app(argc, argv);
-  QApplication::setApplicationName("Lockstep");
-  QApplication::setApplicationVersion(LOCKSTEP_VERSION);
-  QApplication::setDesktopFileName("lockstep-studio");
+  const bool text = asksForText(argc, argv);
+  if (!text && !displayIsThere(argc, argv)) {
+    std::fprintf(stderr, "lockstep-studio: there is no display (DISPLAY and WAYLAND_DISPLAY are not set): start it in a "
+                         "graphical session, or use lockstep, which needs none\n");
+    return 3;
+  }
+  const std::unique_ptr<QCoreApplication> app(text ? new QCoreApplication(argc, argv)
+                                                   : new QApplication(argc, argv));
+  QCoreApplication::setApplicationName("Lockstep");
+  QCoreApplication::setApplicationVersion(LOCKSTEP_VERSION);
+  if (!text) QGuiApplication::setDesktopFileName("lockstep-studio");
 
   QCommandLineParser parser;
   parser.setApplicationDescription("Lockstep: a studio for training neural networks on a cluster.");
@@ -24,7 +55,7 @@ int main(int argc, char** argv) {
   const QCommandLineOption cluster("cluster", "What to launch it on: a file, or an example's name.", "CLUSTER");
   parser.addOptions({home, ssh, examples, open, example, cluster});
   parser.addPositionalArgument("files", "Clusters and run specs to open.", "[files…]");
-  parser.process(app);
+  parser.process(*app);
 
   auto opened = lockstep::app::openHome(parser.value(home).toStdString());
   if (!opened) {
@@ -39,6 +70,8 @@ int main(int argc, char** argv) {
   window.restoreSession();
   for (const QString& file : parser.positionalArguments()) window.openFile(file);
   window.show();
+  // The frame's size is known once the window manager has put it round the window.
+  for (const int after : {0, 150, 600}) QTimer::singleShot(after, &window, &lockstep::ui::MainWindow::fitToScreen);
   if (parser.isSet(open)) window.openReady(parser.value(open), parser.value(cluster));
   if (parser.isSet(example)) window.openReady(parser.value(example), parser.value(cluster));
   return QApplication::exec();

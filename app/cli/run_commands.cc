@@ -10,6 +10,7 @@
 #include "app/cli/terminal.h"
 #include "app/history/history.h"
 #include "app/runs/launcher.h"
+#include "app/runs/log_line.h"
 #include "app/runs/recorder.h"
 #include "app/runs/relaunch.h"
 #include "engine/base/clock.h"
@@ -281,6 +282,7 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
   return kSucceeded;
 }
 
+// The time of a line is the one it says itself, where it does: the record's is when it was collected.
 void printLog(const LogRow& row, bool json) {
   if (json) {
     JsonLine("log")
@@ -292,8 +294,10 @@ void printLog(const LogRow& row, bool json) {
     return;
   }
   const std::string who = row.rank >= 0 ? fmt::format("{}/{}", row.node, row.rank) : row.node;
-  std::printf("%s %-12s %s\n", isoTime(row.wallNs).c_str(), who.c_str(),
-              printable(row.text).c_str());
+  const LogLine line = parseLogLine(row.text);
+  const std::string level = line.level != 0 ? fmt::format("{} ", line.level) : std::string();
+  std::printf("%s %-12s %s%s\n", isoTime(line.wallNs > 0 ? line.wallNs : row.wallNs).c_str(), who.c_str(),
+              level.c_str(), printable(std::string(line.text)).c_str());
   std::fflush(stdout);
 }
 

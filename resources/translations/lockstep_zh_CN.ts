@@ -153,6 +153,18 @@ It uses:
             <source>What</source>
             <translation>内容</translation>
         </message>
+        <message>
+            <source>resolved %1</source>
+            <translation>已于 %1 解除</translation>
+        </message>
+        <message>
+            <source>lasting</source>
+            <translation>持续中</translation>
+        </message>
+        <message>
+            <source>State</source>
+            <translation>状态</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::BreakdownBars</name>
@@ -1247,10 +1259,6 @@ It uses:
             <translation>删除此运行？</translation>
         </message>
         <message>
-            <source>Its curves, logs and documents are removed from this computer.</source>
-            <translation>它的曲线、日志和文档将从本机删除。</translation>
-        </message>
-        <message>
             <source>Delete</source>
             <translation>删除</translation>
         </message>
@@ -1355,10 +1363,6 @@ It uses:
             <translation>删除…</translation>
         </message>
         <message>
-            <source>Compare the ticked runs</source>
-            <translation>比较勾选的运行</translation>
-        </message>
-        <message>
             <source>No runs yet</source>
             <translation>还没有运行</translation>
         </message>
@@ -1397,10 +1401,6 @@ It uses:
         <message>
             <source>step</source>
             <translation>步</translation>
-        </message>
-        <message>
-            <source>Tick runs in the table to lay their curves over each other.</source>
-            <translation>在表格中勾选运行，即可叠加显示它们的曲线。</translation>
         </message>
         <message>
             <source>AUC</source>
@@ -1465,6 +1465,14 @@ It uses:
         <message>
             <source>Clone…</source>
             <translation>克隆…</translation>
+        </message>
+        <message>
+            <source>Show in what the specs differ</source>
+            <translation>显示规格的差异</translation>
+        </message>
+        <message>
+            <source>Differences of the specs</source>
+            <translation>规格的差异</translation>
         </message>
     </context>
     <context>
@@ -1766,10 +1774,6 @@ It uses:
             <translation>撤销即可回到保存时的文本。</translation>
         </message>
         <message>
-            <source>The run %1.</source>
-            <translation>运行状态：%1。</translation>
-        </message>
-        <message>
             <source>Open a run spec first.</source>
             <translation>请先打开一个运行规格。</translation>
         </message>
@@ -2008,6 +2012,22 @@ It uses:
         <message>
             <source>cluster of run %1</source>
             <translation>运行 %1 的集群</translation>
+        </message>
+        <message>
+            <source>&amp;Find</source>
+            <translation>查找(&amp;F)</translation>
+        </message>
+        <message>
+            <source>&amp;Preferences…</source>
+            <translation>首选项(&amp;P)…</translation>
+        </message>
+        <message>
+            <source>Pre&amp;vious tab</source>
+            <translation>上一个标签页(&amp;V)</translation>
+        </message>
+        <message>
+            <source>&amp;Keyboard shortcuts…</source>
+            <translation>键盘快捷键(&amp;K)…</translation>
         </message>
     </context>
     <context>
@@ -2773,12 +2793,12 @@ It uses:
             <translation>重新启动它</translation>
         </message>
         <message>
-            <source>see the run&apos;s log; launch it again with --resume to go on from its last checkpoint</source>
-            <translation>查看运行日志；用 --resume 重新启动，从最后一个检查点继续</translation>
+            <source>see the run&apos;s log; resume the run to go on from its last checkpoint</source>
+            <translation>查看运行日志；续训该运行，从最后一个检查点继续</translation>
         </message>
         <message>
-            <source>launch the run again with --resume to go on from its last checkpoint</source>
-            <translation>用 --resume 重新启动运行，从最后一个检查点继续</translation>
+            <source>resume the run to go on from its last checkpoint</source>
+            <translation>续训该运行，从最后一个检查点继续</translation>
         </message>
         <message>
             <source>look at that node&apos;s agent, and whether it reaches the first node at its address</source>
@@ -3888,6 +3908,54 @@ It uses:
             <source>its %1 ranks need %2</source>
             <translation>它的 %1 个 rank 需要 %2</translation>
         </message>
+        <message>
+            <source>was killed by signal 9 (SIGKILL), sent by a person or a program; the node was not out of memory</source>
+            <translation>被信号 9（SIGKILL）终止，由人或程序发出；该节点内存并未耗尽</translation>
+        </message>
+        <message>
+            <source>was killed by signal 9 (SIGKILL) by the kernel, which was out of memory; it had %1 MiB resident</source>
+            <translation>因内存耗尽被内核以信号 9（SIGKILL）终止；它当时驻留 %1 MiB</translation>
+        </message>
+        <message>
+            <source>run %1 cannot be resumed</source>
+            <translation>运行 %1 无法续训</translation>
+        </message>
+        <message>
+            <source>it never ran on a node</source>
+            <translation>它从未在节点上运行过</translation>
+        </message>
+        <message>
+            <source>launch it anew</source>
+            <translation>请重新启动</translation>
+        </message>
+        <message>
+            <source>The run succeeded.</source>
+            <translation>运行成功。</translation>
+        </message>
+        <message>
+            <source>The run failed.</source>
+            <translation>运行失败。</translation>
+        </message>
+        <message>
+            <source>The run was stopped.</source>
+            <translation>运行已停止。</translation>
+        </message>
+        <message>
+            <source>The run expired.</source>
+            <translation>运行已过期。</translation>
+        </message>
+        <message>
+            <source>Rank %1 on %2 is stopped; the others wait for it.</source>
+            <translation>%2 上的进程 %1 已暂停；其他进程在等它。</translation>
+        </message>
+        <message>
+            <source>Rank %1 on %2 takes %3× the median compute time.</source>
+            <translation>%2 上的进程 %1 的计算时间是中位数的 %3 倍。</translation>
+        </message>
+        <message>
+            <source>node %1 is not reachable now; the run goes on</source>
+            <translation>节点 %1 现在无法访问；运行继续</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -4322,6 +4390,22 @@ It uses:
             <source>Legend</source>
             <translation>图例</translation>
         </message>
+        <message>
+            <source>Copy picture</source>
+            <translation>复制图片</translation>
+        </message>
+        <message>
+            <source>Save picture…</source>
+            <translation>保存图片…</translation>
+        </message>
+        <message>
+            <source>Save picture</source>
+            <translation>保存图片</translation>
+        </message>
+        <message>
+            <source>Pictures (*.png)</source>
+            <translation>图片 (*.png)</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::RunPage</name>
@@ -4438,18 +4522,6 @@ It uses:
             <translation>只有一个进程，无需等待。</translation>
         </message>
         <message>
-            <source>Rank %1 on %2 works %3 times as long as the median rank.</source>
-            <translation>%2 上的进程 %1 的工作时间是中位进程的 %3 倍。</translation>
-        </message>
-        <message>
-            <source>Rank %1 on %2 is stopped; the others wait for it.</source>
-            <translation>%2 上的进程 %1 已被暂停，其他进程都在等它。</translation>
-        </message>
-        <message>
-            <source>No step has ended since step %1.</source>
-            <translation>自第 %1 步之后，没有一步完成。</translation>
-        </message>
-        <message>
             <source>Its process was stopped %1 of the time.</source>
             <translation>它的进程有 %1 的时间被暂停。</translation>
         </message>
@@ -4550,10 +4622,6 @@ It uses:
             <translation>停止</translation>
         </message>
         <message>
-            <source>Finish the step, write a checkpoint, leave</source>
-            <translation>完成当前步，写入检查点，然后退出</translation>
-        </message>
-        <message>
             <source>Kill</source>
             <translation>终止</translation>
         </message>
@@ -4614,10 +4682,6 @@ It uses:
             <translation>对数 x 轴</translation>
         </message>
         <message>
-            <source>Show all data</source>
-            <translation>显示全部数据</translation>
-        </message>
-        <message>
             <source>No data yet.</source>
             <translation>暂无数据。</translation>
         </message>
@@ -4652,10 +4716,6 @@ It uses:
         <message>
             <source>Step time: measured above, predicted below</source>
             <translation>步时：上为实测，下为预测</translation>
-        </message>
-        <message>
-            <source>Where the time of a step goes appears with the first steps.</source>
-            <translation>运行最初几步后，这里会显示每步时间的去向。</translation>
         </message>
         <message>
             <source>Step time of each rank</source>
@@ -4700,10 +4760,6 @@ It uses:
         <message>
             <source>Log lines</source>
             <translation>日志行</translation>
-        </message>
-        <message>
-            <source>No rank holds the others up: the work of every rank is close to the median.</source>
-            <translation>没有进程拖慢其他进程：各进程的工作时间都接近中位数。</translation>
         </message>
         <message>
             <source>finishing</source>
@@ -4780,6 +4836,26 @@ It uses:
         <message>
             <source>no step for %1 s</source>
             <translation>%1 秒没有完成步</translation>
+        </message>
+        <message>
+            <source>No straggler: all ranks are near the median.</source>
+            <translation>没有拖后腿的进程：所有进程都接近中位数。</translation>
+        </message>
+        <message>
+            <source>No step has completed since step %1.</source>
+            <translation>自第 %1 步以来没有完成步。</translation>
+        </message>
+        <message>
+            <source>Follow: show all data as they arrive</source>
+            <translation>跟随：数据到达时显示全部</translation>
+        </message>
+        <message>
+            <source>Breakdown appears after the first steps.</source>
+            <translation>时间分解在最初几步之后出现。</translation>
+        </message>
+        <message>
+            <source>Finish this step, save a checkpoint, stop</source>
+            <translation>完成这一步，保存检查点，然后停止</translation>
         </message>
     </context>
     <context>
@@ -5232,6 +5308,59 @@ It uses:
         <message>
             <source>NVLink out</source>
             <translation>NVLink 发送</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::PreferencesDialog</name>
+        <message>
+            <source>Preferences</source>
+            <translation>首选项</translation>
+        </message>
+        <message>
+            <source>Theme</source>
+            <translation>主题</translation>
+        </message>
+        <message>
+            <source>Language</source>
+            <translation>语言</translation>
+        </message>
+        <message>
+            <source>Light</source>
+            <translation>浅色</translation>
+        </message>
+        <message>
+            <source>Dark</source>
+            <translation>深色</translation>
+        </message>
+        <message>
+            <source>Close</source>
+            <translation>关闭</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::ShortcutsDialog</name>
+        <message>
+            <source>Keyboard shortcuts</source>
+            <translation>键盘快捷键</translation>
+        </message>
+        <message>
+            <source>Command</source>
+            <translation>命令</translation>
+        </message>
+        <message>
+            <source>Keys</source>
+            <translation>按键</translation>
+        </message>
+        <message>
+            <source>Close</source>
+            <translation>关闭</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::SpecDiffModel</name>
+        <message>
+            <source>Field</source>
+            <translation>字段</translation>
         </message>
     </context>
 </TS>

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "agent/prepare.h"
+#include "agent/worker_process.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
@@ -277,6 +278,18 @@ class AgentRunTest : public QObject {
     for (const std::string& one : weights) QCOMPARE(one, weights.front());
   }
 
+  // What is said of a killed worker is what the kernel's own count tells, and no more.
+  void theCauseOfAKillIsKnownOrNotSaid() {
+    const auto text = [](std::optional<bool> outOfMemory) { return agent::exitText(SIGKILL, 300 << 20, outOfMemory); };
+    QCOMPARE(text({}), std::string("was killed by signal 9 (SIGKILL)"));
+    QVERIFY(text(false).ends_with("the node was not out of memory"));
+    QVERIFY(text(true).ends_with("by the kernel, which was out of memory; it had 300 MiB resident"));
+    for (const auto outOfMemory : {std::optional<bool>(), std::optional(true), std::optional(false)}) {
+      QVERIFY(agent::exitText(SIGSEGV, 0, outOfMemory).starts_with("was killed by signal 11 (SIGSEGV"));
+      QCOMPARE(agent::exitText(3 << 8, 0, outOfMemory), std::string("exited with code 3"));
+    }
+  }
+
   void aKilledWorkerEndsTheRun() {
     Node node("n1");
     node.start();
@@ -291,7 +304,8 @@ class AgentRunTest : public QObject {
       QCOMPARE(record.error().rank(), 1);
       QCOMPARE(record.error().node(), std::string("n1"));
       QVERIFY2(record.error().what().find("SIGKILL") != std::string::npos, record.error().what().c_str());
-      QVERIFY(record.error().what().find("out-of-memory") != std::string::npos);
+      QVERIFY2(record.error().what().ends_with("sent by a person or a program; the node was not out of memory"),
+               record.error().what().c_str());
     }
     QVERIFY(!run.records->error().empty());
     QVERIFY(run.noneLeft());

@@ -7,6 +7,7 @@
 #include <QSignalSpy>
 #include <QTest>
 #include <functional>
+#include <random>
 
 #include "ui/dialogs/host_list.h"
 #include "ui/models/alert_model.h"
@@ -20,6 +21,7 @@
 #include "ui/models/node_table_model.h"
 #include "ui/models/placement_model.h"
 #include "ui/models/run_table_model.h"
+#include "ui/models/spec_diff_model.h"
 #include "ui/studio/spec_document.h"
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
@@ -220,7 +222,7 @@ class ModelsTest : public QObject {
   void alertsJobsInspectorPalette() {
     AlertModel alerts;
     QAbstractItemModelTester alertTester(&alerts);
-    for (int i = 0; i < 510; ++i) alerts.add(Tone::kWarning, "n1", QString::number(i));
+    for (int i = 0; i < 510; ++i) alerts.add({{}, Tone::kWarning, "n1", QString::number(i), {}, false, {}});
     QCOMPARE(alerts.rowCount(), 500);
     QCOMPARE(alerts.index(0, AlertModel::kText).data().toString(), QString("509"));
     alerts.clear();
@@ -256,6 +258,127 @@ class ModelsTest : public QObject {
     words.setText("file op");
     QCOMPARE(words.rowCount(), 1);
     QCOMPARE(words.index(0, 0).data().toString(), QString("Open file"));
+  }
+
+  // What lasts is resolved, once; what is told again keeps its time, from one start to the next too.
+  void alertsKeepTheirTimesAndEnd() {
+    const auto restore = qScopeGuard([] { Language::instance().set("en"); });
+    QTemporaryDir folder;
+    const QString file = folder.filePath("alerts.json");
+    const QDateTime noon(QDate(2024, 5, 1), QTime(12, 0));
+    {
+      AlertModel alerts;
+      QAbstractItemModelTester tester(&alerts);
+      QVERIFY(alerts.add({"straggler", Tone::kWarning, "mlp", "Rank 1 on n2 is stopped; the others wait for it.", noon, true, {}}));
+      QVERIFY(!alerts.add({"straggler", Tone::kWarning, "mlp", "Rank 1 on n2 is stopped; the others wait for it.", {}, true, {}}));
+      QCOMPARE(alerts.rowCount(), 1);
+      QCOMPARE(alerts.index(0, AlertModel::kState).data().toString(), QString("lasting"));
+      alerts.resolve("straggler");
+      QVERIFY(alerts.index(0, AlertModel::kState).data().toString().startsWith("resolved "));
+      QCOMPARE(alerts.index(0, 0).data(AlertModel::kToneRole).toInt(), int(Tone::kNeutral));
+      QVERIFY(alerts.add({"straggler", Tone::kWarning, "mlp", "again", {}, true, {}}));   // another time
+      QCOMPARE(alerts.rowCount(), 2);
+      alerts.add({"error", Tone::kBad, "mlp", "the agent ended", noon.addSecs(60), false, {}});
+      QCOMPARE(alerts.index(1, AlertModel::kText).data().toString(), QString("the agent ended"));   // by its time
+      alerts.resolve("error");   // it happened
+      QCOMPARE(alerts.index(1, AlertModel::kState).data().toString(), QString());
+      QVERIFY(alerts.save(file));
+    }
+    AlertModel alerts;
+    QAbstractItemModelTester tester(&alerts);
+    QVERIFY(alerts.load(file));
+    QCOMPARE(alerts.rowCount(), 3);
+    QVERIFY(alerts.index(0, AlertModel::kState).data().toString().startsWith("resolved "));
+    const QDateTime began = alerts.alerts()[0].when;
+    QVERIFY(!alerts.add({"error", Tone::kBad, "mlp", "the agent ended", {}, false, {}}));
+    QVERIFY(!alerts.add({"straggler", Tone::kWarning, "mlp", "again", {}, true, {}}));     // it goes on
+    QCOMPARE(alerts.rowCount(), 3);
+    QCOMPARE(alerts.alerts()[0].when, began);
+    QCOMPARE(alerts.index(0, AlertModel::kState).data().toString(), QString("lasting"));
+    QCOMPARE(alerts.index(1, AlertModel::kTime).data().toString(), QString("05-01 12:01:00"));
+    // Old ones are told in the language of now.
+    Language::instance().set("zh_CN");
+    QCOMPARE(alerts.index(1, AlertModel::kText).data().toString(), QString::fromUtf8("代理已结束"));
+    QVERIFY(alerts.index(2, AlertModel::kText).data().toString() != "Rank 1 on n2 is stopped; the others wait for it.");
+    for (const char* damaged : {"", "[]", "{\"alerts\": 3}", "{\"alerts\": [1, {\"tone\": 99}]}"}) {
+      QFile broken(folder.filePath("broken"));
+      QVERIFY(broken.open(QIODevice::WriteOnly | QIODevice::Truncate));
+      broken.write(damaged);
+      broken.close();
+      (void)alerts.load(broken.fileName());
+    }
+  }
+
+  // Lines of all ranks are in the order of their time, however they come.
+  void logsAreInTimeOrder() {
+    std::mt19937 random(3);
+    LogModel model;
+    QAbstractItemModelTester tester(&model);
+    std::vector<qint64> times(400);
+    for (auto& time : times) time = std::uniform_int_distribution<qint64>(1, 300)(random) * 1'000'000;
+    std::size_t at = 0;
+    while (at < times.size()) {
+      QVector<LogRow> rows;
+      for (int n = std::uniform_int_distribution<int>(1, 30)(random); n > 0 && at < times.size(); --n)
+        rows << LogRow{times[at++], "n1", 0, 1, QString::number(at)};
+      model.append(rows);
+    }
+    QCOMPARE(model.rowCount(), 400);
+    QStringList shown;
+    for (int row = 0; row < model.rowCount(); ++row) shown << model.index(row, LogModel::kTime).data().toString();
+    QStringList sorted = shown;
+    sorted.sort();
+    QCOMPARE(shown, sorted);
+  }
+
+  void specsAreComparedByFields() {
+    SpecDiffModel model;
+    QAbstractItemModelTester tester(&model);
+    const auto fields = specFields(kSpec);
+    QCOMPARE(fields.at("training.batch"), std::string("64"));
+    QCOMPARE(fields.at("model.layers[1].dense.units"), std::string("16"));
+    auto other = fields;
+    other["training.batch"] = "96";
+    other.erase("training.epochs");
+    model.setRuns({"a", "b"}, {fields, other});
+    QCOMPARE(model.rowCount(), 2);
+    QCOMPARE(model.index(0, 0).data().toString(), QString("training.batch"));
+    QCOMPARE(model.index(0, 2).data().toString(), QString("96"));
+    QCOMPARE(model.index(1, 2).data().toString(), QString(QChar(0x2014)));
+    model.setRuns({"a"}, {fields});
+    QCOMPARE(model.rowCount(), 0);
+    QVERIFY(specFields("a: [").empty());
+  }
+
+  void longValuesHaveTheWholeWidth() {
+    InspectorModel model;
+    QAbstractItemModelTester tester(&model);
+    const QString error = "the worker of rank 1 was killed by signal 9 (SIGKILL), sent by a person or a program";
+    model.setRows({{"Run", {}, true}, {"State", "failed"}, {"Error", error}});
+    QCOMPARE(model.rowCount(), 4);
+    QVERIFY(model.spans(0) && !model.spans(1) && !model.spans(2) && model.spans(3));
+    QCOMPARE(model.index(3, 0).data().toString(), error);
+  }
+
+  // Commands are found by the beginnings of their words first, and in English whatever the language.
+  void paletteFindsByWordsFirst() {
+    CommandModel commands;
+    WordFilter words;
+    words.setSourceModel(&commands);
+    QAction machine("Run the &example on this machine", nullptr), chinese(QString::fromUtf8("中文 (Chinese)"), nullptr),
+        tab(QString::fromUtf8("下一个标签页(&T)"), nullptr);
+    machine.setObjectName("actionRunHere");
+    chinese.setObjectName("actionChinese");
+    tab.setObjectName("actionNextTab");
+    commands.setActions({&machine, &chinese, &tab});
+    words.setText("chin");
+    QCOMPARE(words.rowCount(), 2);
+    QCOMPARE(words.index(0, 0).data().toString(), QString::fromUtf8("中文 (Chinese)"));
+    words.setText("next t");
+    QCOMPARE(words.rowCount(), 1);
+    QCOMPARE(words.index(0, 0).data().toString(), QString::fromUtf8("下一个标签页"));
+    words.setText("");
+    QCOMPARE(words.index(0, 0).data().toString(), QString("Run the example on this machine"));
   }
 
   void runs() {
@@ -441,6 +564,9 @@ class ModelsTest : public QObject {
              QString::fromUtf8("无法测量开销：代理已结束"));
     QCOMPARE(messageText("node n2, rank 1: the worker of rank 1 was killed by signal 9 (SIGKILL)"),
              QString::fromUtf8("node n2, rank 1: 进程 1 的工作进程被信号 9（SIGKILL）终止"));
+    QCOMPARE(messageText("node n2: the worker of rank 1 was killed by signal 9 (SIGKILL) (see the run's log; resume the run "
+                         "to go on from its last checkpoint)"),
+             QString::fromUtf8("node n2: 进程 1 的工作进程被信号 9（SIGKILL）终止 (查看运行日志；续训该运行，从最后一个检查点继续)"));
     QCOMPARE(messageText("words of nobody"), QString("words of nobody"));
     std::string lines;   // of a worker that said much before it ended
     for (int i = 0; i < 10000; ++i) lines += "\nstep: a line of its log";

@@ -2,6 +2,7 @@
 #include <QElapsedTimer>
 #include <QImage>
 #include <QAbstractItemModelTester>
+#include <QSignalSpy>
 #include <QTest>
 #include <cmath>
 #include <random>
@@ -131,14 +132,194 @@ class PlotsTest : public QObject {
     QCOMPARE(canvasB->xAxis->range().upper, 20.0);
     group->follow();
     QVERIFY(QTest::qWaitFor([&] { return canvasA->xAxis->range().upper > 90; }, 3000));
-    // Paused, the picture stands still while data go on arriving.
+    // Paused, the picture stands still while data go on arriving; zoom is shared all the same.
     group->setPaused(true);
     a.series()[0]->append(500, 1);
     group->dataChanged();
     QTest::qWait(100);
     QVERIFY(canvasA->xAxis->range().upper < 200);
+    QSignalSpy painted(canvasB, &QCustomPlot::afterReplot);
+    canvasA->xAxis->setRange(30, 50);
+    QCOMPARE(canvasB->xAxis->range().lower, 30.0);
+    QVERIFY(QTest::qWaitFor([&] { return painted.size() > 0; }, 3000));
+    group->follow();   // asked for: with what has come meanwhile
+    QVERIFY(QTest::qWaitFor([&] { return canvasB->xAxis->range().upper > 90; }, 3000));
     group->setPaused(false);
     QVERIFY(QTest::qWaitFor([&] { return canvasA->xAxis->range().upper > 400; }, 3000));
+  }
+
+  // Of all series kinds and sizes: a box is what is in sight, a double click shows all again, and by no
+  // gesture is a place shown where there are no data.
+  void dragZoomsIntoABox() {
+    QObject owner;
+    auto* group = new PlotGroup(&owner);
+    PlotView view("a"), other("b");
+    for (PlotView* one : {&view, &other}) {
+      auto series = std::make_shared<Series>("s", 0);
+      for (int i = 0; i <= 1000; ++i) series->append(i, std::sin(i * 0.01) * 10);
+      one->addSeries(series);
+      group->add(one);
+      one->setTexts("Loss", "step", {}, {});
+      one->resize(500, 300);
+      one->show();
+    }
+    auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
+    auto* canvasB = other.findChild<QCustomPlot*>("plotCanvas");
+    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 990 && canvasB->xAxis->range().upper > 990; }, 3000));
+    canvas->replot(QCustomPlot::rpImmediateRefresh);
+    const auto drag = [&](QPoint from, QPoint to, Qt::KeyboardModifiers keys = Qt::NoModifier) {
+      QTest::mousePress(canvas, Qt::LeftButton, keys, from);
+      for (int part = 1; part <= 4; ++part) {
+        QMouseEvent move(QEvent::MouseMove, from + (to - from) * part / 4, canvas->mapToGlobal(from + (to - from) * part / 4),
+                         Qt::NoButton, Qt::LeftButton, keys);
+        QCoreApplication::sendEvent(canvas, &move);
+      }
+      QTest::mouseRelease(canvas, Qt::LeftButton, keys, to);
+    };
+    const auto at = [&](double x, double y) {
+      return QPoint(qRound(canvas->xAxis->coordToPixel(x)), qRound(canvas->yAxis->coordToPixel(y)));
+    };
+    drag(at(200, 8), at(600, 0));
+    const double pixel = canvas->xAxis->range().size() / canvas->axisRect()->width();
+    QVERIFY2(std::abs(canvas->xAxis->range().lower - 200) < 4 * pixel, qPrintable(QString::number(canvas->xAxis->range().lower)));
+    QVERIFY(std::abs(canvas->xAxis->range().upper - 600) < 4);
+    QVERIFY(!group->following());
+    QTest::qWait(100);   // some frames
+    QVERIFY(std::abs(canvas->yAxis->range().upper - 8) < 0.4 && std::abs(canvas->yAxis->range().lower) < 0.4);
+    QCOMPARE(canvasB->xAxis->range().lower, canvas->xAxis->range().lower);   // x is shared, y its own
+    QVERIFY(canvasB->yAxis->range().upper > 9);
+    // Shift+drag pans, not beyond the data.
+    drag(at(300, 4), at(500, 4), Qt::ShiftModifier);
+    QVERIFY(canvas->xAxis->range().upper < 450);
+    QVERIFY(std::abs(canvas->xAxis->range().size() - 400) < 8);
+    drag(at(canvas->xAxis->range().center(), 4), at(canvas->xAxis->range().center() + 5000, 4), Qt::ShiftModifier);
+    QCOMPARE(canvas->xAxis->range().lower, 0.0);
+    QTest::mouseDClick(canvas, Qt::LeftButton, {}, canvas->rect().center());
+    QVERIFY(group->following());
+    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 990 && canvas->yAxis->range().upper > 9.9; }, 3000));
+    // A low box is along x alone, a click none.
+    canvas->replot(QCustomPlot::rpImmediateRefresh);
+    drag(at(400, 1), at(500, 0.8));
+    QTest::qWait(100);
+    QVERIFY(canvas->xAxis->range().upper < 510);
+    QVERIFY(canvas->yAxis->range().lower < -9);
+    group->follow();
+    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 990; }, 3000));
+    QTest::mouseClick(canvas, Qt::LeftButton, {}, canvas->rect().center());
+    QVERIFY(group->following());
+    // By keys: out of all there is nothing to see.
+    canvas->setFocus();
+    QTest::keyClick(canvas, Qt::Key_Plus);
+    QVERIFY(!group->following());
+    for (int i = 0; i < 8; ++i) QTest::keyClick(canvas, Qt::Key_Minus);
+    QVERIFY(group->following());
+    QTest::qWait(100);
+    QVERIFY(canvas->xAxis->range().lower >= 0 && canvas->xAxis->range().upper <= 1000);
+  }
+
+  void crosshairTellsTheStep() {
+    PlotView view("plot");
+    auto series = std::make_shared<Series>("training", 0);
+    for (int i = 0; i <= 2000; ++i) series->append(i, i * 6.5);
+    view.addSeries(series);
+    view.setTexts("Loss", "step", {}, {});
+    view.resize(400, 240);
+    view.show();
+    auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
+    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 1900; }, 3000));
+    view.showCrosshair(1240.3, true);
+    const auto texts = [&] {
+      QStringList out;
+      for (int i = 0; i < canvas->itemCount(); ++i)
+        if (auto* text = qobject_cast<QCPItemText*>(canvas->item(i)); text && text->visible()) out << text->text();
+      return out;
+    };
+    QCOMPARE(texts(), QStringList{"step 1,240"});
+    view.showCrosshair(0, false);
+    QVERIFY(texts().isEmpty());
+    view.setXAxis(PlotView::XAxis::kTime);
+    view.showCrosshair(83, true);
+    QCOMPARE(texts(), QStringList{"1:23"});
+  }
+
+  // Whatever the range, no two ticks of an axis are labelled alike.
+  void ticksAreToldApart_data() {
+    QTest::addColumn<int>("kind");
+    for (int kind = 0; kind < 5; ++kind) QTest::addRow("%d", kind) << kind;
+  }
+  void ticksAreToldApart() {
+    QFETCH(int, kind);
+    std::mt19937 random(11);
+    std::uniform_real_distribution<double> digits(1, 10), exponent(0, 6);
+    PlotView view("plot");
+    if (kind == 1) view.setBytes(true);
+    if (kind == 2) view.setRate(true);
+    if (kind == 3) view.setPercent(true);
+    if (kind == 4) view.setXAxis(PlotView::XAxis::kTime);
+    view.setFromZero(kind == 1 || kind == 2);
+    auto series = std::make_shared<Series>("s", 0);
+    view.addSeries(series);
+    view.resize(420, 260);
+    view.show();
+    auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
+    for (int trial = 0; trial < 60; ++trial) {
+      const double most = trial == 0 ? 0.8 : digits(random) * std::pow(10, exponent(random)) * (kind == 3 ? 1e-7 : 1);
+      series->clear();
+      for (int i = 0; i < 40; ++i) series->append(i * most / (kind == 4 ? 20 : 1), most * (0.5 + 0.5 * std::sin(i)));
+      QSignalSpy painted(canvas, &QCustomPlot::afterReplot);
+      view.resetZoom();
+      QVERIFY(QTest::qWaitFor([&] { return painted.size() > 0; }, 3000));
+      canvas->replot(QCustomPlot::rpImmediateRefresh);
+      for (QCPAxis* axis : {canvas->xAxis, canvas->yAxis}) {
+        const QVector<QString> labels = axis->tickVectorLabels();
+        QVERIFY2(QSet<QString>(labels.begin(), labels.end()).size() == labels.size(),
+                 qPrintable(QString("%1: %2").arg(most).arg(QStringList(labels.begin(), labels.end()).join(" | "))));
+      }
+    }
+  }
+
+  // The evaluations' line is seen whatever is behind it.
+  void fewSamplesAreSeenAmongMany() {
+    PlotView view("plot");
+    std::mt19937 random(5);
+    std::normal_distribution<double> noise;
+    auto training = std::make_shared<Series>("training", 0, true), evaluation = std::make_shared<Series>("evaluation", 1);
+    for (int i = 0; i < 20'000; ++i) training->append(i, 1 + 0.3 * noise(random));
+    evaluation->dots = true;
+    for (int i = 1; i <= 5; ++i) evaluation->append(i * 3800, 1);
+    training->setSmoothing(0);
+    view.addSeries(evaluation);   // first or last, it lies on top
+    view.addSeries(training);
+    view.resize(600, 300);
+    view.show();
+    auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
+    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 19'000; }, 3000));
+    canvas->replot(QCustomPlot::rpImmediateRefresh);
+    const QImage image = canvas->toPixmap().toImage();
+    const QColor wanted = Theme::instance().series(1);
+    int seen = 0, columns = 0;
+    for (int x = qRound(canvas->xAxis->coordToPixel(3800)); x < qRound(canvas->xAxis->coordToPixel(19000)); ++x, ++columns) {
+      for (int dy = -2; dy <= 2; ++dy) {
+        const QColor got = image.pixelColor(x, qRound(canvas->yAxis->coordToPixel(1)) + dy);
+        if (std::abs(got.red() - wanted.red()) + std::abs(got.green() - wanted.green()) + std::abs(got.blue() - wanted.blue()) < 130) {
+          ++seen;
+          break;
+        }
+      }
+    }
+    QVERIFY2(seen > columns * 9 / 10, qPrintable(QString("%1 of %2").arg(seen).arg(columns)));
+  }
+
+  void seriesOfNodesAreInOrder() {
+    PlotView view("plot");
+    view.setSorted(true);
+    for (const char* name : {"n3", "n10", "n1", "n2"}) view.addSeries(std::make_shared<Series>(name, 7));
+    QStringList names;
+    for (std::size_t i = 0; i < view.series().size(); ++i) {
+      names << view.series()[i]->name;
+      QCOMPARE(view.series()[i]->colorIndex, static_cast<int>(i));
+    }
+    QCOMPARE(names, (QStringList{"n1", "n2", "n3", "n10"}));
   }
 
   void tableShowsTheSamples() {

@@ -10,6 +10,7 @@
 #include "app/history/history.h"
 #include "app/runs/preview.h"
 #include "app/specs/spec_text.h"
+#include "engine/base/clock.h"
 #include "ui/window/main_window.h"
 
 namespace lockstep::tests {
@@ -71,7 +72,7 @@ class StudioHome {
     std::optional<Error> error;
     if (phase == app::RunPhase::kFailed) {
       error = makeError(Code::kAborted, "the worker of rank 1 was killed by signal 9 (SIGKILL)");
-      error->next = "see the run's log; launch it again with --resume to go on from its last checkpoint";
+      error->next = "see the run's log; resume the run to go on from its last checkpoint";
       error->node = "local2";
       error->rank = 1;
       error->step = steps;
@@ -105,6 +106,7 @@ class StudioHome {
       const double loss = 0.28 + 2.0 * std::exp(-9 * t) + 0.07 * std::abs(noise(random)) + (step == steps / 3 ? 0.9 : 0);
       add("loss").push_back({static_cast<double>(step), loss});
       add("accuracy").push_back({static_cast<double>(step), std::min(1.0, 0.905 - 0.65 * std::exp(-10 * t) + 0.03 * noise(random))});
+      add("rank/0/step").push_back({static_cast<double>(step), stepSeconds * (1 + 0.02 * noise(random))});
       add("samples_per_second").push_back({static_cast<double>(step), predicted.samplesPerSecond * (0.93 + 0.02 * noise(random))});
       if (step % perEpoch == 0) {
         const double epoch = step / perEpoch;
@@ -154,8 +156,9 @@ class StudioHome {
         line.wallNs = row.startedNs + (i * 3 + node) * 250'000'000LL;
         line.node = "local" + std::to_string(node);
         line.rank = node - 1;
-        line.text = i == 0 ? "I bound the plan: 12.4 MB" : i == 17 && node == 2 ? "W the step waited 4.1 ms for rank 2"
-                                                          : "I step " + std::to_string(i * 100) + " done";
+        line.text = isoTime(line.wallNs - 40'000'000) + ' ' +
+                    (i == 0 ? "I bound the plan: 12.4 MB" : i == 17 && node == 2 ? "W the step waited 4.1 ms for rank 2"
+                                                          : "I step " + std::to_string(i * 100) + " done");
         batch.logs.push_back(line);
       }
     }

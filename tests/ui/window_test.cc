@@ -5,14 +5,18 @@
 #include <unistd.h>
 
 #include <QScopeGuard>
+#include <QSignalSpy>
 #include <QTest>
 #include <QtWidgets>
+#include <random>
 
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/launch_dialog.h"
+#include "ui/models/alert_model.h"
 #include "ui/models/inspector_model.h"
 #include "ui/models/layer_table_model.h"
+#include "ui/models/navigator_model.h"
 #include "ui/models/node_table_model.h"
 #include "ui/models/run_table_model.h"
 #include "ui/pages/cluster_page.h"
@@ -20,6 +24,7 @@
 #include "ui/pages/model_page.h"
 #include "ui/pages/run_page.h"
 #include "ui/pages/welcome_page.h"
+#include "ui/plots/custom_plot.h"
 #include "ui/plots/plot_view.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/widgets.h"
@@ -483,6 +488,241 @@ class WindowTest : public QObject {
     QCOMPARE(detail("runThroughputDetail"), detail("runStepTimeDetail"));
   }
 
+  // A failure that the history tells of is an alert once, of its own time, also after a restart.
+  void alertsOfTheHistoryKeepTheirTime() {
+    const QString run = QString::fromStdString(home_->addRun(2, app::RunPhase::kFailed, 300));
+    const auto rows = [&] {
+      QStringList out;
+      const auto* alerts = window_->findChild<QTableView*>("alerts")->model();
+      for (int row = 0; row < alerts->rowCount(); ++row) out << alerts->index(row, AlertModel::kTime).data().toString();
+      return out;
+    };
+    RunPage* page = window_->openRun(run);
+    QVERIFY(wait([&] { return rows().size() == 1; }));
+    QVERIFY2(rows()[0].startsWith("05-01 "), qPrintable(rows()[0]));
+    // A straggler that goes is resolved, and another one is another alert.
+    app::RunUpdate update;
+    update.row = page->document()->row();
+    update.row->phase = app::RunPhase::kRunning;
+    update.slowChanged = true;
+    update.slow = app::SlowRank{2, "local3", 1.8, 0.004, 0.002, 120, "backward", {}};
+    page->document()->take(update);
+    QCOMPARE(rows().size(), 2);
+    page->document()->take(update);
+    QCOMPARE(rows().size(), 2);
+    update.slow.reset();
+    page->document()->take(update);
+    const auto* alerts = window_->findChild<QTableView*>("alerts")->model();
+    QVERIFY(alerts->index(0, AlertModel::kState).data().toString().startsWith("resolved"));
+    const QStringList before = rows();
+    window_->close();
+    for (int start = 0; start < 2; ++start) {
+      window_ = std::make_unique<MainWindow>(home_->options());
+      window_->show();
+      window_->restoreSession();
+      page = qobject_cast<RunPage*>(window_->currentPage());
+      QVERIFY(page);
+      QVERIFY(wait([&] { return page->document()->loaded(); }));
+      QTest::qWait(50);
+      QCOMPARE(rows(), before);
+      window_->close();
+    }
+  }
+
+  void sameNamesAreToldApart() {
+    const std::string one = home_->addRun(0, app::RunPhase::kSucceeded, 100), two = home_->addRun(2, app::RunPhase::kSucceeded, 100);
+    const QString path = home_->path("fashion-cnn.yaml"), other = home_->path("other/fashion-cnn.yaml");
+    QDir().mkpath(home_->path("other"));
+    for (const QString& to : {path, other}) QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-cnn.yaml")), to));
+    window_->openFile(path);
+    window_->openFile(other);
+    for (const std::string& run : {one, two}) {
+      RunPage* page = window_->openRun(QString::fromStdString(run));
+      QVERIFY(wait([&] { return page->document()->loaded(); }));
+    }
+    auto* tabs = window_->findChild<QTabWidget*>("documents");
+    QSet<QString> names;
+    for (int i = 0; i < tabs->count(); ++i) names << tabs->tabText(i);
+    QCOMPARE(names.size(), 4);
+    const auto* tree = window_->findChild<QTreeView*>("navigator")->model();
+    QVERIFY(wait([&] { return tree->rowCount(tree->index(NavigatorModel::kRuns, 0)) == 2; }));
+    for (const auto group : {NavigatorModel::kModels, NavigatorModel::kRuns}) {
+      const QModelIndex heading = tree->index(group, 0);
+      QSet<QString> entries;
+      for (int row = 0; row < tree->rowCount(heading); ++row) {
+        const QModelIndex at = tree->index(row, 0, heading);
+        entries << at.data().toString() + at.data(NavigatorModel::kDetailRole).toString();
+      }
+      QCOMPARE(entries.size(), 2);
+    }
+    // The example of that name is the one that is open.
+    const int count = tabs->count();
+    window_->openReady("fashion-cnn", "");
+    QVERIFY(wait([&] { return window_->findChild<LaunchDialog*>() != nullptr; }));
+    QCOMPARE(tabs->count(), count);
+    window_->findChild<LaunchDialog*>()->reject();
+  }
+
+  // Runs of another program, such as the command line, appear while the window is open.
+  void runsOfOthersAppear() {
+    const auto* tree = window_->findChild<QTreeView*>("navigator")->model();
+    HistoryPage* history = window_->openHistory();
+    QTest::qWait(1500);   // it has looked once
+    home_->addRun(0, app::RunPhase::kSucceeded, 50);
+    QVERIFY(wait([&] { return tree->rowCount(tree->index(NavigatorModel::kRuns, 0)) == 1; }));
+    QVERIFY(wait([&] { return history->runs()->rowCount() == 1; }));
+  }
+
+  // From small to large and back, over a restart: nothing is lost or too small to read.
+  void docksComeBackWithTheRoom() {
+    auto* inspector = window_->findChild<QDockWidget*>("inspectorDock");
+    auto* navigator = window_->findChild<QDockWidget*>("navigatorDock");
+    const auto whole = [&](QSize size) {
+      window_->resize(size);
+      return wait([&] {
+        return window_->size() == size && navigator->width() >= 160 && inspector->width() >= 165 &&
+               inspector->height() >= 100 && navigator->height() >= 100 &&
+               window_->centralWidget()->width() >= size.width() / 2;
+      }, 3000) && window_->minimumSizeHint().width() <= size.width() &&
+             window_->minimumSizeHint().height() <= size.height();
+    };
+    window_->openFile(QString::fromStdString(examplePath("local-3.yaml")));
+    window_->openFile(QString::fromStdString(examplePath("fashion-cnn.yaml")));
+    window_->openHistory();
+    RunPage* run = window_->openRun(QString::fromStdString(home_->addRun(0, app::RunPhase::kFailed, 100)));
+    QVERIFY(wait([&] { return run->document()->loaded(); }));
+    QStringList least;   // by page
+    for (Page* page : window_->pages())
+      least << QString("%1 %2x%3").arg(page->objectName()).arg(page->minimumSizeHint().width()).arg(page->minimumSizeHint().height());
+    const auto said = [&] {
+      return least.join(", ") + QString("; least %1x%2; ").arg(window_->minimumSizeHint().width()).arg(window_->minimumSizeHint().height()) + QString("%1: navigator %2x%3, inspector %4x%5, centre %6").arg(window_->width()).arg(navigator->width())
+          .arg(navigator->height()).arg(inspector->width()).arg(inspector->height()).arg(window_->centralWidget()->width());
+    };
+    for (const QSize size : {QSize(1440, 860), QSize(1000, 700), QSize(1400, 900), QSize(1000, 660), QSize(1920, 1000)})
+      QVERIFY2(whole(size), qPrintable(said()));
+    QVERIFY2(whole({1000, 700}), qPrintable(said()));
+    window_->close();
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->show();
+    inspector = window_->findChild<QDockWidget*>("inspectorDock");
+    navigator = window_->findChild<QDockWidget*>("navigatorDock");
+    QVERIFY2(whole({1440, 860}), qPrintable(said()));
+    QCOMPARE(window_->dockWidgetArea(inspector), Qt::RightDockWidgetArea);
+    QVERIFY(window_->statusBar()->geometry().bottom() <= window_->rect().bottom());
+  }
+
+  // With its frame the window lies on the screen, whatever it was before.
+  void theWindowFitsItsScreen() {
+    const QRect screen(0, 24, 1440, 876);
+    const QMargins frame(4, 28, 4, 4);
+    std::mt19937 random(9);
+    for (int trial = 0; trial < 500; ++trial) {
+      const auto pick = [&](int from, int to) { return std::uniform_int_distribution<int>(from, to)(random); };
+      const QRect before(pick(-3000, 3000), pick(-2000, 2000), pick(300, 4000), pick(200, 3000));
+      const QRect after = MainWindow::withinScreen(before, frame, screen);
+      QVERIFY(screen.contains(after.marginsAdded(frame)));
+      QVERIFY(after.width() <= before.width() && after.height() <= before.height());
+      QCOMPARE(MainWindow::withinScreen(after, frame, screen), after);
+    }
+    window_->resize(3000, 2500);
+    window_->fitToScreen();
+    QVERIFY(wait([&] { return window_->screen()->availableGeometry().contains(window_->frameGeometry()); }));
+  }
+
+  void keysAreAsElsewhere() {
+    const auto keys = [&](const char* name) { return window_->findChild<QAction*>(name)->shortcuts(); };
+    QVERIFY(keys("actionRedo").contains(QKeySequence(Qt::CTRL | Qt::Key_Y)));
+    QHash<QString, QString> used;   // no keys are of two commands
+    for (const QAction* action : window_->findChildren<QAction*>()) {
+      for (const QKeySequence& key : action->shortcuts()) {
+        QVERIFY2(!used.contains(key.toString()), qPrintable(action->objectName() + " and " + used.value(key.toString())));
+        used[key.toString()] = action->objectName();
+      }
+    }
+    window_->findChild<QAction*>("actionShortcuts")->trigger();
+    auto* table = window_->findChild<QTableWidget*>("shortcutsTable");
+    QVERIFY(table && table->rowCount() > 12);
+    QDialog* shortcuts = qobject_cast<QDialog*>(table->window());
+    shortcuts->accept();
+    HistoryPage* history = window_->openHistory();
+    window_->findChild<QAction*>("actionFind")->trigger();
+    QCOMPARE(window_->focusWidget(), history->findChild<QLineEdit*>("historySearch"));
+    window_->findChild<QAction*>("actionPreferences")->trigger();
+    auto* language = window_->findChild<QComboBox*>("preferencesLanguage");
+    QVERIFY(language);
+    language->setCurrentIndex(1);
+    Q_EMIT language->activated(1);
+    QVERIFY(wait([&] { return Language::instance().code() == "zh_CN"; }));
+    qobject_cast<QDialog*>(language->window())->accept();
+    window_->openFile(QString::fromStdString(examplePath("local-3.yaml")));
+    QWidget* second = window_->currentPage();
+    window_->findChild<QAction*>("actionPreviousTab")->trigger();
+    QVERIFY(window_->currentPage() != second);
+    window_->findChild<QAction*>("actionNextTab")->trigger();
+    QVERIFY(window_->currentPage() == second);
+  }
+
+  void helpNeedsNoDisplay() {
+    QProcess studio;
+    QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+    for (const char* name : {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}) environment.remove(name);
+    studio.setProcessEnvironment(environment);
+    for (const QStringList& words : {QStringList{"--help"}, {"-h"}, {"--version"}}) {
+      studio.start(qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep-studio", words);
+      QVERIFY(studio.waitForFinished(10'000));
+      QCOMPARE(studio.exitStatus(), QProcess::NormalExit);
+      QCOMPARE(studio.exitCode(), 0);
+      QVERIFY(studio.readAllStandardOutput().contains(words[0] == "--version" ? "Lockstep" : "--open"));
+    }
+    studio.start(qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep-studio", QStringList());
+    QVERIFY(studio.waitForFinished(10'000));
+    QCOMPARE(studio.exitStatus(), QProcess::NormalExit);
+    QCOMPARE(studio.exitCode(), 3);
+    QVERIFY(studio.readAllStandardError().contains("no display"));
+  }
+
+  // Zoomed into a run that goes on, its end shows all again; the straggler's panel moves nothing.
+  void runPageFollowsAtTheEndAndStandsStill() {
+    RunPage* page = window_->openRun(QString::fromStdString(home_->addRun(0, app::RunPhase::kSucceeded, 300)));
+    QVERIFY(wait([&] { return page->document()->loaded(); }));
+    window_->resize(1000, 700);
+    QTest::qWait(100);
+    auto* follow = page->findChild<QToolButton*>("followButton");
+    QVERIFY(follow->isChecked());
+    auto* canvas = page->lossPlot()->findChild<QCustomPlot*>("plotCanvas");
+    QTest::keyClick(canvas, Qt::Key_Plus);
+    QVERIFY(!follow->isChecked());
+    follow->click();
+    QVERIFY(follow->isChecked());
+    QTest::keyClick(canvas, Qt::Key_Plus);
+    app::RunUpdate update;
+    update.row = page->document()->row();
+    update.row->phase = app::RunPhase::kRunning;
+    page->document()->take(update);
+    const auto places = [&] {
+      QList<QRect> out;
+      for (const char* name : {"lossPlot", "throughputPlot", "runTabs", "stragglerPanel"}) {
+        const auto* widget = page->findChild<QWidget*>(name);
+        out << QRect(widget->mapTo(page, QPoint()), widget->size());
+      }
+      return out;
+    };
+    QTest::qWait(50);
+    const auto before = places();
+    update.slowChanged = true;
+    update.slow = app::SlowRank{2, "local3", 1.8, 0.004, 0.002, 120, "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
+    page->document()->take(update);
+    QTest::qWait(50);
+    QCOMPARE(places(), before);
+    auto* panel = page->findChild<QWidget*>("stragglerPanel");
+    QVERIFY(panel->isVisible() && page->rect().contains(QRect(panel->mapTo(page, QPoint()), panel->size())));
+    QVERIFY(!follow->isChecked());
+    update.row->phase = app::RunPhase::kSucceeded;
+    update.finished = true;
+    page->document()->take(update);
+    QVERIFY(follow->isChecked());
+  }
+
   void historyFindsExportsAndDeletes() {
     const std::string first = home_->addRun(0, app::RunPhase::kSucceeded, 300);
     const std::string second = home_->addRun(1, app::RunPhase::kFailed, 300);
@@ -498,6 +738,14 @@ class WindowTest : public QObject {
     QVERIFY(page->overlay()->series()[0]->name != page->overlay()->series()[1]->name);
     QVERIFY(page->selectedRun().isEmpty());
     QVERIFY(!page->findChild<QPushButton*>("relaunchButton")->isEnabled());
+    page->findChild<QToolButton*>("differencesButton")->click();
+    auto* differences = page->findChild<QTableView*>("specDifferences");
+    QVERIFY(differences->isVisible());
+    QStringList fields;
+    for (int row = 0; row < differences->model()->rowCount(); ++row) fields << differences->model()->index(row, 0).data().toString();
+    QVERIFY2(fields.contains("model.name") && !fields.contains("model.loss"), qPrintable(fields.join(' ')));
+    QCOMPARE(differences->model()->columnCount(), 3);
+    page->findChild<QToolButton*>("differencesButton")->click();
     const QDir folder(home_->path("."));
     page->exportTo(folder.path());
     for (const std::string& run : {first, second})

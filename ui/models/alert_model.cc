@@ -1,25 +1,125 @@
 #include "ui/models/alert_model.h"
 
+#include <QFile>
+#include <QJsonArray>
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QSaveFile>
+#include <algorithm>
+
+#include "ui/theme/message_text.h"
+
 namespace lockstep::ui {
 namespace {
+
 constexpr std::size_t kKept = 500;
+
+QString timeText(const QDateTime& time) {
+  return time.toString(time.date() == QDate::currentDate() ? "HH:mm:ss" : "MM-dd HH:mm:ss");
 }
 
-void AlertModel::add(Tone tone, const QString& where, const QString& text) {
-  beginInsertRows({}, 0, 0);
-  alerts_.push_front({QDateTime::currentDateTime(), tone, where, text});
-  endInsertRows();
-  if (alerts_.size() <= kKept) return;
-  beginRemoveRows({}, static_cast<int>(kKept), static_cast<int>(kKept));
-  alerts_.pop_back();
-  endRemoveRows();
+}  // namespace
+
+void AlertModel::rowChanged(std::size_t row) {
+  const int at = static_cast<int>(row);
+  Q_EMIT dataChanged(index(at, 0), index(at, kColumns - 1));
+  Q_EMIT changed();
 }
+
+bool AlertModel::add(Alert alert) {
+  if (!alert.key.isEmpty()) {
+    for (std::size_t row = 0; row < alerts_.size(); ++row) {
+      Alert& known = alerts_[row];
+      if (known.key != alert.key) continue;
+      const bool ofLastTime = row >= alerts_.size() - loaded_;
+      if (!known.resolved.isNull() && !ofLastTime) break;   // it came again
+      if (known.resolved.isNull() && known.text == alert.text) return false;
+      known.resolved = {};
+      known.text = alert.text;
+      known.tone = alert.tone;
+      rowChanged(row);
+      return false;
+    }
+  }
+  if (alert.when.isNull()) alert.when = QDateTime::currentDateTime();
+  // One of an earlier time, told of late, takes its place.
+  const auto at = std::find_if(alerts_.begin(), alerts_.end(),
+                               [&](const Alert& other) { return other.when <= alert.when; });
+  const auto row = static_cast<std::size_t>(at - alerts_.begin());
+  if (row >= kKept) return false;
+  if (row > alerts_.size() - loaded_) ++loaded_;
+  beginInsertRows({}, static_cast<int>(row), static_cast<int>(row));
+  alerts_.insert(at, std::move(alert));
+  endInsertRows();
+  if (alerts_.size() > kKept) {
+    beginRemoveRows({}, static_cast<int>(kKept), static_cast<int>(kKept));
+    alerts_.pop_back();
+    loaded_ = loaded_ > 0 ? loaded_ - 1 : 0;
+    endRemoveRows();
+  }
+  Q_EMIT changed();
+  return true;
+}
+
+void AlertModel::resolve(const QString& key) {
+  for (std::size_t row = 0; row < alerts_.size(); ++row) {
+    if (alerts_[row].key != key || !alerts_[row].lasts || !alerts_[row].resolved.isNull()) continue;
+    alerts_[row].resolved = QDateTime::currentDateTime();
+    rowChanged(row);
+  }
+}
+
 void AlertModel::clear() {
   beginResetModel();
   alerts_.clear();
+  loaded_ = 0;
   endResetModel();
+  Q_EMIT changed();
 }
-void AlertModel::retranslate() { Q_EMIT headerDataChanged(Qt::Horizontal, 0, kColumns - 1); }
+
+bool AlertModel::load(const QString& path) {
+  QFile file(path);
+  if (!file.open(QIODevice::ReadOnly)) return false;
+  const QJsonObject whole = QJsonDocument::fromJson(file.readAll()).object();
+  const auto time = [](const QJsonValue& value) {
+    return value.isDouble() ? QDateTime::fromMSecsSinceEpoch(static_cast<qint64>(value.toDouble())) : QDateTime();
+  };
+  const QDateTime saved = time(whole["saved"]);
+  beginResetModel();
+  alerts_.clear();
+  for (const QJsonValue& value : whole["alerts"].toArray()) {
+    if (alerts_.size() == kKept) break;
+    const QJsonObject one = value.toObject();
+    Alert alert{one["key"].toString(), static_cast<Tone>(std::clamp(one["tone"].toInt(), 0, int(Tone::kOnAccent))),
+                one["where"].toString(), one["text"].toString(), time(one["when"]), one["lasts"].toBool(),
+                time(one["resolved"])};
+    if (alert.lasts && alert.resolved.isNull()) alert.resolved = saved;
+    alerts_.push_back(std::move(alert));
+  }
+  loaded_ = alerts_.size();
+  endResetModel();
+  return true;
+}
+
+bool AlertModel::save(const QString& path) const {
+  QJsonArray list;
+  const auto time = [](const QDateTime& at) {
+    return at.isNull() ? QJsonValue() : QJsonValue(static_cast<double>(at.toMSecsSinceEpoch()));
+  };
+  for (const Alert& alert : alerts_) {
+    list << QJsonObject{{"key", alert.key}, {"tone", int(alert.tone)}, {"where", alert.where}, {"text", alert.text},
+                        {"when", time(alert.when)}, {"lasts", alert.lasts}, {"resolved", time(alert.resolved)}};
+  }
+  QSaveFile file(path);
+  if (!file.open(QIODevice::WriteOnly)) return false;
+  file.write(QJsonDocument(QJsonObject{{"saved", time(QDateTime::currentDateTime())}, {"alerts", list}}).toJson());
+  return file.commit();
+}
+
+void AlertModel::retranslate() {
+  Q_EMIT headerDataChanged(Qt::Horizontal, 0, kColumns - 1);
+  if (!alerts_.empty()) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
+}
 
 int AlertModel::rowCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(alerts_.size());
@@ -30,18 +130,22 @@ int AlertModel::columnCount(const QModelIndex& parent) const {
 QVariant AlertModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid() || index.row() >= rowCount()) return {};
   const Alert& alert = alerts_[static_cast<std::size_t>(index.row())];
-  if (role == Qt::DisplayRole) {
-    switch (index.column()) {
-      case kTime: return alert.when.toString("HH:mm:ss");
-      case kWhere: return alert.where;
-      case kText: return alert.text;
-      default: return {};
-    }
+  const bool over = !alert.resolved.isNull();
+  switch (role) {
+    case Qt::DisplayRole:
+      switch (index.column()) {
+        case kTime: return timeText(alert.when);
+        case kWhere: return alert.where;
+        case kText: return messageText(alert.text.toStdString());
+        case kState: return over ? tr("resolved %1").arg(timeText(alert.resolved)) : alert.lasts ? tr("lasting") : QString();
+        default: return {};
+      }
+    case kToneRole: return int(over ? Tone::kNeutral : alert.tone);
+    case Qt::ToolTipRole: return messageText(alert.text.toStdString());
+    case Qt::ForegroundRole:
+      return index.column() != kText || over ? QVariant(Theme::instance().color("muted")) : QVariant();
+    default: return {};
   }
-  if (role == kToneRole) return int(alert.tone);
-  if (role == Qt::ToolTipRole) return alert.text;
-  if (role == Qt::ForegroundRole && index.column() != kText) return Theme::instance().color("muted");
-  return {};
 }
 QVariant AlertModel::headerData(int section, Qt::Orientation orientation, int role) const {
   if (orientation != Qt::Horizontal) return {};
@@ -51,6 +155,7 @@ QVariant AlertModel::headerData(int section, Qt::Orientation orientation, int ro
     case kTime: return tr("Time");
     case kWhere: return tr("Where");
     case kText: return tr("What");
+    case kState: return tr("State");
     default: return {};
   }
 }

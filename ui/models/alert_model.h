@@ -1,4 +1,6 @@
-// AlertModel: what the studio has to say besides a page's own message: newest first, kept to 500.
+// AlertModel: what the studio has to say besides a page's own message: newest first, kept to 500, and
+// kept from one start to the next. Texts are English and shown through messageText(), so that a change
+// of language reaches old ones too.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -9,27 +11,46 @@
 
 namespace lockstep::ui {
 
+struct Alert {
+  QString key;        // what it is about: told again with the same key it stays as it is; "": told once
+  Tone tone = Tone::kNeutral;
+  QString where, text;
+  QDateTime when;     // null: now
+  bool lasts = false; // until resolve(key); else it happened
+  QDateTime resolved; // null: it lasts still, or merely happened
+};
+
 class AlertModel : public QAbstractTableModel {
   Q_OBJECT
  public:
-  enum Column { kTime, kWhere, kText, kColumns };
+  enum Column { kTime, kWhere, kText, kState, kColumns };
   static constexpr int kToneRole = Qt::UserRole + 1;
   using QAbstractTableModel::QAbstractTableModel;
-  void add(Tone tone, const QString& where, const QString& text);
+
+  // Whether it is new.
+  bool add(Alert alert);
+  void resolve(const QString& key);
   void clear();
   void retranslate();
+  const std::deque<Alert>& alerts() const { return alerts_; }
+
+  // What lasted when the program ended is resolved as of then; told again it lasts since it began.
+  bool load(const QString& path);
+  bool save(const QString& path) const;
+
   int rowCount(const QModelIndex& parent = {}) const override;
   int columnCount(const QModelIndex& parent = {}) const override;
   QVariant data(const QModelIndex& index, int role) const override;
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
+ Q_SIGNALS:
+  void changed();
+
  private:
-  struct Alert {
-    QDateTime when;
-    Tone tone;
-    QString where, text;
-  };
+  void rowChanged(std::size_t row);
+
   std::deque<Alert> alerts_;
+  std::size_t loaded_ = 0;   // of them, at the end, from the program's last time
 };
 
 }  // namespace lockstep::ui

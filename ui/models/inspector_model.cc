@@ -6,7 +6,16 @@
 
 namespace lockstep::ui {
 
-void InspectorModel::setRows(QVector<InspectorRow> rows) {
+void InspectorModel::setRows(QVector<InspectorRow> given) {
+  constexpr int kLong = 60;   // characters
+  QVector<InspectorRow> rows;
+  for (InspectorRow& row : given) {
+    if (row.heading || row.value.size() <= kLong) {
+      rows << std::move(row);
+    } else {
+      rows << InspectorRow{row.name, {}} << InspectorRow{{}, row.value};
+    }
+  }
   if (rows == rows_) return;
   // Live values: same names, other values.
   bool sameNames = rows.size() == rows_.size();
@@ -32,10 +41,12 @@ QVariant InspectorModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid() || index.row() >= rows_.size()) return {};
   const InspectorRow& row = rows_[index.row()];
   switch (role) {
-    case Qt::DisplayRole: return index.column() == 0 ? row.name : row.value;
-    case Qt::ToolTipRole: return index.column() == 1 ? row.value : QString();
+    case Qt::DisplayRole: return index.column() == 0 && !row.name.isEmpty() ? row.name : row.value;
+    case Qt::TextAlignmentRole:
+      return row.name.isEmpty() ? int(Qt::AlignLeft | Qt::AlignTop) : int(Qt::AlignLeft | Qt::AlignVCenter);
+    case Qt::ToolTipRole: return index.column() == 1 || row.name.isEmpty() ? row.value : QString();
     case Qt::ForegroundRole:
-      return index.column() == 0 && !row.heading ? QVariant(Theme::instance().color("muted")) : QVariant();
+      return index.column() == 0 && !row.heading && !row.name.isEmpty() ? QVariant(Theme::instance().color("muted")) : QVariant();
     case Qt::FontRole: {
       if (!row.heading) return {};
       QFont font;

@@ -1,4 +1,5 @@
-// InspectorModel: names and values of what is selected; headings span both columns.
+// InspectorModel: names and values of what is selected. Headings and long values span both columns, a long
+// value in a row under its name.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -12,7 +13,7 @@ class InspectorModel : public QAbstractTableModel {
  public:
   using QAbstractTableModel::QAbstractTableModel;
   void setRows(QVector<InspectorRow> rows);
-  bool isHeading(int row) const { return rows_[row].heading; }
+  bool spans(int row) const { return rows_[row].heading || rows_[row].name.isEmpty(); }
   int rowCount(const QModelIndex& parent = {}) const override;
   int columnCount(const QModelIndex& parent = {}) const override;
   QVariant data(const QModelIndex& index, int role) const override;

@@ -10,6 +10,12 @@ namespace lockstep::ui {
 void LogModel::append(const QVector<LogRow>& added) {
   if (added.isEmpty()) return;
   QVector<LogRow> rows = added.size() > kKept ? added.mid(added.size() - kKept) : added;
+  qint64 last = rows_.empty() ? 0 : rows_.back().wallNs;
+  for (LogRow& row : rows) {
+    if (row.wallNs <= 0) row.wallNs = last;
+    last = row.wallNs;
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const LogRow& a, const LogRow& b) { return a.wallNs < b.wallNs; });
   const int over = static_cast<int>(rows_.size()) + static_cast<int>(rows.size()) - kKept;
   if (over > 0) {
     const int drop = std::min(static_cast<int>(rows_.size()), over + kKept / 10);
@@ -19,10 +25,21 @@ void LogModel::append(const QVector<LogRow>& added) {
       endRemoveRows();
     }
   }
-  const int from = static_cast<int>(rows_.size());
-  beginInsertRows({}, from, from + static_cast<int>(rows.size()) - 1);
-  rows_.insert(rows_.end(), rows.begin(), rows.end());
-  endInsertRows();
+  // In runs between two rows that are there: most often one run, at the end.
+  for (qsizetype from = 0; from < rows.size();) {
+    const auto at = std::upper_bound(rows_.begin(), rows_.end(), rows[from].wallNs,
+                                     [](qint64 time, const LogRow& row) { return time < row.wallNs; });
+    qsizetype end = rows.size();
+    if (at != rows_.end()) {
+      end = std::upper_bound(rows.begin() + from, rows.end(), at->wallNs,
+                             [](qint64 time, const LogRow& row) { return time <= row.wallNs; }) - rows.begin();
+    }
+    const int place = static_cast<int>(at - rows_.begin());
+    beginInsertRows({}, place, place + static_cast<int>(end - from) - 1);
+    rows_.insert(at, rows.begin() + from, rows.begin() + end);
+    endInsertRows();
+    from = end;
+  }
 }
 
 void LogModel::clear() {

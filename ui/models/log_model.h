@@ -1,4 +1,4 @@
-// LogModel: the merged log lines of all ranks in order of arrival, at most kKept of them, and the
+// LogModel: the merged log lines of all ranks in order of their time, at most kKept of them, and the
 // filter shown over it (text, rank, level).
 #pragma once
 
@@ -27,6 +27,7 @@ class LogModel : public QAbstractTableModel {
 
   using QAbstractTableModel::QAbstractTableModel;
 
+  // Lines without a time follow what came before them; one that comes late takes its place.
   void append(const QVector<LogRow>& rows);
   void clear();
   void retranslate();

@@ -12,8 +12,10 @@
 #include <QSplitter>
 #include <QStackedLayout>
 #include <QTableView>
+#include <QToolButton>
 
 #include "ui/models/run_table_model.h"
+#include "ui/models/spec_diff_model.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
 #include "ui/studio/run_document.h"
@@ -102,7 +104,24 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   curve_ = new QComboBox(this);
   curve_->setObjectName("overlayCurve");
   plotCard_->head()->addWidget(curve_);
-  plotCard_->body()->addWidget(plot_, 1);
+  diff_ = new SpecDiffModel(this);
+  diffTable_ = new QTableView(this);
+  diffTable_->setObjectName("specDifferences");
+  diffTable_->setModel(diff_);
+  dressTable(diffTable_);
+  diffTable_->horizontalHeader()->setStretchLastSection(false);
+  differences_ = makeToolButton("differencesButton", "compare", this);
+  differences_->setCheckable(true);
+  plotCard_->head()->addWidget(differences_);
+  auto* compared = new QWidget(this);
+  compareStack_ = new QStackedLayout(compared);
+  compareStack_->addWidget(plot_);
+  compareStack_->addWidget(diffTable_);
+  plotCard_->body()->addWidget(compared, 1);
+  connect(differences_, &QToolButton::toggled, this, [this](bool on) {
+    compareStack_->setCurrentIndex(on ? 1 : 0);
+    curve_->setEnabled(!on);
+  });
   auto* splitter = new QSplitter(Qt::Vertical, this);
   splitter->setObjectName("historySplitter");
   splitter->addWidget(tableCard_);
@@ -115,7 +134,9 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   searchDelay_.setInterval(150);
   connect(&searchDelay_, &QTimer::timeout, this, &HistoryPage::reload);
   connect(search_, &QLineEdit::textChanged, this, [this] { searchDelay_.start(); });
-  connect(&workspace_, &Workspace::historyChanged, this, &HistoryPage::reload);
+  connect(&workspace_, &Workspace::historyChanged, this, [this] {
+    if (isVisible()) reload();   // else with the next show
+  });
   connect(runs_, &RunTableModel::notesEdited, this, [this](const QString& run, const QString& notes) {
     runInBackground(
         this,
@@ -200,7 +221,8 @@ void HistoryPage::reload() {
         });
       },
       [this, generation](Result<std::vector<app::RunRow>> rows) {
-        if (generation != generation_) return;
+        // Notes that are being written stay in their cell.
+        if (generation != generation_ || table_->viewport()->findChild<QLineEdit*>()) return;
         if (!rows) {
           message()->showError(rows.error());
           return;
@@ -216,6 +238,11 @@ void HistoryPage::reload() {
         refreshButtons();
         Q_EMIT inspectorChanged();
       });
+}
+
+void HistoryPage::find() {
+  search_->setFocus(Qt::ShortcutFocusReason);
+  search_->selectAll();
 }
 
 bool HistoryPage::canRelaunch() const {
@@ -317,7 +344,11 @@ void HistoryPage::removeSelected() {
 void HistoryPage::refreshOverlay() {
   const int generation = ++overlayGeneration_;
   const std::string curve = curve_->currentData().toString().toStdString();
-  struct Curve { QString name; std::vector<app::Point> points; };
+  struct Curve {
+    QString name;
+    std::vector<app::Point> points;
+    std::map<std::string, std::string> fields;
+  };
   std::vector<std::pair<std::string, QString>> wanted;
   for (const QString& run : selectedRuns()) {
     if (wanted.size() == kMostCurves) break;
@@ -334,7 +365,11 @@ void HistoryPage::refreshOverlay() {
           auto store = (*history)->openRun(run);
           if (!store) continue;
           auto points = (*store)->readAll(curve);
-          out.push_back({name, points ? std::move(*points) : std::vector<app::Point>()});
+          const auto documents = (*history)->documents(run);
+          out.push_back({name, points ? std::move(*points) : std::vector<app::Point>(),
+                         documents.ok() ? specFields(documents->specResolved.empty() ? documents->specYaml
+                                                                                     : documents->specResolved)
+                                        : std::map<std::string, std::string>()});
         }
         return out;
       },
@@ -349,6 +384,14 @@ void HistoryPage::refreshOverlay() {
           line->setSmoothing(0.9);
           plot_->addSeries(line);
         }
+        QStringList names;
+        std::vector<std::map<std::string, std::string>> fields;
+        for (Curve& one : curves) {
+          names << one.name;
+          fields.push_back(std::move(one.fields));
+        }
+        diff_->setRuns(std::move(names), std::move(fields));
+        diffTable_->resizeColumnsToContents();
         plot_->setPercent(curve == "accuracy" || curve == "epoch/eval_accuracy");
         group_->follow();
       });
@@ -414,6 +457,9 @@ void HistoryPage::retranslate() {
   curve_->addItem(tr("Evaluation perplexity by epoch"), "epoch/eval_perplexity");
   curve_->setCurrentIndex(std::max(0, index));
   curve_->setAccessibleName(tr("Curve"));
+  setTexts(differences_, tr("Show in what the specs differ"));
+  diffTable_->setAccessibleName(tr("Differences of the specs"));
+  diff_->retranslate();
   plot_->setTexts(tr("Curves"), tr("step"), {}, tr("Select runs to overlay their curves."));
   runs_->retranslate();
   setAccessibleName(title());

@@ -14,6 +14,7 @@ class QMenu;
 class QPushButton;
 class QStackedLayout;
 class QTableView;
+class QToolButton;
 
 namespace lockstep::ui {
 
@@ -22,6 +23,7 @@ class EmptyState;
 class PlotGroup;
 class PlotView;
 class RunTableModel;
+class SpecDiffModel;
 class Workspace;
 
 class HistoryPage : public Page {
@@ -32,6 +34,8 @@ class HistoryPage : public Page {
 
   QString title() const override { return tr("History"); }
   const char* iconName() const override { return "history"; }
+  bool canFind() const override { return true; }
+  void find() override;
   QVector<InspectorRow> inspectorRows() const override;
   RunTableModel* runs() const { return runs_; }
   PlotView* overlay() const { return plot_; }
@@ -81,6 +85,10 @@ class HistoryPage : public Page {
   QStackedLayout* stack_ = nullptr;
   PlotGroup* group_ = nullptr;
   PlotView* plot_ = nullptr;
+  QStackedLayout* compareStack_ = nullptr;
+  QToolButton* differences_ = nullptr;
+  QTableView* diffTable_ = nullptr;
+  SpecDiffModel* diff_ = nullptr;
   QTimer searchDelay_;
   int generation_ = 0, overlayGeneration_ = 0;
   bool deleteAsked_ = false, restoring_ = false;

@@ -5,6 +5,8 @@
 #include <QVector>
 #include <QWidget>
 
+#include "ui/models/alert_model.h"
+
 class QUndoStack;
 class QVBoxLayout;
 
@@ -32,13 +34,18 @@ class Page : public QWidget {
   virtual bool isModified() const { return false; }
   virtual bool save() { return true; }     // false: said in the page's message panel
   virtual QString filePath() const { return {}; }
+  virtual QString titleDetail() const { return {}; }   // what tells it from others of its title
+  virtual bool canFind() const { return false; }
+  virtual void find() {}                   // gives the keyboard to the page's search
   virtual QVector<InspectorRow> inspectorRows() const { return {}; }
   MessagePanel* message() const { return message_; }
 
  Q_SIGNALS:
   void titleChanged();
   void inspectorChanged();
-  void alert(int tone, const QString& where, const QString& text);
+  void alert(int tone, const QString& where, const QString& text);   // it happened just now
+  void alertRaised(const lockstep::ui::Alert& alert);                // with identity and time
+  void alertOver(const QString& key);                                // what lasted is over
 
  protected:
   virtual void retranslate() = 0;          // called by the leaf's constructor, then on change

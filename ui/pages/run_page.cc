@@ -1,6 +1,7 @@
 #include "ui/pages/run_page.h"
 
 #include <QComboBox>
+#include <QCryptographicHash>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
@@ -22,7 +23,6 @@
 #include "ui/models/breakdown_model.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
-#include "ui/theme/error_text.h"
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
 #include "ui/widgets/tables.h"
@@ -62,7 +62,14 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   buildHead();
   tabs_ = new QTabWidget(this);
   tabs_->setObjectName("runTabs");
-  tabs_->addTab(scrolled(buildOverview(), this), {});
+  auto* overview = new QWidget(this);
+  overview->setObjectName("runOverviewTab");
+  auto* column = new QVBoxLayout(overview);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(kSpaceM);
+  column->addWidget(scrolled(buildOverview(), this), 1);
+  column->addWidget(slowCard_);   // in sight however low the window
+  tabs_->addTab(overview, {});
   tabs_->addTab(scrolled(buildNodes(), this), {});
   tabs_->addTab(buildLogs(), {});
   tabs_->setCornerWidget(tools_, Qt::TopRightCorner);
@@ -81,9 +88,7 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   connect(document_, &RunDocument::breakdownChanged, this, &RunPage::refreshBreakdown);
   connect(document_, &RunDocument::slowChanged, this, [this] {
     refreshSlow();
-    const int rank = document_->slow() ? document_->slow()->rank : -1;
-    if (rank >= 0 && rank != alertedRank_) Q_EMIT alert(int(Tone::kWarning), title(), slowHead_->text());
-    alertedRank_ = rank;
+    alertStraggler();
   });
   connect(document_, &RunDocument::dataChanged, this, [this] {
     stepGroup_->dataChanged();
@@ -92,14 +97,24 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   });
   connect(document_, &RunDocument::failed, this, [this](const Error& error) {
     message()->showError(error);
-    Q_EMIT alert(int(Tone::kBad), title(), describeError(error).what);
+    alertError(Tone::kBad, error);
   });
-  connect(document_, &RunDocument::warned, this, [this](const Error& warning) {
-    Q_EMIT alert(int(Tone::kWarning), title(), describeError(warning).what);
+  connect(document_, &RunDocument::warned, this, [this](const Error& warning) { alertError(Tone::kWarning, warning); });
+  connect(document_, &RunDocument::nodeNote, this, [this](const QString& node, bool reachable, const QString&) {
+    const QString key = this->key() + ":node:" + node;
+    if (reachable) {
+      Q_EMIT alertOver(key);
+    } else {
+      Q_EMIT alertRaised({key, Tone::kWarning, title(), QString::fromStdString(unreachableText(node.toStdString())),
+                          {}, true, {}});
+    }
   });
-  connect(document_, &RunDocument::nodeNote, this, [this](const QString& node, bool reachable, const QString& detail) {
-    if (reachable) return;
-    Q_EMIT alert(int(Tone::kWarning), node, detail.isEmpty() ? tr("not reachable now; the run goes on") : detail);
+  connect(document_, &RunDocument::finished, this, [this] {
+    // What there is to see is all there.
+    for (PlotGroup* group : {stepGroup_, timeGroup_}) group->follow();
+    const app::RunPhase phase = document_->row().phase;
+    Q_EMIT alertRaised({key() + ":end", runPhaseTone(phase), title(), QString::fromStdString(runOutcome(phase)), {}, false, {}});
+    alertStraggler();
   });
   connect(&second_, &QTimer::timeout, this, &RunPage::refreshFigures);
   second_.start(1000);
@@ -125,7 +140,7 @@ void RunPage::buildHead() {
   kill_ = makeButton("killButton", "kill", this, "danger");
   head->addWidget(heading_);
   head->addWidget(badge_);
-  head->addWidget(runId_);
+  head->addWidget(runId_);   // where there is room; the inspector has it too
   head->addStretch(1);
   clone_ = makeButton("cloneButton", "copy", this);
   rerun_ = makeButton("rerunButton", "refresh", this);
@@ -163,15 +178,16 @@ void RunPage::buildHead() {
   smooth_->setFixedWidth(110);
   pause_ = makeToolButton("pauseButton", "pause", tools_);
   pause_->setCheckable(true);
-  logX_ = makeToolButton("logXButton", "logscale", tools_);
+  logX_ = makeToolButton("logXButton", "logx", tools_);
   logX_->setCheckable(true);
-  fit_ = makeToolButton("fitAllButton", "fit", tools_);
+  follow_ = makeToolButton("followButton", "follow", tools_);
+  follow_->setCheckable(true);
   row->addWidget(smoothLabel_);
   row->addWidget(smooth_);
   row->addSpacing(kSpaceS);
   row->addWidget(pause_);
   row->addWidget(logX_);
-  row->addWidget(fit_);
+  row->addWidget(follow_);
   connect(smooth_, &QSlider::valueChanged, this, [this](int value) {
     stepGroup_->setSmoothing(value / 100.0);
   });
@@ -180,10 +196,14 @@ void RunPage::buildHead() {
     timeGroup_->setPaused(on);
   });
   connect(logX_, &QToolButton::toggled, stepGroup_, &PlotGroup::setLogX);
-  connect(fit_, &QToolButton::clicked, this, [this] {
+  connect(follow_, &QToolButton::clicked, this, [this] {
     stepGroup_->follow();
     timeGroup_->follow();
+    refreshFollow();
   });
+  for (PlotGroup* group : {stepGroup_, timeGroup_})
+    connect(group, &PlotGroup::followingChanged, this, &RunPage::refreshFollow);
+  refreshFollow();
 }
 
 QWidget* RunPage::buildOverview() {
@@ -226,18 +246,22 @@ QWidget* RunPage::buildOverview() {
   connect(breakdownAsTable_, &QToolButton::toggled, this, &RunPage::refreshBreakdown);
   grid->addWidget(breakdownCard_, 1, 1);
 
-  slowCard_ = new Card("stragglerPanel", page);
-  slowHead_ = makeLabel("stragglerWho", page);
-  slowText_ = makeLabel("stragglerEvidence", page, "muted");
+  slowCard_ = new Card("stragglerPanel", this);
+  slowHead_ = makeLabel("stragglerWho", this);
+  slowText_ = makeLabel("stragglerEvidence", this, "muted");
   for (QLabel* label : {slowHead_, slowText_}) {
     label->setWordWrap(true);
     label->setTextInteractionFlags(Qt::TextSelectableByMouse);
     slowCard_->body()->addWidget(label);
   }
-  grid->addWidget(slowCard_, 2, 0, 1, 2);
+  // As high with a straggler as without: nothing moves when one comes or goes.
+  slowCard_->layout()->setContentsMargins(kSpaceL, kSpaceXs, kSpaceL, kSpaceS);
+  slowCard_->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Maximum);
+  slowHead_->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Maximum);
+  slowText_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
+  slowText_->setMinimumHeight(2 * slowText_->fontMetrics().lineSpacing());
   grid->setRowStretch(0, 1);
   grid->setRowStretch(1, 1);
-  grid->setRowStretch(2, 0);
   grid->setColumnStretch(0, 1);
   grid->setColumnStretch(1, 1);
   return page;
@@ -260,6 +284,7 @@ QWidget* RunPage::buildNodes() {
     grid->addWidget(card, at / 2, at % 2);
     ++at;
   }
+  for (PlotView* plot : {cpu_, memory_, network_, disk_}) plot->setSorted(true);
   cpu_->setPercent(true);
   memory_->setBytes(true);
   network_->setRate(true);
@@ -317,13 +342,12 @@ void RunPage::placeSeries(const QString& qname) {
   const auto line = document_->series(name);
   const auto add = [&](PlotView* plot, const QString& shown, int color) {
     line->name = shown;
-    line->colorIndex = color;
+    if (color >= 0) line->colorIndex = color;   // else the plot's
     if (std::find(plot->series().begin(), plot->series().end(), line) == plot->series().end()) {
       plot->addSeries(line);
     }
   };
   const auto nodeOf = [&] { return qname.section('/', 1, 1); };
-  const auto count = [](PlotView* plot) { return static_cast<int>(plot->series().size()); };
   if (name == "loss") {
     add(loss_, tr("training"), 0);
     line->setSmoothing(smooth_->value() / 100.0);
@@ -338,16 +362,15 @@ void RunPage::placeSeries(const QString& qname) {
   } else if (qname.startsWith("node/") && qname.section('/', 2, 2) == "gpu") {
     placeGpuSeries(qname);
   } else if (qname.startsWith("node/") && qname.endsWith("/cpu")) {
-    add(cpu_, nodeOf(), count(cpu_));
+    add(cpu_, nodeOf(), -1);
   } else if (qname.startsWith("node/") && qname.endsWith("/memory")) {
-    add(memory_, nodeOf(), count(memory_));
+    add(memory_, nodeOf(), -1);
   } else if (qname.startsWith("node/") && (qname.endsWith("/net_in") || qname.endsWith("/net_out") ||
                                            qname.endsWith("/loopback"))) {
     const QString what = qname.section('/', 2, 2);
-    add(network_, nodeOf() + " " + (what == "net_in" ? tr("in") : what == "net_out" ? tr("out") : tr("loopback")),
-        count(network_));
+    add(network_, nodeOf() + " " + (what == "net_in" ? tr("in") : what == "net_out" ? tr("out") : tr("loopback")), -1);
   } else if (qname.startsWith("node/") && (qname.endsWith("/disk_read") || qname.endsWith("/disk_write"))) {
-    add(disk_, nodeOf() + " " + (qname.endsWith("read") ? tr("read") : tr("written")), count(disk_));
+    add(disk_, nodeOf() + " " + (qname.endsWith("read") ? tr("read") : tr("written")), -1);
   }
 }
 
@@ -361,6 +384,7 @@ void RunPage::buildGpuPlots() {
     auto* card = new Card(QString(name) + "Card", page);
     auto* plot = new PlotView(name, card);
     plot->setXAxis(PlotView::XAxis::kTime);
+    plot->setSorted(true);
     card->body()->addWidget(plot, 1);
     timeGroup_->add(plot);
     card->hide();
@@ -395,10 +419,7 @@ void RunPage::placeGpuSeries(const QString& name) {
     const auto line = document_->series(name.toStdString());
     line->name = !traffic ? gpu : gpu + ' ' + (figure.endsWith("_in") ? tr("in") : tr("out"));
     const auto& there = one.plot->series();
-    if (std::find(there.begin(), there.end(), line) == there.end()) {
-      line->colorIndex = static_cast<int>(there.size());
-      one.plot->addSeries(line);
-    }
+    if (std::find(there.begin(), there.end(), line) == there.end()) one.plot->addSeries(line);
     if (!one.card->isHidden()) return;
     one.card->show();
     int at = 4;
@@ -411,9 +432,43 @@ void RunPage::placeGpuSeries(const QString& name) {
   }
 }
 
+void RunPage::resizeEvent(QResizeEvent* event) {
+  constexpr int kRoomForId = 940;
+  Page::resizeEvent(event);
+  runId_->setVisible(width() >= kRoomForId);
+}
+
 QString RunPage::title() const {
-  const QString name = QString::fromStdString(document_->row().name);
-  return name.isEmpty() ? document_->run().left(12) : name;
+  return document_->row().name.empty() ? document_->run().left(12) : runTitle(document_->row());
+}
+
+void RunPage::find() {
+  tabs_->setCurrentIndex(2);
+  logSearch_->setFocus(Qt::ShortcutFocusReason);
+  logSearch_->selectAll();
+}
+
+void RunPage::refreshFollow() {
+  follow_->setChecked(stepGroup_->following() && timeGroup_->following());
+}
+
+// Told again, as by a history that is read anew, an error keeps its time.
+void RunPage::alertError(Tone tone, const Error& error) {
+  const auto& row = document_->row();
+  const auto hash = QCryptographicHash::hash(QByteArray::fromStdString(error.text()), QCryptographicHash::Sha256);
+  QDateTime when;
+  if (!document_->loaded() || (app::isFinal(row.phase) && row.finishedNs > 0))
+    when = QDateTime::fromMSecsSinceEpoch((row.finishedNs > 0 ? row.finishedNs : row.createdNs) / 1'000'000);
+  Q_EMIT alertRaised({key() + ":" + hash.toHex().left(12), tone, title(), QString::fromStdString(error.what), when, false, {}});
+}
+
+void RunPage::alertStraggler() {
+  const auto& slow = document_->slow();
+  const QString now = slow && !app::isFinal(document_->row().phase) ? QString("%1:straggler:%2").arg(key()).arg(slow->rank) : QString();
+  if (!alertedRank_.isEmpty() && now != alertedRank_) Q_EMIT alertOver(alertedRank_);
+  if (!now.isEmpty() && now != alertedRank_)
+    Q_EMIT alertRaised({now, Tone::kWarning, title(), QString::fromStdString(stragglerHeadline(*slow)), {}, true, {}});
+  alertedRank_ = now;
 }
 
 // A run out of reach goes on, or has ended unheard: only the person knows which to take it for.
@@ -574,22 +629,18 @@ QString RunPage::evidenceText(const app::SlowEvidence& evidence) const {
 
 void RunPage::refreshSlow() {
   const auto& slow = document_->slow();
+  wasLive_ = wasLive_ || (document_->loaded() && !app::isFinal(document_->row().phase));
+  slowText_->setVisible(slow || wasLive_);
   if (!slow) {
     slowHead_->setText(document_->row().world > 1
-                           ? tr("No rank holds the others up: the work of every rank is close to the median.")
+                           ? tr("No straggler: all ranks are near the median.")
                            : tr("With one rank there is nobody to wait for."));
     slowHead_->setStyleSheet({});
-    slowText_->clear();
-    slowText_->hide();
+    slowText_->setText(QString(QChar(0xa0)));
     refreshBreakdown();
     return;
   }
-  const QString node = QString::fromStdString(slow->node);
-  slowHead_->setText(slow->halted
-                         ? tr("Rank %1 on %2 is stopped; the others wait for it.").arg(slow->rank).arg(node)
-                         : tr("Rank %1 on %2 works %3 times as long as the median rank.")
-                               .arg(slow->rank)
-                               .arg(node, formatNumber(slow->factor, 3)));
+  slowHead_->setText(messageText(stragglerHeadline(*slow)));
   slowHead_->setStyleSheet(QString("color: %1; font-weight: 600;").arg(Theme::instance().color("bad").name()));
   QStringList lines;
   static const char* const phases[] = {"data", "forward", "backward", "waiting", "transfer", "optimizer"};
@@ -598,7 +649,7 @@ void RunPage::refreshSlow() {
     if (slow->phase == phases[i]) phase = phaseName(i);
   }
   if (slow->halted) {
-    lines << tr("No step has ended since step %1.").arg(formatCount(slow->sinceStep));
+    lines << tr("No step has completed since step %1.").arg(formatCount(slow->sinceStep));
   } else {
     lines << tr("Since step %1, mostly in %2.").arg(formatCount(slow->sinceStep), phase);
     if (const QString why = evidenceText(slow->evidence); !why.isEmpty()) lines << why;
@@ -608,7 +659,6 @@ void RunPage::refreshSlow() {
                  .arg(formatSeconds(slow->withoutSeconds), formatSeconds(slow->stepSeconds));
   }
   slowText_->setText(lines.join(' '));
-  slowText_->show();
   refreshBreakdown();
 }
 
@@ -631,6 +681,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
   add(tr("Communicator"), QString::fromStdString(row.comm));
   add(tr("Resumed from"), QString::fromStdString(row.resumedFrom));
   out << InspectorRow{tr("Identity"), {}, true};
+  add(tr("Run"), document_->run());
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));
   add(tr("Agent"), QString::fromStdString(row.version).left(16));
   add(tr("Weights"), QString::fromStdString(row.figures.weightsSha256).left(16));
@@ -651,7 +702,7 @@ void RunPage::restyle() {
 }
 
 void RunPage::retranslate() {
-  setTexts(stop_, tr("Stop"), tr("Finish the step, write a checkpoint, leave"));
+  setTexts(stop_, tr("Stop"), tr("Finish this step, save a checkpoint, stop"));
   setTexts(kill_, tr("Kill"), tr("End every worker at once, without a checkpoint"));
   setTexts(resume_, tr("Resume…"), tr("Continue from the last checkpoint, as a new run"));
   setTexts(rerun_, tr("Rerun…"), tr("Launch the same spec on the same cluster again"));
@@ -671,7 +722,7 @@ void RunPage::retranslate() {
   smooth_->setAccessibleName(tr("Smoothing"));
   setTexts(pause_, tr("Pause the plots; data go on arriving"));
   setTexts(logX_, tr("Logarithmic x axis"));
-  setTexts(fit_, tr("Show all data"));
+  setTexts(follow_, tr("Follow: show all data as they arrive"));
   const QString waiting = tr("No data yet.");
   loss_->setTexts(tr("Loss"), tr("step"), {}, waiting);
   throughput_->setTexts(tr("Throughput"), tr("step"), tr("samples/s"), waiting);
@@ -681,7 +732,7 @@ void RunPage::retranslate() {
   disk_->setTexts(tr("Disk"), tr("time"), {}, waiting);
   nameGpuPlots();
   breakdownCard_->setTitle(tr("Step time: measured above, predicted below"));
-  breakdownEmpty_->setText(tr("Where the time of a step goes appears with the first steps."));
+  breakdownEmpty_->setText(tr("Breakdown appears after the first steps."));
   bars_->setAccessibleName(tr("Step time of each rank"));
   breakdownTable_->setAccessibleName(tr("Step time of each rank, as a table"));
   setTexts(breakdownAsTable_, tr("Show the data as a table"));

@@ -38,6 +38,9 @@ class RunPage : public Page {
   ~RunPage() override;
 
   QString title() const override;
+  QString titleDetail() const override { return document_->run(); }
+  bool canFind() const override { return true; }
+  void find() override;                    // in the logs
   const char* iconName() const override { return "run"; }
   QVector<InspectorRow> inspectorRows() const override;
   RunDocument* document() const { return document_; }
@@ -50,6 +53,7 @@ class RunPage : public Page {
 
  protected:
   void retranslate() override;
+  void resizeEvent(QResizeEvent* event) override;
 
  private:
   void buildHead();
@@ -63,6 +67,9 @@ class RunPage : public Page {
   void showReach(std::int64_t sinceNs);
   void refreshRow();
   void refreshBreakdown();
+  void refreshFollow();
+  void alertStraggler();
+  void alertError(Tone tone, const Error& error);
   void refreshSlow();
   QString evidenceText(const app::SlowEvidence& evidence) const;
   void refreshFigures();
@@ -91,7 +98,7 @@ class RunPage : public Page {
   QSlider* smooth_ = nullptr;
   QToolButton* pause_ = nullptr;
   QToolButton* logX_ = nullptr;
-  QToolButton* fit_ = nullptr;
+  QToolButton* follow_ = nullptr;
   PlotGroup* stepGroup_ = nullptr;
   PlotGroup* timeGroup_ = nullptr;
   PlotView* loss_ = nullptr;
@@ -116,8 +123,9 @@ class RunPage : public Page {
   Card* slowCard_ = nullptr;
   QLabel* slowHead_ = nullptr;
   QLabel* slowText_ = nullptr;
-  int alertedRank_ = -1;  // told of as an alert; -1: none
   std::int64_t unreachableNs_ = 0;  // since when, as shown; 0: it is not
+  bool wasLive_ = false;  // the panel keeps the room of a straggler's evidence
+  QString alertedRank_;   // key of the alert that lasts; "": none
   QLineEdit* logSearch_ = nullptr;
   QComboBox* logRank_ = nullptr;
   QComboBox* logLevel_ = nullptr;

@@ -5,6 +5,7 @@
 #include <QListWidget>
 #include <QVBoxLayout>
 
+#include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
 #include "ui/widgets/widgets.h"
 #include "ui/widgets/yaml_editor.h"
@@ -43,6 +44,8 @@ SpecPage::SpecPage(const QString& objectName, const QString& keyPrefix,
   });
   connect(problems_, &QListWidget::itemClicked, problems_, &QListWidget::itemActivated);
 }
+
+QString SpecPage::titleDetail() const { return formatPath(QFileInfo(document_->path()).path()); }
 
 SpecPage::~SpecPage() {
   document_->blockSignals(true);

@@ -25,6 +25,7 @@ class SpecPage : public Page {
   QUndoStack* undoStack() override { return document_->undoStack(); }
   bool isModified() const override { return document_->isModified(); }
   QString filePath() const override { return document_->path(); }
+  QString titleDetail() const override;
   bool save() override;
   bool saveAs(const QString& path);
 

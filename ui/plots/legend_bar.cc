@@ -31,14 +31,26 @@ void LegendBar::setValues(const QStringList& values) {
 
 QString LegendBar::entryText(int index) const {
   const QString& name = series_[static_cast<std::size_t>(index)]->name;
-  if (index < values_.size() && !values_[index].isEmpty()) return name + "  " + values_[index];
-  return name;
+  if (index >= values_.size() || values_[index].isEmpty()) return name;
+  // Where not all have room, names are cut and values stay whole.
+  const QFontMetrics metrics(Theme::instance().small());
+  const QString value = "  " + values_[index];
+  const int count = static_cast<int>(series_.size());
+  const int room = std::max((width() + kGap) / std::max(1, count) - kGap - kMark, 40);
+  int whole = 0;
+  for (int i = 0; i < count; ++i) {
+    whole += metrics.horizontalAdvance(series_[static_cast<std::size_t>(i)]->name) + kMark + kGap;
+    if (i < values_.size() && !values_[i].isEmpty()) whole += metrics.horizontalAdvance("  " + values_[i]);
+  }
+  if (whole - kGap <= width()) return name + value;
+  return metrics.elidedText(name, Qt::ElideRight, std::max(0, room - metrics.horizontalAdvance(value))) + value;
 }
 
 int LegendBar::wantedWidth() const {
   const QFontMetrics metrics(Theme::instance().small());
   int width = 0;
-  for (const auto& one : series_) width += metrics.horizontalAdvance(one->name) + kMark + kGap;
+  const int value = metrics.horizontalAdvance("  0.0000");
+  for (const auto& one : series_) width += metrics.horizontalAdvance(one->name) + kMark + kGap + value;
   return width - (series_.empty() ? 0 : kGap);
 }
 

@@ -18,7 +18,7 @@ class LegendBar : public QWidget {
 
   void setSeries(std::vector<std::shared_ptr<Series>> series);
   void setValues(const QStringList& values);  // one a series, or none
-  int wantedWidth() const;                    // of all names, without values
+  int wantedWidth() const;                    // of all names, each with a value
   QSize sizeHint() const override { return {200, 20}; }
   QSize minimumSizeHint() const override { return {0, 20}; }
 

@@ -24,7 +24,19 @@ void PlotGroup::setXRange(double lower, double upper, PlotView* from) {
 void PlotGroup::follow() {
   following_ = true;
   Q_EMIT followingChanged(true);
-  dataChanged();
+  for (const auto& view : views_) {
+    if (view) view->resetZoom();
+  }
+}
+
+void PlotGroup::extent(double* lower, double* upper) const {
+  MinMax all;
+  for (const auto& view : views_) {
+    if (!view || view->sampleCount() == 0) continue;
+    all.add(view->dataRange());
+  }
+  *lower = all.empty() ? 0 : all.min;
+  *upper = all.empty() ? 1 : all.max;
 }
 
 void PlotGroup::setCrosshair(double x, bool visible) {
@@ -53,6 +65,7 @@ void PlotGroup::setLogX(bool on) {
 }
 
 void PlotGroup::dataChanged() {
+  if (paused_) return;
   for (const auto& view : views_) {
     if (view) view->markDirty();
   }

@@ -18,13 +18,15 @@ class PlotGroup : public QObject {
   void add(PlotView* view);
   void setXRange(double lower, double upper, PlotView* from);  // by hand: following ends
   void follow();                                               // all data again, as they arrive
+  // What all plots together have to show, for a range chosen by hand to stay within.
+  void extent(double* lower, double* upper) const;
   bool following() const { return following_; }
   void setCrosshair(double x, bool visible);
   void setSmoothing(double weight);
-  void setPaused(bool paused);     // the picture stands still while data go on arriving
+  void setPaused(bool paused);     // data that arrive are not drawn; zoom and crosshair go on
   bool paused() const { return paused_; }
   void setLogX(bool on);
-  void dataChanged();              // marks every plot for the next frame
+  void dataChanged();              // marks every plot for the next frame, unless paused
 
  Q_SIGNALS:
   void followingChanged(bool following);

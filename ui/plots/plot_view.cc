@@ -2,9 +2,13 @@
 
 #include "ui/plots/custom_plot.h"
 
+#include <QApplication>
+#include <QClipboard>
+#include <QFileDialog>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
+#include <QMenu>
 #include <QStackedLayout>
 #include <QTableView>
 #include <QToolButton>
@@ -22,29 +26,78 @@
 namespace lockstep::ui {
 namespace {
 
-// Labels of an axis in the studio's units.
+// "n2" before "n10".
+bool naturallyBefore(const QString& a, const QString& b) {
+  qsizetype i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (a[i].isDigit() && b[j].isDigit()) {
+      const auto number = [](const QString& text, qsizetype& at) {
+        double value = 0;
+        for (; at < text.size() && text[at].isDigit(); ++at) value = value * 10 + text[at].digitValue();
+        return value;
+      };
+      const double left = number(a, i), right = number(b, j);
+      if (left != right) return left < right;
+    } else {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i;
+      ++j;
+    }
+  }
+  return a.size() - i < b.size() - j;
+}
+
+constexpr int kLeastBox = 5, kLowBox = 14;   // pixels: less is a click; lower is along x alone
+
+// Digits after the point that tell neighbouring ticks apart.
+int tickDigits(double step) {
+  return step > 0 ? std::clamp(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0, 6) : 0;
+}
+
+// Labels of an axis in the studio's units: no two ticks are labelled alike.
 class UnitTicker : public QCPAxisTicker {
  public:
-  enum class Unit { kPlain, kBytes, kRate, kPercent, kTime };
+  enum class Unit { kPlain, kCount, kBytes, kRate, kPercent, kTime };
   explicit UnitTicker(Unit unit) : unit_(unit) {}
 
  protected:
-  QString getTickLabel(double tick, const QLocale& locale, QChar format, int precision) override {
+  double getTickStep(const QCPRange& range) override {
+    step_ = QCPAxisTicker::getTickStep(range);
+    if (unit_ == Unit::kCount || unit_ == Unit::kBytes || unit_ == Unit::kRate) step_ = std::max(1.0, std::floor(step_));
+    if (unit_ == Unit::kTime) {
+      static constexpr double kSteps[] = {1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600};
+      const auto found = std::lower_bound(std::begin(kSteps), std::end(kSteps), step_ * 0.99);
+      step_ = found != std::end(kSteps) ? *found : std::ceil(step_ / 3600) * 3600;
+    }
+    return step_;
+  }
+  QString getTickLabel(double tick, const QLocale& locale, QChar, int) override {
     switch (unit_) {
-      case Unit::kBytes: return formatBytes(tick);
-      case Unit::kRate: return formatRate(tick);
-      case Unit::kPercent: return formatPercent(tick, 0);
+      case Unit::kCount: return locale.toString(tick, 'f', 0);
+      case Unit::kBytes: return scaled(tick, "B", locale);
+      case Unit::kRate: return scaled(tick, "B/s", locale);
+      case Unit::kPercent: return formatPercent(tick, tickDigits(step_ * 100));
       case Unit::kTime: return formatDuration(tick);
       case Unit::kPlain: break;
     }
-    if (tick != 0 && (std::abs(tick) >= 1e6 || std::abs(tick) < 1e-4)) {
-      return locale.toString(tick, 'g', 3);
-    }
-    return QCPAxisTicker::getTickLabel(tick, locale, format, precision);
+    const double size = std::abs(tick);
+    if (size < step_ * 1e-9) return "0";
+    if (size >= 1e-4 && size < 1e6) return locale.toString(tick, 'f', tickDigits(step_));
+    return locale.toString(tick, 'g', std::clamp(static_cast<int>(std::ceil(std::log10(size / step_))) + 2, 2, 15));
   }
 
  private:
+  QString scaled(double tick, const char* unit, const QLocale& locale) const {
+    static const char* const prefixes[] = {"", "k", "M", "G", "T", "P"};
+    int prefix = 0;
+    double size = 1;
+    for (; std::abs(tick) >= size * 999.5 && prefix < 5; ++prefix) size *= 1000;
+    return QString("%1 %2%3").arg(locale.toString(tick / size, 'f', tickDigits(step_ / size)),
+                                  prefixes[prefix], unit);
+  }
+
   Unit unit_;
+  double step_ = 1;
 };
 
 QToolButton* plotButton(const char* name, QWidget* parent) {
@@ -90,7 +143,7 @@ PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
   plot_ = new QCustomPlot(body);
   plot_->setObjectName("plotCanvas");
   plot_->setFocusPolicy(Qt::StrongFocus);
-  plot_->setMinimumHeight(76);
+  plot_->setMinimumHeight(96);
   plot_->setNoAntialiasingOnDrag(true);
   plot_->setInteractions(QCP::iRangeDrag | QCP::iRangeZoom);
   // The label of a tick at the right end stays whole.
@@ -105,6 +158,15 @@ PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
   crosshair_->setLayer(crosshairLayer_);
   crosshair_->setSelectable(false);
   crosshair_->setVisible(false);
+  crosshairText_ = new QCPItemText(plot_);
+  crosshairText_->setLayer(crosshairLayer_);
+  crosshairText_->setSelectable(false);
+  crosshairText_->setVisible(false);
+  crosshairText_->setPadding(QMargins(5, 1, 5, 1));
+  crosshairText_->position->setTypeY(QCPItemPosition::ptAxisRectRatio);
+  connect(plot_->selectionRect(), &QCPSelectionRect::accepted, this, &PlotView::chooseBox);
+  plot_->setContextMenuPolicy(Qt::CustomContextMenu);
+  connect(plot_, &QCustomPlot::customContextMenuRequested, this, &PlotView::showMenu);
   plot_->installEventFilter(this);
   stack_->addWidget(plot_);
 
@@ -129,21 +191,13 @@ PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
 
   connect(tableButton_, &QToolButton::toggled, this, &PlotView::showTable);
   connect(logButton_, &QToolButton::toggled, this, &PlotView::setLogY);
-  connect(fitButton_, &QToolButton::clicked, this, [this] {
-    if (group_) group_->follow();
-    markDirty();
-  });
+  connect(fitButton_, &QToolButton::clicked, this, &PlotView::showAll);
   connect(legend_, &LegendBar::toggled, this, &PlotView::markDirty);
   connect(plot_->xAxis, QOverload<const QCPRange&>::of(&QCPAxis::rangeChanged), this,
           [this](const QCPRange& range) {
-            if (fitting_) return;
-            if (group_) group_->setXRange(range.lower, range.upper, this);
-            markDirty();
+            if (!fitting_) rangeChosen(range.lower, range.upper);
           });
-  connect(plot_, &QCustomPlot::mouseDoubleClick, this, [this] {
-    if (group_) group_->follow();
-    markDirty();
-  });
+  connect(plot_, &QCustomPlot::mouseDoubleClick, this, &PlotView::showAll);
   connect(plot_, &QCustomPlot::mouseMove, this, [this](QMouseEvent* event) {
     const double x = plot_->xAxis->pixelToCoord(event->position().x());
     if (group_) {
@@ -177,8 +231,9 @@ void PlotView::setTexts(const QString& title, const QString& xTitle, const QStri
 }
 
 void PlotView::setXAxis(XAxis kind) {
+  xAxis_ = kind;
   plot_->xAxis->setTicker(QSharedPointer<QCPAxisTicker>(new UnitTicker(
-      kind == XAxis::kTime ? UnitTicker::Unit::kTime : UnitTicker::Unit::kPlain)));
+      kind == XAxis::kTime ? UnitTicker::Unit::kTime : UnitTicker::Unit::kCount)));
 }
 
 void PlotView::setPercent(bool on) {
@@ -199,7 +254,12 @@ void PlotView::setRate(bool on) {
 }
 
 void PlotView::addSeries(std::shared_ptr<Series> series) {
-  lines_->series().push_back(std::move(series));
+  auto& all = lines_->series();
+  all.push_back(std::move(series));
+  if (sorted_) {
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return naturallyBefore(a->name, b->name); });
+    for (std::size_t i = 0; i < all.size(); ++i) all[i]->colorIndex = static_cast<int>(i);
+  }
   legend_->setSeries(lines_->series());
   tableModel_->setSeries(lines_->series());
   placeLegend();
@@ -224,7 +284,7 @@ std::size_t PlotView::sampleCount() const {
 void PlotView::markDirty() { dirty_ = true; }
 
 void PlotView::frame() {
-  if (!dirty_ || !isVisible() || (group_ && group_->paused())) return;
+  if (!dirty_ || !isVisible()) return;
   dirty_ = false;
   refreshEmpty();
   if (stack_->currentWidget() == table_) {
@@ -252,21 +312,25 @@ void PlotView::fit() {
   plot_->xAxis->setLabel(plot_->height() > 170 ? xTitle_ : QString());
   plot_->xAxis->ticker()->setTickCount(std::clamp(plot_->width() / 70, 2, 6));
   plot_->yAxis->ticker()->setTickCount(std::clamp(plot_->height() / 34, 2, 6));
-  const bool follow = !group_ || group_->following();
-  if (follow) {
+  const bool follow = group_ ? group_->following() && !group_->paused() : !chosen_;
+  if (follow || refit_) {
+    refit_ = false;
     QCPRange range = lines_->xRange();
     if (plot_->xAxis->scaleType() == QCPAxis::stLogarithmic) range.lower = std::max(range.lower, 1.0);
     if (range.size() < 1e-9) range.upper = range.lower + 1;
     plot_->xAxis->setRange(range);
   }
   QCPRange values = lines_->yRange(plot_->xAxis->range());
-  if (percent_) {
+  if (yBox_) {
+    values = QCPRange(yBox_->min, yBox_->max);
+  } else if (percent_) {
     values = QCPRange(0, 1.02);
   } else if (plot_->yAxis->scaleType() == QCPAxis::stLogarithmic) {
     const double lower = values.lower > 0 ? values.lower : values.upper * 1e-4;
     values = QCPRange(lower > 0 ? lower / 1.15 : 1e-3, values.upper > 0 ? values.upper * 1.15 : 1);
   } else {
     if (fromZero_ && values.lower > 0) values.lower = 0;
+    if (bytes_) values.upper = std::max(values.upper, values.lower + 10);   // of an idle link too
     double pad = (values.upper - values.lower) * 0.06;
     if (pad <= 0) pad = values.upper != 0 ? std::abs(values.upper) * 0.1 : 1;
     const bool onZero = values.lower == 0;
@@ -281,13 +345,14 @@ void PlotView::setLogX(bool on) {
   if (on) {
     plot_->xAxis->setTicker(QSharedPointer<QCPAxisTicker>(new QCPAxisTickerLog));
   } else {
-    setXAxis(XAxis::kNumber);
+    setXAxis(xAxis_);
   }
-  markDirty();
+  showAll();
 }
 
 void PlotView::setLogY(bool on) {
   logButton_->setChecked(on);
+  yBox_.reset();
   plot_->yAxis->setScaleType(on ? QCPAxis::stLogarithmic : QCPAxis::stLinear);
   if (on) {
     plot_->yAxis->setTicker(QSharedPointer<QCPAxisTicker>(new QCPAxisTickerLog));
@@ -308,28 +373,135 @@ void PlotView::showTable(bool on) {
 
 bool PlotView::savePng(const QString& path) { return plot_->savePng(path, 0, 0, 2.0); }
 
+MinMax PlotView::dataRange() const {
+  const QCPRange range = lines_->xRange();
+  MinMax out;
+  out.add(range.lower);
+  out.add(range.upper);
+  return out;
+}
+
+void PlotView::resetZoom() {
+  yBox_.reset();
+  chosen_ = false;
+  refit_ = true;
+  markDirty();
+}
+
+void PlotView::showAll() {
+  if (group_) {
+    group_->follow();
+  } else {
+    resetZoom();
+  }
+}
+
+// By wheel, keys or a drag: within the data, and all of them is following again.
+void PlotView::rangeChosen(double lower, double upper) {
+  double least = 0, most = 1;
+  if (group_) {
+    group_->extent(&least, &most);
+  } else {
+    const MinMax range = dataRange();
+    least = range.min;
+    most = range.max;
+  }
+  if (plot_->xAxis->scaleType() == QCPAxis::stLogarithmic) least = std::max(least, 1.0);
+  if (most - least < 1e-9) most = least + 1;
+  if (upper - lower >= most - least) {
+    if (!yBox_) return showAll();
+    lower = least;
+    upper = most;
+  }
+  const QCPRange within = QCPRange(lower, upper).bounded(least, most);
+  chosen_ = true;
+  showXRange(within.lower, within.upper);
+  if (group_) group_->setXRange(within.lower, within.upper, this);
+}
+
+void PlotView::chooseBox(const QRect& pixels) {
+  const QRect box = pixels.normalized().intersected(plot_->axisRect()->rect());
+  if (box.width() < kLeastBox && box.height() < kLowBox) return;
+  if (box.height() >= kLowBox) {
+    yBox_.emplace();
+    yBox_->add(plot_->yAxis->pixelToCoord(box.bottom()));
+    yBox_->add(plot_->yAxis->pixelToCoord(box.top()));
+  }
+  if (box.width() >= kLeastBox) {
+    rangeChosen(plot_->xAxis->pixelToCoord(box.left()), plot_->xAxis->pixelToCoord(box.right()));
+  } else {
+    rangeChosen(plot_->xAxis->range().lower, plot_->xAxis->range().upper);
+  }
+  markDirty();
+}
+
+void PlotView::showMenu(const QPoint& at) {
+  auto* menu = new QMenu(this);
+  menu->setObjectName("plotMenu");
+  menu->setAttribute(Qt::WA_DeleteOnClose);
+  menu->addAction(tr("Show all data"), this, &PlotView::showAll)->setObjectName("plotMenuFit");
+  QAction* log = menu->addAction(tr("Logarithmic y axis"), logButton_, &QToolButton::toggle);
+  log->setCheckable(true);
+  log->setChecked(logButton_->isChecked());
+  menu->addAction(tr("Show the data as a table"), tableButton_, &QToolButton::toggle);
+  menu->addSeparator();
+  menu->addAction(tr("Copy picture"), this, [this] { QApplication::clipboard()->setPixmap(grab()); })
+      ->setObjectName("plotMenuCopy");
+  menu->addAction(tr("Save picture…"), this, &PlotView::savePicture)->setObjectName("plotMenuSave");
+  menu->popup(plot_->mapToGlobal(at));
+}
+
+void PlotView::savePicture() {
+  auto* dialog = new QFileDialog(this, tr("Save picture"), QString(), tr("Pictures (*.png)"));
+  dialog->setObjectName("savePictureDialog");
+  dialog->setAcceptMode(QFileDialog::AcceptSave);
+  dialog->setDefaultSuffix("png");
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QFileDialog::fileSelected, this, &PlotView::savePng);
+  dialog->open();
+}
+
+QString PlotView::xText(double x) const {
+  if (xAxis_ == XAxis::kTime) return formatDuration(x);
+  return QString("%1 %2").arg(xTitle_, formatCount(std::llround(x)));
+}
+
 void PlotView::showXRange(double lower, double upper) {
   fitting_ = true;
+  refit_ = false;
   plot_->xAxis->setRange(lower, upper);
   fitting_ = false;
   markDirty();
 }
 
 void PlotView::showCrosshair(double x, bool visible) {
+  visible = visible && sampleCount() > 0;
   crosshair_->setVisible(visible);
+  crosshairText_->setVisible(visible);
   QStringList values;
+  double sampleX = x;            // of the sample the values are of
   if (visible) {
     crosshair_->point1->setCoords(x, 0);
     crosshair_->point2->setCoords(x, 1);
     crosshair_->point2->setTypeY(QCPItemPosition::ptAxisRectRatio);
     crosshair_->point1->setTypeY(QCPItemPosition::ptAxisRectRatio);
+    std::size_t most = 0;
     for (const auto& series : lines_->series()) {
       const auto at = series->nearest(x);
+      if (at >= 0 && series->raw().size() > most) {
+        most = series->raw().size();
+        sampleX = series->raw().x(static_cast<std::size_t>(at));
+      }
       values << (at < 0 ? QString()
                         : valueText(series->shown().y(static_cast<std::size_t>(at))));
     }
   }
   legend_->setValues(values);
+  const QCPRange range = plot_->xAxis->range();
+  const bool left = x > range.center();
+  crosshairText_->setText(xText(sampleX));
+  crosshairText_->position->setCoords(x, 0);
+  crosshairText_->setPositionAlignment(Qt::AlignTop | (left ? Qt::AlignRight : Qt::AlignLeft));
   if (isVisible()) crosshairLayer_->replot();
 }
 
@@ -337,6 +509,7 @@ QString PlotView::valueText(double value) const {
   if (!std::isfinite(value)) return tr("not a number");
   if (percent_) return formatPercent(value, 1);
   if (bytes_) return rate_ ? formatRate(value) : formatBytes(value);
+  if (std::abs(value) >= 1000 && std::abs(value) < 1e9) return formatCount(std::llround(value));
   return QLocale().toString(value, 'g', 4);
 }
 
@@ -364,7 +537,14 @@ void PlotView::restyle() {
   plot_->xAxis->setLabelPadding(2);
   crosshair_->setPen(QPen(theme.color("axis"), 1, Qt::DashLine));
   fitButton_->setIcon(theme.icon("fit"));
-  logButton_->setIcon(theme.icon("logscale"));
+  crosshairText_->setFont(theme.small());
+  crosshairText_->setColor(theme.color("text"));
+  crosshairText_->setBrush(theme.color("base"));
+  plot_->selectionRect()->setPen(QPen(theme.color("accent"), 1));
+  QColor box = theme.color("accent");
+  box.setAlpha(40);
+  plot_->selectionRect()->setBrush(box);
+  logButton_->setIcon(theme.icon("logy"));
   tableButton_->setIcon(theme.icon("table"));
   legend_->update();
   plot_->replot(QCustomPlot::rpQueuedReplot);
@@ -425,8 +605,10 @@ bool PlotView::eventFilter(QObject* watched, QEvent* event) {
       }
       break;
     case QEvent::MouseButtonPress: {
-      const bool shift = static_cast<QMouseEvent*>(event)->modifiers() & Qt::ShiftModifier;
-      plot_->setSelectionRectMode(shift ? QCP::srmZoom : QCP::srmNone);
+      const auto* mouse = static_cast<QMouseEvent*>(event);
+      const bool box = mouse->button() == Qt::LeftButton && !(mouse->modifiers() & Qt::ShiftModifier) &&
+                       sampleCount() > 0;
+      plot_->setSelectionRectMode(box ? QCP::srmCustom : QCP::srmNone);
       break;
     }
     case QEvent::KeyPress: {
@@ -439,8 +621,7 @@ bool PlotView::eventFilter(QObject* watched, QEvent* event) {
         case Qt::Key_Plus: axis->scaleRange(0.8); return true;
         case Qt::Key_Minus: axis->scaleRange(1.25); return true;
         case Qt::Key_Home:
-          if (group_) group_->follow();
-          markDirty();
+          showAll();
           return true;
         default: break;
       }

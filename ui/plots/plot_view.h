@@ -1,19 +1,22 @@
 // PlotView: a titled plot of several series with legend, crosshair, log axes, a data table behind
 // it and a text where there is nothing to show yet.
-// Gestures: drag pans, wheel zooms along x, Shift+drag zooms into a rectangle, double click shows
-// all again. Threads: GUI.
+// Gestures: drag zooms into a box (a low one along x alone), Shift+drag pans, the wheel zooms along
+// x, a double click shows all again, the right button has a menu. Threads: GUI.
 #pragma once
 
 #include <QPointer>
 #include <QWidget>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ui/plots/plot_group.h"
+#include "ui/plots/pyramid.h"
 #include "ui/plots/series.h"
 
 class QCustomPlot;
 class QCPItemStraightLine;
+class QCPItemText;
 class QCPLayer;
 class QHBoxLayout;
 class QLabel;
@@ -47,20 +50,23 @@ class PlotView : public QWidget {
   void setRate(bool on);        // the same a second
   void addSeries(std::shared_ptr<Series> series);
   void clearSeries();
+  void setSorted(bool on) { sorted_ = on; }   // series by name, and coloured in that order
   const std::vector<std::shared_ptr<Series>>& series() const;
   std::size_t sampleCount() const;
 
-  void markDirty();             // repainted with the next frame, if visible and not paused
+  void markDirty();             // repainted with the next frame, if visible
   void setLogX(bool on);
   void setLogY(bool on);
   void showTable(bool on);
   bool savePng(const QString& path);
 
+  MinMax dataRange() const;     // of x
   // For the group.
   void setGroup(PlotGroup* group) { group_ = group; }
   void showXRange(double lower, double upper);
   void showCrosshair(double x, bool visible);
   void setSmoothing(double weight);
+  void resetZoom();             // all data with the next frame, even while paused
 
  protected:
   void changeEvent(QEvent* event) override;
@@ -74,13 +80,20 @@ class PlotView : public QWidget {
   void frame();
   void fit();
   void refreshEmpty();
+  void chooseBox(const QRect& pixels);
+  void rangeChosen(double lower, double upper);
+  void showAll();
+  void showMenu(const QPoint& at);
+  void savePicture();
   void placeLegend();           // beside the title where it has room, else in a line of its own
   QString valueText(double value) const;
+  QString xText(double x) const;
 
   QCustomPlot* plot_ = nullptr;
   SeriesPlottable* lines_ = nullptr;
   QCPLayer* crosshairLayer_ = nullptr;
   QCPItemStraightLine* crosshair_ = nullptr;
+  QCPItemText* crosshairText_ = nullptr;
   QLabel* title_ = nullptr;
   QLabel* empty_ = nullptr;
   LegendBar* legend_ = nullptr;
@@ -93,6 +106,9 @@ class PlotView : public QWidget {
   SeriesTableModel* tableModel_ = nullptr;
   QPointer<PlotGroup> group_;
   QString xTitle_, unit_;
+  std::optional<MinMax> yBox_;   // chosen by hand; else what is in sight
+  XAxis xAxis_ = XAxis::kNumber;
+  bool sorted_ = false, chosen_ = false, refit_ = true;   // chosen_: an x range, without a group
   bool dirty_ = true, percent_ = false, fromZero_ = false, bytes_ = false, rate_ = false, fitting_ = false;
 };
 

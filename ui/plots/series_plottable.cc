@@ -18,6 +18,7 @@ inline QRgb blend(QRgb over, QRgb under) {
                static_cast<int>(mix(qAlpha(over), qAlpha(under))));
 }
 
+constexpr double kHalo = 4.5;               // pixels, the width of a line's edge
 constexpr std::size_t kLinePoints = 20'000;  // more than this, all series together: runs
 
 }  // namespace
@@ -76,7 +77,7 @@ void SeriesPlottable::draw(QCPPainter* painter) {
   const Theme& theme = Theme::instance();
   const auto one = [&](const Series& s, const Pyramid& data, QColor color, double width) {
     const std::size_t visible = data.upper(keys.upper) - data.lower(keys.lower);
-    if (lines && visible < static_cast<std::size_t>(2 * area.width())) {
+    if (s.dots || (lines && visible < static_cast<std::size_t>(2 * area.width()))) {
       QPainter brush(&image_);
       brush.setRenderHint(QPainter::Antialiasing);
       drawLines(brush, data, color, width, s.dashed, s.dots, area.topLeft());
@@ -90,8 +91,13 @@ void SeriesPlottable::draw(QCPPainter* painter) {
     shadow.setAlpha(theme.isDark() ? 85 : 70);
     one(*s, s->raw(), shadow, 1.0);
   }
-  for (const auto& s : series_) {
-    if (s->visible) one(*s, s->shown(), theme.series(s->colorIndex), 1.7);
+  // Few samples among many are seen: they come last, with an edge in the colour of the ground.
+  for (const bool dots : {false, true}) {
+    for (const auto& s : series_) {
+      if (!s->visible || s->dots != dots) continue;
+      if (dots) one(*s, s->shown(), theme.color("base"), kHalo);
+      one(*s, s->shown(), theme.series(s->colorIndex), 1.7);
+    }
   }
   painter->drawImage(area.topLeft(), image_);
 }
@@ -124,7 +130,8 @@ void SeriesPlottable::drawLines(QPainter& painter, const Pyramid& data, const QC
   if (!marks.isEmpty()) {
     painter.setPen(Qt::NoPen);
     painter.setBrush(color);
-    for (const QPointF& at : marks) painter.drawEllipse(at, 3, 3);
+    const double radius = width < kHalo ? 3.2 : 4.6;
+    for (const QPointF& at : marks) painter.drawEllipse(at, radius, radius);
     painter.setBrush(Qt::NoBrush);
   }
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "app/runs/log_line.h"
 #include "app/runs/relaunch.h"
 #include "engine/base/clock.h"
 #include "ui/studio/workspace.h"
@@ -32,8 +33,11 @@ QVector<LogRow> logRows(const std::vector<app::LogRow>& rows) {
   QVector<LogRow> out;
   out.reserve(static_cast<qsizetype>(rows.size()));
   for (const auto& row : rows) {
-    const QString text = QString::fromStdString(row.text);
-    out << LogRow{row.wallNs, QString::fromStdString(row.node), row.rank, levelOf(text), text};
+    const app::LogLine line = app::parseLogLine(row.text);
+    const QString text = QString::fromUtf8(line.text.data(), static_cast<qsizetype>(line.text.size()));
+    static const QString levels("DIWE");
+    out << LogRow{line.wallNs > 0 ? line.wallNs : row.wallNs, QString::fromStdString(row.node), row.rank,
+                  line.level != 0 ? static_cast<int>(levels.indexOf(QLatin1Char(line.level))) : levelOf(text), text};
   }
   return out;
 }
@@ -135,6 +139,24 @@ Tone runPhaseTone(app::RunPhase phase) {
     case app::RunPhase::kStopped: return Tone::kWarning;
     default: return Tone::kNeutral;
   }
+}
+
+std::string runOutcome(app::RunPhase phase) {
+  switch (phase) {
+    case app::RunPhase::kSucceeded: return "The run succeeded.";
+    case app::RunPhase::kStopped: return "The run was stopped.";
+    case app::RunPhase::kExpired: return "The run expired.";
+    default: return "The run failed.";
+  }
+}
+
+std::string stragglerHeadline(const app::SlowRank& slow) {
+  if (slow.halted) return fmt::format("Rank {} on {} is stopped; the others wait for it.", slow.rank, slow.node);
+  return fmt::format("Rank {} on {} takes {:.3g}× the median compute time.", slow.rank, slow.node, slow.factor);
+}
+
+std::string unreachableText(const std::string& node) {
+  return fmt::format("node {} is not reachable now; the run goes on", node);
 }
 
 RunDocument::RunDocument(QString run, Workspace& workspace, QObject* parent)
@@ -290,8 +312,10 @@ double RunDocument::stalledSeconds() const {
 }
 
 app::Pace RunDocument::pace() const {
-  if (app::isFinal(row_.phase) && row_.figures.samplesPerSecond > 0 && progress_.meanStepSeconds() > 0)
-    return {progress_.meanStepSeconds(), row_.figures.samplesPerSecond};
+  if (app::isFinal(row_.phase) && row_.figures.samplesPerSecond > 0) {
+    const double mean = progress_.meanStepSeconds();
+    return {mean > 0 ? mean : row_.measuredStepSeconds, row_.figures.samplesPerSecond};
+  }
   return stalledSeconds() > 0 ? app::Pace() : progress_.pace();
 }
 

@@ -68,7 +68,7 @@ class RunDocument : public QObject {
   void breakdownChanged();
   void slowChanged();
   void nodeNote(const QString& node, bool reachable, const QString& detail);
-  void failed(const lockstep::Error& error);     // of the run or of a request
+  void failed(const lockstep::Error& error);     // of the run, now or as the history has it, or of a request
   void warned(const lockstep::Error& warning);   // the run goes on
   void finished();
 
@@ -104,5 +104,9 @@ QString runStateText(const app::RunRow& row);
 // "fashion-cnn · 14:03", with the date where it is not today's: runs of one model can be told apart.
 QString runTitle(const app::RunRow& row);
 Tone runPhaseTone(app::RunPhase phase);
+// English, for messageText(): what alerts keep.
+std::string runOutcome(app::RunPhase phase);
+std::string stragglerHeadline(const app::SlowRank& slow);
+std::string unreachableText(const std::string& node);
 
 }  // namespace lockstep::ui

@@ -5,6 +5,7 @@
 #include <QFileInfo>
 
 #include "ui/plots/frame_clock.h"
+#include "ui/window/background.h"
 
 namespace lockstep::ui {
 
@@ -58,6 +59,36 @@ std::shared_ptr<LiveCluster> Workspace::makeCluster(
             if (auto cluster = weak.lock()) Q_EMIT question(cluster, asked);
           });
   return live;
+}
+
+void Workspace::watchHistory() {
+  constexpr int kEveryMs = 1000;
+  // One connection, which its database tells of changes by others; used by one task at a time.
+  struct Watched {
+    std::unique_ptr<app::History> history;
+    std::int64_t changes = -1;
+  };
+  auto watched = std::make_shared<Watched>();
+  connect(&watch_, &QTimer::timeout, this, [this, watched] {
+    if (looking_) return;
+    looking_ = true;
+    runInBackground(
+        this,
+        [watched, folder = home().historyFolder()] {
+          if (!watched->history) {
+            auto opened = app::History::open(folder);
+            if (!opened) return false;
+            watched->history = std::move(*opened);
+          }
+          const std::int64_t before = std::exchange(watched->changes, watched->history->changes());
+          return before >= 0 && before != watched->changes;
+        },
+        [this](bool changed) {
+          looking_ = false;
+          if (changed) Q_EMIT historyChanged();
+        });
+  });
+  watch_.start(kEveryMs);
 }
 
 void Workspace::keepForRun(const QString& run, std::shared_ptr<LiveCluster> cluster) {

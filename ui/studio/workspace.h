@@ -3,6 +3,7 @@
 #pragma once
 
 #include <QObject>
+#include <QTimer>
 #include <map>
 #include <memory>
 
@@ -41,6 +42,8 @@ class Workspace : public QObject {
   std::shared_ptr<LiveCluster> makeCluster(std::shared_ptr<const spec::v1::ClusterSpec> cluster);
   // The session a run was launched on, if it is still there; else a new one of the run's cluster,
   // made in the background by the caller's own means.
+  // Looks once a second whether any program changed the history, and says so.
+  void watchHistory();
   void keepForRun(const QString& run, std::shared_ptr<LiveCluster> cluster);
   std::shared_ptr<LiveCluster> clusterForRun(const QString& run) const;
 
@@ -56,6 +59,8 @@ class Workspace : public QObject {
   QThreadPool endings_;                         // after what its tasks post to: it waits for them
   JobTracker jobs_;
   std::map<QString, std::weak_ptr<LiveCluster>> byRun_;
+  QTimer watch_;
+  bool looking_ = false;
 };
 
 }  // namespace lockstep::ui

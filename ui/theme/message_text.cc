@@ -39,11 +39,24 @@ const std::vector<Pattern>& patterns() {
   return all;
 }
 
+// A bracket that is opened in a part of a message is closed in it: else the part reaches too far.
+bool balanced(const QString& text) {
+  int open = 0;
+  for (const QChar c : text) {
+    if (c == '(') ++open;
+    if (c == ')' && --open < 0) return false;
+  }
+  return open == 0;
+}
+
 QString translated(const QString& text, int depth) {
   if (text.isEmpty() || depth > kDeepest) return text;
   for (const Pattern& pattern : patterns()) {
     const auto match = pattern.expression.match(text);
     if (!match.hasMatch()) continue;
+    bool whole = true;
+    for (int part = 1; part <= match.lastCapturedIndex(); ++part) whole = whole && balanced(match.captured(part));
+    if (!whole) continue;
     QString out = QCoreApplication::translate("lockstep::ui::Message", pattern.key);
     if (out == QString::fromUtf8(pattern.key)) return text;   // in English there is nothing to do
     for (qsizetype at = 0; (at = out.indexOf('%', at)) >= 0;) {

@@ -23,14 +23,15 @@ QString phaseName(int phase) {
 }
 
 namespace {
-constexpr int kLegendRow = 20, kBarHeight = 13, kThinHeight = 7, kRowGap = 7;
+// Measured and predicted stand so far apart that their figures, one beside each, do.
+constexpr int kLegendRow = 19, kBarHeight = 12, kThinHeight = 8, kBarGap = 3, kRowGap = 6;
 constexpr int kValueWidth = 66;
 
 double total(const std::array<double, kPhaseCount>& parts) {
   return std::accumulate(parts.begin(), parts.end(), 0.0);
 }
 int rowHeight(const BreakdownBar& bar) {
-  return (bar.hasMeasured ? kBarHeight : 0) + (bar.hasPredicted ? (bar.hasMeasured ? kThinHeight + 2 : kBarHeight) : 0);
+  return (bar.hasMeasured ? kBarHeight : 0) + (bar.hasPredicted ? (bar.hasMeasured ? kThinHeight + kBarGap : kBarHeight) : 0);
 }
 // Where the names of the phases stand, wrapped to `width`.
 std::array<QPoint, kPhaseCount> legendPlaces(int width) {
@@ -100,7 +101,7 @@ std::vector<BreakdownBars::Piece> BreakdownBars::pieces() const {
     };
     if (bar.hasMeasured) lay(bar.measured, true, kBarHeight);
     if (bar.hasPredicted) {
-      if (bar.hasMeasured) y += 2;
+      if (bar.hasMeasured) y += kBarGap;
       lay(bar.predicted, false, bar.hasMeasured ? kThinHeight : kBarHeight);
     }
     y += kRowGap;
@@ -148,10 +149,10 @@ void BreakdownBars::paintEvent(QPaintEvent*) {
                        Qt::AlignVCenter | Qt::AlignLeft, formatSeconds(sum));
     };
     if (bar.hasMeasured) {
-      value(bar.measured, bar.hasPredicted ? kBarHeight - 4 : kBarHeight, true);
-      lineY += kBarHeight + 2;
+      value(bar.measured, kBarHeight, true);
+      lineY += kBarHeight + kBarGap;
     }
-    if (bar.hasPredicted) value(bar.predicted, bar.hasMeasured ? kThinHeight + 4 : kBarHeight, false);
+    if (bar.hasPredicted) value(bar.predicted, bar.hasMeasured ? kThinHeight : kBarHeight, false);
     y += height + kRowGap;
   }
 }

@@ -28,10 +28,11 @@ class BreakdownBars : public QWidget {
   void setBars(std::vector<BreakdownBar> bars);
   const std::vector<BreakdownBar>& bars() const { return bars_; }
   QSize sizeHint() const override;
-  QSize minimumSizeHint() const override { return {260, 90}; }
+  QSize minimumSizeHint() const override { return {260, sizeHint().height()}; }
 
  protected:
   void paintEvent(QPaintEvent*) override;
+  void resizeEvent(QResizeEvent*) override { updateGeometry(); }   // the legend's lines
   bool event(QEvent* event) override;
 
  private:

@@ -13,6 +13,11 @@
 
 namespace lockstep::ui {
 
+QString plainActionText(const QAction* action) {
+  static const QRegularExpression bracketed("\\(&.\\)");   // as Chinese texts carry it
+  return action->text().remove(bracketed).remove('&').remove(QString::fromUtf8("…"));
+}
+
 void CommandModel::setActions(QList<QAction*> actions) {
   beginResetModel();
   actions_ = std::move(actions);
@@ -24,10 +29,12 @@ int CommandModel::rowCount(const QModelIndex& parent) const {
 QVariant CommandModel::data(const QModelIndex& index, int role) const {
   const QAction* action = index.isValid() ? actions_.value(index.row()) : nullptr;
   if (!action) return {};
-  if (role == Qt::DisplayRole) {
-    // Without the mnemonic, which Chinese texts carry in brackets.
-    static const QRegularExpression bracketed("\\(&.\\)");
-    return action->text().remove(bracketed).remove('&').remove(QString::fromUtf8("…"));
+  if (role == Qt::DisplayRole) return plainActionText(action);
+  if (role == kSearchRole) {
+    // "actionNextTab" says it in English, whatever the studio's language.
+    static const QRegularExpression capital("([a-z])([A-Z])");
+    QString words = action->objectName().remove("action").remove("toggle_");
+    return plainActionText(action) + ' ' + words.replace(capital, "\\1 \\2");
   }
   if (role == Qt::DecorationRole) {
     if (!action->icon().isNull()) return action->icon();
@@ -47,13 +54,28 @@ Qt::ItemFlags CommandModel::flags(const QModelIndex& index) const {
 
 void WordFilter::setText(const QString& text) {
   words_ = text.split(' ', Qt::SkipEmptyParts);
-  invalidateFilter();
+  invalidate();
+  sort(0);
 }
 bool WordFilter::filterAcceptsRow(int row, const QModelIndex& parent) const {
-  const QString name = sourceModel()->index(row, 0, parent).data().toString();
+  const QString name = sourceModel()->index(row, 0, parent).data(CommandModel::kSearchRole).toString();
   return std::all_of(words_.begin(), words_.end(), [&](const QString& word) {
     return name.contains(word, Qt::CaseInsensitive);
   });
+}
+
+bool WordFilter::beginsWords(const QModelIndex& row) const {
+  const QString name = row.data(CommandModel::kSearchRole).toString();
+  return std::all_of(words_.begin(), words_.end(), [&](const QString& word) {
+    for (qsizetype at = -1; (at = name.indexOf(word, at + 1, Qt::CaseInsensitive)) >= 0;) {
+      if (at == 0 || !name[at - 1].isLetterOrNumber()) return true;
+    }
+    return false;
+  });
+}
+bool WordFilter::lessThan(const QModelIndex& left, const QModelIndex& right) const {
+  const bool first = beginsWords(left), second = beginsWords(right);
+  return first != second ? first : left.row() < right.row();
 }
 
 CommandPalette::CommandPalette(QWidget* window) : QFrame(window) {
@@ -79,6 +101,7 @@ CommandPalette::CommandPalette(QWidget* window) : QFrame(window) {
   connect(edit_, &QLineEdit::textChanged, this, [this](const QString& text) {
     filter_->setText(text);
     list_->setCurrentIndex(filter_->index(0, 0));
+    fitHeight();
   });
   connect(list_, &QListView::clicked, this, [this](const QModelIndex& index) {
     list_->setCurrentIndex(index);
@@ -106,10 +129,20 @@ void CommandPalette::popUp(const QList<QAction*>& actions) {
   list_->setCurrentIndex(filter_->index(0, 0));
   const QWidget* window = parentWidget();
   const int width = std::min(560, window->width() - 2 * kSpaceXl);
-  setGeometry((window->width() - width) / 2, 64, width, std::min(420, window->height() - 128));
+  setGeometry((window->width() - width) / 2, 64, width, height());
+  fitHeight();
   show();
   raise();
   edit_->setFocus(Qt::PopupFocusReason);
+}
+
+// No higher than what was found.
+void CommandPalette::fitHeight() {
+  constexpr int kMost = 420;
+  const int rows = std::max(1, filter_->rowCount());
+  const int row = std::max(26, list_->sizeHintForRow(0));
+  const int frame = edit_->sizeHint().height() + 3 * kSpaceS + 2 * list_->frameWidth() + 6;
+  resize(width(), std::min({rows * row + frame, kMost, parentWidget()->height() - 128}));
 }
 
 void CommandPalette::accept() {

@@ -1,5 +1,5 @@
-// CommandPalette: every action of the menus, found by typing parts of its name; a popup over the
-// window, closed by Escape or by leaving it.
+// CommandPalette: every action of the menus, found by typing parts of its name, in the studio's language or
+// in English; a popup over the window, closed by Escape or by leaving it.
 #pragma once
 
 #include <QAbstractListModel>
@@ -12,10 +12,14 @@ class QListView;
 
 namespace lockstep::ui {
 
+// An action's text without its mnemonic and "…".
+QString plainActionText(const QAction* action);
+
 class CommandModel : public QAbstractListModel {
   Q_OBJECT
  public:
   static constexpr int kShortcutRole = Qt::UserRole + 1;
+  static constexpr int kSearchRole = Qt::UserRole + 2;    // name and English words
   using QAbstractListModel::QAbstractListModel;
   void setActions(QList<QAction*> actions);
   QAction* action(int row) const { return actions_.value(row); }
@@ -27,7 +31,7 @@ class CommandModel : public QAbstractListModel {
   QList<QAction*> actions_;
 };
 
-// Every word typed must occur, in any order.
+// Every word typed must occur, in any order. First come commands that have them at the beginning of words.
 class WordFilter : public QSortFilterProxyModel {
   Q_OBJECT
  public:
@@ -36,8 +40,10 @@ class WordFilter : public QSortFilterProxyModel {
 
  protected:
   bool filterAcceptsRow(int row, const QModelIndex& parent) const override;
+  bool lessThan(const QModelIndex& left, const QModelIndex& right) const override;
 
  private:
+  bool beginsWords(const QModelIndex& row) const;
   QStringList words_;
 };
 
@@ -54,6 +60,7 @@ class CommandPalette : public QFrame {
  private:
   void retranslate();
   void accept();
+  void fitHeight();
 
   QLineEdit* edit_ = nullptr;
   QListView* list_ = nullptr;

@@ -12,6 +12,8 @@
 #include <QMenuBar>
 #include <QMimeData>
 #include <QProgressBar>
+#include <QResizeEvent>
+#include <QScreen>
 #include <QStatusBar>
 #include <QTabBar>
 #include <QTabWidget>
@@ -36,6 +38,7 @@
 #include "ui/studio/spec_document.h"
 #include "ui/theme/error_text.h"
 #include "ui/theme/format.h"
+#include "ui/theme/message_text.h"
 #include "ui/widgets/delegates.h"
 #include "ui/widgets/tables.h"
 #include "ui/widgets/widgets.h"
@@ -49,6 +52,8 @@ namespace {
 constexpr int kStateVersion = 1;
 constexpr int kWide = 1250;   // pixels; room for docks at both sides
 constexpr int kRunsInNavigator = 60;
+constexpr int kNavigatorWidth = 230, kInspectorWidth = 280;
+constexpr int kNavigatorLeast = 160, kInspectorLeast = 165;   // nothing to read in less
 
 app::SpecKind kindOf(const QString& path) {
   QFile file(path);
@@ -86,7 +91,8 @@ MainWindow::MainWindow(StudioOptions options)
   tabs_->setDocumentMode(true);
   tabs_->setTabsClosable(true);
   tabs_->setMovable(true);
-  tabs_->setElideMode(Qt::ElideRight);
+  tabs_->setElideMode(Qt::ElideNone);   // names stay whole; more than fit are scrolled
+  tabs_->setUsesScrollButtons(true);
   setCentralWidget(tabs_);
   makeActions();
   makeDocks();
@@ -95,14 +101,22 @@ MainWindow::MainWindow(StudioOptions options)
   palette_ = new CommandPalette(this);
   connect(tabs_, &QTabWidget::currentChanged, this, &MainWindow::currentChanged);
   connect(tabs_, &QTabWidget::tabCloseRequested, this, [this](int index) { closeTab(index); });
-  connect(workspace_.get(), &Workspace::historyChanged, this, &MainWindow::refreshNavigator);
+  connect(workspace_.get(), &Workspace::historyChanged, this, &MainWindow::refreshRuns);
+  workspace_->watchHistory();
   connect(workspace_.get(), &Workspace::question, questions_, &QuestionQueue::ask);
   connect(&Theme::instance(), &Theme::changed, this, &MainWindow::restyle);
   resize(1400, 900);
+  narrow_ = false;
   restoreDefaultLayout();
   defaultState_ = saveState(kStateVersion);
   restoreGeometry(settings.store().value("window/geometry").toByteArray());
   if (!restoreState(settings.store().value("window/state").toByteArray(), kStateVersion)) restoreDefaultLayout();
+  narrow_ = width() < kWide;
+  alertModel_->load(alertFile());
+  alertSave_.setSingleShot(true);
+  alertSave_.setInterval(1000);
+  connect(alertModel_, &AlertModel::changed, &alertSave_, QOverload<>::of(&QTimer::start));
+  connect(&alertSave_, &QTimer::timeout, this, [this] { (void)alertModel_->save(alertFile()); });
   retranslate();
   openWelcome();
   refreshNavigator();
@@ -131,6 +145,7 @@ void MainWindow::makeDocks() {
   navigator_->setUniformRowHeights(true);
   navigator_->setIndentation(14);
   navigator_->expandAll();
+  navigator_->setMinimumWidth(kNavigatorLeast);
   navigatorDock_ = dock("navigatorDock", navigator_, Qt::LeftDockWidgetArea);
   const auto openIndex = [this](const QModelIndex& index) {
     const QString key = index.data(NavigatorModel::kKeyRole).toString();
@@ -160,15 +175,18 @@ void MainWindow::makeDocks() {
   inspector_->verticalHeader()->setMinimumSectionSize(26);
   inspector_->verticalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
   connect(inspector_->horizontalHeader(), &QHeaderView::sectionResized, inspector_, &QTableView::resizeRowsToContents);
-  inspector_->setColumnWidth(0, 108);
   inspector_->setTextElideMode(Qt::ElideMiddle);
   inspector_->setSelectionMode(QAbstractItemView::SingleSelection);
+  inspector_->setMinimumWidth(kInspectorLeast);
+  inspector_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  inspector_->viewport()->installEventFilter(this);
   inspectorDock_ = dock("inspectorDock", inspector_, Qt::RightDockWidgetArea);
   connect(inspectorModel_, &QAbstractItemModel::modelReset, this, [this] {
     inspector_->clearSpans();
     for (int row = 0; row < inspectorModel_->rowCount(); ++row) {
-      if (inspectorModel_->isHeading(row)) inspector_->setSpan(row, 0, 1, 2);
+      if (inspectorModel_->spans(row)) inspector_->setSpan(row, 0, 1, 2);
     }
+    fitInspector();
   });
 
   alertModel_ = new AlertModel(this);
@@ -178,7 +196,10 @@ void MainWindow::makeDocks() {
   dressTable(alerts_);
   alerts_->verticalHeader()->setDefaultSectionSize(24);
   alerts_->setItemDelegateForColumn(AlertModel::kTime, new ToneDelegate(AlertModel::kToneRole, alerts_));
-  setColumns(alerts_, {100, 160});
+  alerts_->setMinimumHeight(60);
+  alerts_->horizontalHeader()->setStretchLastSection(false);
+  alerts_->horizontalHeader()->setSectionResizeMode(AlertModel::kText, QHeaderView::Stretch);
+  setColumns(alerts_, {128, 190, 300, 150});
   messageDock_ = dock("messageDock", alerts_, Qt::BottomDockWidgetArea);
   setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
   setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
@@ -238,6 +259,8 @@ void MainWindow::addPage(Page* page) {
   connect(page, &Page::alert, this, [this](int tone, const QString& where, const QString& text) {
     note(static_cast<Tone>(tone), where, text);
   });
+  connect(page, &Page::alertRaised, this, &MainWindow::raiseAlert);
+  connect(page, &Page::alertOver, alertModel_, &AlertModel::resolve);
   connect(page->message(), &MessagePanel::actionTriggered, this, [this, page] {
     if (closing_ == page) closeTab(tabs_->indexOf(page), true);
   });
@@ -303,10 +326,6 @@ RunPage* MainWindow::openRun(const QString& run) {
     }
   }
   auto* page = new RunPage(std::make_unique<RunDocument>(run, *workspace_));
-  connect(page->document(), &RunDocument::finished, this, [this, page] {
-    const app::RunPhase phase = page->document()->row().phase;
-    note(runPhaseTone(phase), page->title(), tr("The run %1.").arg(runPhaseText(phase)));
-  });
   connect(page->document(), &RunDocument::rowChanged, this, &MainWindow::refreshActions);
   connect(page, &RunPage::relaunchWanted, this, [this, run](app::RelaunchKind kind) { relaunch(run, kind); });
   connect(page, &RunPage::cloneWanted, this, [this, run] { clone(run); });
@@ -472,6 +491,13 @@ void MainWindow::clone(const QString& run) {
 void MainWindow::openReady(const QString& model, const QString& cluster) {
   const auto open = [this](const QString& name) -> Page* {
     if (!name.isEmpty() && QFileInfo(name).isFile()) return openFile(name);
+    // One that is open already is the one that is meant.
+    for (Page* page : pages()) {
+      auto* spec = qobject_cast<SpecPage*>(page);
+      if (!spec || name.isEmpty() || spec->document()->name() != name) continue;
+      tabs_->setCurrentWidget(page);
+      return page;
+    }
     for (const QString& path : workspace_->examples()) {
       if (QFileInfo(path).completeBaseName() != name) continue;
       const QString copy = workspace_->copyOfExample(path);
@@ -529,11 +555,14 @@ void MainWindow::currentChanged() {
 }
 
 void MainWindow::refreshTitles() {
+  const QList<Page*> all = pages();
   for (int i = 0; i < tabs_->count(); ++i) {
     auto* page = qobject_cast<Page*>(tabs_->widget(i));
     if (!page) continue;
-    tabs_->setTabText(i, page->title());
-    tabs_->setTabToolTip(i, page->filePath());
+    const auto same = std::count_if(all.begin(), all.end(), [&](Page* other) { return other->title() == page->title(); });
+    const QString detail = page->titleDetail();
+    tabs_->setTabText(i, same > 1 && !detail.isEmpty() ? QString::fromUtf8("%1 — %2").arg(page->title(), detail) : page->title());
+    tabs_->setTabToolTip(i, page->filePath().isEmpty() ? detail : page->filePath());
   }
   Page* page = currentPage();
   setWindowTitle(page ? tr("%1 – Lockstep").arg(page->title()) : tr("Lockstep"));
@@ -558,10 +587,20 @@ void MainWindow::refreshNavigator() {
   }
   for (const QString& path : workspace_->settings().recentFiles()) addFile(path);
   const auto byTitle = [](const NavigatorEntry& a, const NavigatorEntry& b) { return a.title < b.title; };
-  std::sort(clusters.begin(), clusters.end(), byTitle);
-  std::sort(models.begin(), models.end(), byTitle);
+  for (auto* files : {&clusters, &models}) {
+    std::sort(files->begin(), files->end(), byTitle);
+    // Of one name: where each lies tells them apart.
+    for (NavigatorEntry& entry : *files) {
+      const auto same = std::count_if(files->begin(), files->end(), [&](const auto& other) { return other.title == entry.title; });
+      if (same > 1) entry.detail = formatPath(QFileInfo(entry.key).path());
+    }
+  }
   navigatorModel_->setEntries(NavigatorModel::kClusters, clusters);
   navigatorModel_->setEntries(NavigatorModel::kModels, models);
+  refreshRuns();
+}
+
+void MainWindow::refreshRuns() {
   const int generation = ++navigatorGeneration_;
   runInBackground(
       this,
@@ -595,8 +634,38 @@ void MainWindow::refreshInspector() {
 }
 
 void MainWindow::note(Tone tone, const QString& where, const QString& text) {
-  alertModel_->add(tone, where, text);
-  statusText_->setText(where.isEmpty() ? text : QString("%1: %2").arg(where, text));
+  raiseAlert({{}, tone, where, text, {}, false, {}});
+}
+
+void MainWindow::raiseAlert(const Alert& alert) {
+  if (!alertModel_->add(alert)) return;
+  status_ = alert;
+  showStatus();
+}
+
+void MainWindow::showStatus() {
+  const QString text = messageText(status_.text.toStdString());
+  statusText_->setText(status_.where.isEmpty() ? text : QString("%1: %2").arg(status_.where, text));
+}
+
+QString MainWindow::alertFile() const {
+  return QString::fromStdString(workspace_->home().root) + "/alerts.json";
+}
+
+// The names whole where there is room, and never more than their half.
+void MainWindow::fitInspector() {
+  int names = 60;
+  for (int row = 0; row < inspectorModel_->rowCount(); ++row) {
+    if (inspectorModel_->spans(row)) continue;
+    names = std::max(names, inspector_->fontMetrics().horizontalAdvance(inspectorModel_->index(row, 0).data().toString()) + 26);
+  }
+  inspector_->setColumnWidth(0, std::min(names, std::max(60, inspector_->viewport()->width() / 2)));
+  inspector_->resizeRowsToContents();
+}
+
+bool MainWindow::eventFilter(QObject* watched, QEvent* event) {
+  if (watched == inspector_->viewport() && event->type() == QEvent::Resize) fitInspector();
+  return QMainWindow::eventFilter(watched, event);
 }
 
 void MainWindow::restoreDefaultLayout() {
@@ -605,15 +674,53 @@ void MainWindow::restoreDefaultLayout() {
     dock->setFloating(false);
     dock->show();
   }
-  if (width() < kWide) {
-    // A small window keeps its width for the documents.
-    splitDockWidget(navigatorDock_, inspectorDock_, Qt::Vertical);
-    resizeDocks({navigatorDock_}, {230}, Qt::Horizontal);
+  narrow_ = width() < kWide;
+  arrangeDocks();
+  resizeDocks({messageDock_}, {110}, Qt::Vertical);
+}
+
+// A small window keeps its width for the documents: the inspector stands under the navigator, and
+// goes back to its side when there is room again. Docks put elsewhere by hand stay there.
+void MainWindow::arrangeDocks() {
+  if (navigatorDock_->isFloating() || inspectorDock_->isFloating() ||
+      dockWidgetArea(navigatorDock_) != Qt::LeftDockWidgetArea) return;
+  const Qt::DockWidgetArea at = dockWidgetArea(inspectorDock_);
+  if (narrow_) {
+    if (at == Qt::RightDockWidgetArea) splitDockWidget(navigatorDock_, inspectorDock_, Qt::Vertical);
+    resizeDocks({navigatorDock_}, {kNavigatorWidth}, Qt::Horizontal);
     resizeDocks({navigatorDock_, inspectorDock_}, {1, 1}, Qt::Vertical);
   } else {
-    resizeDocks({navigatorDock_, inspectorDock_}, {230, 280}, Qt::Horizontal);
+    if (at == Qt::LeftDockWidgetArea) addDockWidget(Qt::RightDockWidgetArea, inspectorDock_);
+    resizeDocks({navigatorDock_, inspectorDock_}, {kNavigatorWidth, kInspectorWidth}, Qt::Horizontal);
   }
-  resizeDocks({messageDock_}, {110}, Qt::Vertical);
+}
+
+void MainWindow::resizeEvent(QResizeEvent* event) {
+  QMainWindow::resizeEvent(event);
+  const bool narrow = width() < kWide;
+  if (narrow == narrow_) return;
+  narrow_ = narrow;
+  // After the layout has come to the new size.
+  QTimer::singleShot(0, this, &MainWindow::arrangeDocks);
+}
+
+QRect MainWindow::withinScreen(const QRect& window, const QMargins& frame, const QRect& available) {
+  const QRect room = available.marginsRemoved(frame);
+  QRect out(window.topLeft(), window.size().boundedTo(room.size()));
+  if (out.right() > room.right()) out.moveRight(room.right());
+  if (out.bottom() > room.bottom()) out.moveBottom(room.bottom());
+  if (out.left() < room.left()) out.moveLeft(room.left());
+  if (out.top() < room.top()) out.moveTop(room.top());
+  return out;
+}
+
+void MainWindow::fitToScreen() {
+  if (isMaximized() || isFullScreen() || !screen()) return;
+  const QRect inner = geometry(), outer = frameGeometry();
+  const QMargins frame(inner.left() - outer.left(), inner.top() - outer.top(), outer.right() - inner.right(),
+                       outer.bottom() - inner.bottom());
+  const QRect fitting = withinScreen(inner, frame, screen()->availableGeometry());
+  if (fitting != inner) setGeometry(fitting);
 }
 
 void MainWindow::restoreSession() {
@@ -675,6 +782,7 @@ void MainWindow::closeEvent(QCloseEvent* event) {
   for (Page* page : pages()) {
     if (auto* spec = qobject_cast<SpecPage*>(page); spec && spec->isModified()) spec->document()->keepRecovery();
   }
+  if (alertModel_->rowCount() > 0) (void)alertModel_->save(alertFile());
   settings.store().setValue("window/geometry", saveGeometry());
   settings.store().setValue("window/state", saveState(kStateVersion));
   settings.store().sync();

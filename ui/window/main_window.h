@@ -4,6 +4,7 @@
 
 #include <QMainWindow>
 #include <QPointer>
+#include <QTimer>
 #include <memory>
 
 #include "app/runs/relaunch.h"
@@ -65,12 +66,18 @@ class MainWindow : public QMainWindow {
   // Documents open when the studio was closed or killed, and every run that still goes on.
   void restoreSession();
   void restoreDefaultLayout();
+  // Shrinks and moves a window that with its frame is larger than the screen has room for.
+  void fitToScreen();
+  // Where a window of that geometry goes, inside `available` together with its frame.
+  static QRect withinScreen(const QRect& window, const QMargins& frame, const QRect& available);
   void setDark(bool dark);
   void setLanguage(const QString& code);
 
  protected:
   void closeEvent(QCloseEvent* event) override;
   void changeEvent(QEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+  bool eventFilter(QObject* watched, QEvent* event) override;
   void dragEnterEvent(QDragEnterEvent* event) override;
   void dropEvent(QDropEvent* event) override;
 
@@ -88,12 +95,18 @@ class MainWindow : public QMainWindow {
   void currentChanged();
   void refreshTitles();
   void refreshActions();
-  void refreshNavigator();
+  void refreshNavigator();   // files, and runs
+  void refreshRuns();        // in the background
+  void arrangeDocks();
+  void showStatus();
+  void fitInspector();
   void refreshInspector();
   void refreshJobs();
   void rememberSession();
   void fillRecent();
   void note(Tone tone, const QString& where, const QString& text);
+  void raiseAlert(const Alert& alert);
+  QString alertFile() const;
   void askOpen();
   void askImport();
   void askSaveAs();
@@ -131,6 +144,9 @@ class MainWindow : public QMainWindow {
   bool restoring_ = true;               // until restoreSession() what was open is not overwritten
   QByteArray defaultState_;
   int navigatorGeneration_ = 0;
+  bool narrow_ = false;                 // too small for docks at both sides
+  Alert status_;                        // what the status bar tells
+  QTimer alertSave_;
   std::vector<app::RunRow> runs_;
 };
 

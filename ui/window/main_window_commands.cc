@@ -17,6 +17,8 @@
 #include <QUndoGroup>
 
 #include "ui/dialogs/about_dialog.h"
+#include "ui/dialogs/preferences_dialog.h"
+#include "ui/dialogs/shortcuts_dialog.h"
 #include "ui/models/alert_model.h"
 #include "ui/models/navigator_model.h"
 #include "ui/pages/cluster_page.h"
@@ -60,7 +62,18 @@ void MainWindow::makeActions() {
   command("actionCloseTab", "close", QKeySequence(Qt::CTRL | Qt::Key_W), [this] { closeTab(tabs_->currentIndex()); });
   command("actionQuit", nullptr, QKeySequence(Qt::CTRL | Qt::Key_Q), [this] { close(); });
   command("actionUndo", "undo", QKeySequence::Undo, [this] { undo_->undo(); });
-  command("actionRedo", "redo", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Z), [this] { undo_->redo(); });
+  command("actionRedo", "redo", {}, [this] { undo_->redo(); })
+      ->setShortcuts({QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Z), QKeySequence(Qt::CTRL | Qt::Key_Y)});
+  command("actionFind", "search", QKeySequence::Find, [page] {
+    if (Page* current = page()) current->find();
+  });
+  command("actionPreferences", nullptr, QKeySequence(Qt::CTRL | Qt::Key_Comma), [this] {
+    auto* dialog = new PreferencesDialog(Theme::instance().isDark(), Language::instance().code(), this);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    connect(dialog, &PreferencesDialog::darkChosen, this, &MainWindow::setDark);
+    connect(dialog, &PreferencesDialog::languageChosen, this, &MainWindow::setLanguage);
+    dialog->open();
+  });
   command("actionDefaultLayout", "layout", {}, [this] { restoreDefaultLayout(); });
   QAction* dark = command("actionDark", "theme", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_D),
                           [this] { setDark(!Theme::instance().isDark()); });
@@ -92,13 +105,22 @@ void MainWindow::makeActions() {
   command("actionResume", "play", {}, [this] { relaunch(shownRun(), app::RelaunchKind::kResume); });
   command("actionRerun", "refresh", {}, [this] { relaunch(shownRun(), app::RelaunchKind::kRerun); });
   command("actionClone", "copy", {}, [this] { clone(shownRun()); });
-  command("actionHistory", "history", QKeySequence(Qt::CTRL | Qt::Key_Y), [this] { openHistory(); });
+  command("actionHistory", "history", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H), [this] { openHistory(); });
   command("actionWelcome", "home", {}, [this] { openWelcome(); });
   command("actionRunHere", "play", {}, [this] { openReady("fashion-cnn", "local-3"); });
   command("actionPalette", "command", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P),
           [this] { palette_->popUp(allActions()); });
   command("actionNextTab", nullptr, QKeySequence(Qt::CTRL | Qt::Key_PageDown), [this] {
     if (tabs_->count() > 0) tabs_->setCurrentIndex((tabs_->currentIndex() + 1) % tabs_->count());
+  });
+  command("actionPreviousTab", nullptr, QKeySequence(Qt::CTRL | Qt::Key_PageUp), [this] {
+    const int count = tabs_->count();
+    if (count > 0) tabs_->setCurrentIndex((tabs_->currentIndex() + count - 1) % count);
+  });
+  command("actionShortcuts", "key", QKeySequence(Qt::Key_F1), [this] {
+    auto* dialog = new ShortcutsDialog(allActions(), this);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->open();
   });
   command("actionAbout", "info", {}, [this] {
     auto* about = new AboutDialog(this);
@@ -135,8 +157,8 @@ void MainWindow::makeMenus() {
       file->addAction(actions_[entry]);
     }
   }
-  menu("menuEdit", {"actionUndo", "actionRedo"});
-  QMenu* view = menu("menuView", {"actionPalette", "actionNextTab", "-"});
+  menu("menuEdit", {"actionUndo", "actionRedo", "-", "actionFind", "-", "actionPreferences"});
+  QMenu* view = menu("menuView", {"actionPalette", "actionNextTab", "actionPreviousTab", "-"});
   for (QDockWidget* dock : {navigatorDock_, inspectorDock_, messageDock_}) {
     QAction* toggle = dock->toggleViewAction();
     toggle->setObjectName("toggle_" + dock->objectName());
@@ -152,7 +174,7 @@ void MainWindow::makeMenus() {
   menu("menuCluster", {"actionAddHost", "actionConnect", "actionDisconnect"});
   menu("menuRun", {"actionLaunch", "actionRunHere", "-", "actionStop", "actionKill", "-", "actionResume",
                    "actionRerun", "actionClone", "-", "actionHistory"});
-  menu("menuHelp", {"actionWelcome", "actionAbout"});
+  menu("menuHelp", {"actionWelcome", "actionShortcuts", "actionAbout"});
   menus_ << recentMenu_ << language;
 
   toolBar_ = addToolBar(QString());
@@ -179,6 +201,7 @@ void MainWindow::refreshActions() {
   auto* run = qobject_cast<RunPage*>(page);
   actions_["actionSave"]->setEnabled(page && page->isModified());
   actions_["actionSaveAs"]->setEnabled(page && !page->filePath().isEmpty());
+  actions_["actionFind"]->setEnabled(page && page->canFind());
   actions_["actionUndo"]->setEnabled(undo_->canUndo());
   actions_["actionRedo"]->setEnabled(undo_->canRedo());
   actions_["actionConnect"]->setEnabled(cluster);
@@ -305,7 +328,11 @@ void MainWindow::retranslate() {
   text("actionDefaultLayout", tr("Restore &default layout"));
   text("actionDark", tr("Dar&k theme"));
   text("actionEnglish", "English");
-  text("actionChinese", QString::fromUtf8("中文"));
+  text("actionChinese", QString::fromUtf8("中文 (Chinese)"));
+  text("actionFind", tr("&Find"));
+  text("actionPreferences", tr("&Preferences…"));
+  text("actionPreviousTab", tr("Pre&vious tab"));
+  text("actionShortcuts", tr("&Keyboard shortcuts…"));
   text("actionConnect", tr("&Connect nodes"));
   text("actionDisconnect", tr("&Disconnect nodes"));
   text("actionAddHost", tr("&Add host…"));
@@ -341,6 +368,7 @@ void MainWindow::retranslate() {
   refreshNavigator();
   refreshTitles();
   refreshJobs();
+  showStatus();
 }
 
 }  // namespace lockstep::ui

@@ -125,6 +125,18 @@ class CliRunsTest : public QObject {
       QVERIFY(step["step"].toInt() > 100);
       QCOMPARE(step["epoch"].toInt(), 2);
     }
+    // The same without saying again what runs where; and the run itself again, from its start.
+    const QString run = half.first("started")["run"].toString();
+    const CliResult resumed = cli.run({"resume", run, "--set", "training.epochs=2", "--json"});
+    QVERIFY2(resumed.exit == 0, resumed.text());
+    QCOMPARE(resumed.last()["weights_sha256"].toString(), once);
+    QCOMPARE(resumed.first("started")["world"].toInt(), 2);
+    const CliResult again = cli.run({"rerun", run, "--json"});
+    QVERIFY2(again.exit == 0, again.text());
+    QCOMPARE(again.last()["weights_sha256"].toString(), half.last()["weights_sha256"].toString());
+    const CliResult none = cli.run({"resume", "nobody", "--json"});
+    QVERIFY(none.exit != 0);
+    QCOMPARE(none.first("error")["code"].toString(), QString("not-found"));
     QVERIFY(cli.leave());
   }
 

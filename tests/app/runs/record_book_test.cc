@@ -1,4 +1,5 @@
 // What needs no node: previews, identities, the book of records.
+#include <QTemporaryDir>
 #include <QTest>
 
 #include <openssl/pem.h>
@@ -7,6 +8,7 @@
 #include <cmath>
 #include <random>
 
+#include "app/runs/log_line.h"
 #include "app/runs/preview.h"
 #include "app/runs/record_book.h"
 #include "app/runs/relaunch.h"
@@ -210,6 +212,18 @@ class RecordBookTest : public QObject {
     QCOMPARE(endless.totalSteps(), 0);
     QCOMPARE(endless.fraction(), 0.0);
     QVERIFY(endless.secondsLeft(10) < 0);
+  }
+
+  void logLinesSayTheirTime() {
+    const LogLine line = parseLogLine("2024-05-01T12:00:00.123Z W the step waited");
+    QCOMPARE(isoTime(line.wallNs), std::string("2024-05-01T12:00:00.123Z"));
+    QCOMPARE(line.level, 'W');
+    QCOMPARE(line.text, std::string_view("the step waited"));
+    for (const char* other : {"", "words", "2024-05-01T12:00:00.123Z", "2024-05-01T12:00:00.123Z X text",
+                              "2024-05-01 12:00:00.123Z I text", "12 I text"}) {
+      QCOMPARE(parseLogLine(other).text, std::string_view(other));
+      QCOMPARE(parseLogLine(other).wallNs, 0);
+    }
   }
 
   void aRunIsLaunchedAgainAsItRan() {

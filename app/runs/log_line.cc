@@ -1,0 +1,37 @@
+#include "app/runs/log_line.h"
+
+#include <ctime>
+
+namespace lockstep::app {
+
+LogLine parseLogLine(std::string_view line) {
+  constexpr std::string_view kForm = "0000-00-00T00:00:00.000Z L ";
+  LogLine out{0, 0, line};
+  if (line.size() < kForm.size()) return out;
+  for (std::size_t i = 0; i < kForm.size(); ++i) {
+    const char form = kForm[i], found = line[i];
+    const bool digit = found >= '0' && found <= '9';
+    if (form == '0' ? !digit
+                    : form == 'L' ? std::string_view("DIWE").find(found) == std::string_view::npos
+                                  : found != form)
+      return out;
+  }
+  const auto number = [&](std::size_t from, std::size_t count) {
+    int value = 0;
+    for (std::size_t i = from; i < from + count; ++i) value = value * 10 + (line[i] - '0');
+    return value;
+  };
+  std::tm utc{};
+  utc.tm_year = number(0, 4) - 1900;
+  utc.tm_mon = number(5, 2) - 1;
+  utc.tm_mday = number(8, 2);
+  utc.tm_hour = number(11, 2);
+  utc.tm_min = number(14, 2);
+  utc.tm_sec = number(17, 2);
+  out.wallNs = static_cast<std::int64_t>(timegm(&utc)) * 1'000'000'000 + number(20, 3) * 1'000'000LL;
+  out.level = line[25];
+  out.text = line.substr(kForm.size());
+  return out;
+}
+
+}  // namespace lockstep::app
