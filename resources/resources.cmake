@@ -67,3 +67,11 @@ set(studio_themes
   ${CMAKE_SOURCE_DIR}/resources/themes/dark.json
   ${CMAKE_SOURCE_DIR}/resources/themes/studio.qss
 )
+
+# What new models are made from.
+set(studio_templates
+  ${CMAKE_SOURCE_DIR}/resources/examples/ctr.yaml
+  ${CMAKE_SOURCE_DIR}/resources/examples/fashion-cnn.yaml
+  ${CMAKE_SOURCE_DIR}/resources/examples/fashion-mlp.yaml
+  ${CMAKE_SOURCE_DIR}/resources/examples/fashion-resnet.yaml
+  ${CMAKE_SOURCE_DIR}/resources/examples/gpt-tiny.yaml)

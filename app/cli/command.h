@@ -67,9 +67,6 @@ std::string stateText(const RunRow& row);
 // A table, or a line {"event":"run",…} each.
 void printRuns(const std::vector<RunRow>& rows, bool json);
 
-int usableCores();
-// What is known of a cluster's nodes without asking them: those on this machine.
-std::vector<HostFacts> hostsHere(const spec::v1::ClusterSpec& cluster);
 
 // "error: …" to stderr, or an error line with --json.
 void report(const Error& error, bool json);

@@ -14,32 +14,35 @@ namespace {
 const std::vector<Command>& commands() {
   static const std::vector<Command> all{
       {"run",
-       {{"cluster=", "local=", "ranks=", "comm=", "set=", "detach", "resume=", "every=", "json"},
+       {{"cluster=", "local=", "ranks=", "comm=", "set=", "detach", "resume=", "no-benchmark", "every=", "json"},
         1,
         1,
         "run SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set path=value]…\n"
-        "             [--detach] [--resume RUN|DIR] [--every N] [--json]"},
+        "             [--detach] [--resume RUN|DIR] [--no-benchmark] [--every N] [--json]"},
        "Trains what SPEC says, on a cluster or on N agents of this machine (1).\n"
        "  --set       one field, as training.max_steps=100; model, training, strategy, data\n"
        "  --ranks     other ranks on a node than the cluster says\n"
        "  --comm      shm, gloo, nccl: what ranks talk through, whatever the cluster says\n"
        "  --detach    returns once the run has started and prints its id\n"
        "  --resume    goes on from a run's last checkpoint, or from a checkpoint folder\n"
+       "  --no-benchmark  plans with built-in costs instead of a benchmark of the first node\n"
        "  --every     tells every N-th step instead of at most ten a second\n"
        "Ctrl-C stops the run with a checkpoint; a second one kills it.",
        runCommand},
       {"resume",
-       {{"ranks=", "comm=", "set=", "detach", "every=", "json"},
+       {{"ranks=", "comm=", "set=", "detach", "no-benchmark", "every=", "json"},
         1,
         1,
-        "resume RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] [--every N] [--json]"},
+        "resume RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] [--no-benchmark] [--every N]\n"
+        "             [--json]"},
        "Goes on from a run's last checkpoint: the same spec on the same cluster, as a new run.",
        resumeCommand},
       {"rerun",
-       {{"ranks=", "comm=", "set=", "detach", "every=", "json"},
+       {{"ranks=", "comm=", "set=", "detach", "no-benchmark", "every=", "json"},
         1,
         1,
-        "rerun RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] [--every N] [--json]"},
+        "rerun RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] [--no-benchmark] [--every N]\n"
+        "             [--json]"},
        "Launches a run again from its start: the same spec on the same cluster.",
        rerunCommand},
       {"attach",

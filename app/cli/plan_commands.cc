@@ -1,5 +1,4 @@
 // plan, simulate.
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -185,31 +184,10 @@ std::string eventColumns(const Preview& preview) {
   return out.dump();
 }
 
-// Bytes that programs started now can have; 0 unknown.
-std::int64_t memoryHere() {
-  const auto text = readFile("/proc/meminfo", std::size_t{1} << 16);
-  const std::size_t at = text.ok() ? text->find("MemAvailable:") : std::string::npos;
-  return at == std::string::npos ? 0 : std::strtoll(text->c_str() + at + 13, nullptr, 10) * 1024;
-}
-
 // What a plan that does not fit ends with: bad for a script that would launch it next.
 int exitCodeFor(const Preview& preview) { return preview.misfit ? exitCodeOf(*preview.misfit) : kSucceeded; }
 
 }  // namespace
-
-int usableCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
-}
-
-std::vector<HostFacts> hostsHere(const spec::v1::ClusterSpec& cluster) {
-  std::vector<HostFacts> out;
-  const std::int64_t memory = memoryHere();
-  for (const auto& node : cluster.nodes())
-    if (!node.has_ssh()) out.push_back({node.name(), bootId(), usableCores(), memory});
-  return out;
-}
 
 int planCommand(const Globals& globals, const Arguments& arguments) {
   watchInterrupts();

@@ -151,6 +151,7 @@ Result<Prepared> prepare(const Globals& globals, const Arguments& arguments) {
   out.request.cluster = cluster.spec;
   out.request.clusterYaml = cluster.yaml;
   out.request.comm = arguments.text("comm");
+  out.request.measure = !arguments.has("no-benchmark");
   out.request.resumeFrom = resume.folder;
   out.request.resumedRun = resume.run;
   out.specFile = spec.file;

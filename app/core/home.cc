@@ -49,7 +49,7 @@ std::string absolutePath(const std::string& path, const std::string& folder) {
   return base + "/" + rest;
 }
 
-Result<Home> openHome(const std::string& flag) {
+Result<std::string> homeFolder(const std::string& flag) {
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
     return std::string(value == nullptr ? "" : value);
@@ -70,6 +70,11 @@ Result<Home> openHome(const std::string& flag) {
   }
   root = absolutePath(root, "");
   while (root.size() > 1 && root.back() == '/') root.pop_back();
+  return root;
+}
+
+Result<Home> openHome(const std::string& flag) {
+  LOCKSTEP_ASSIGN(const std::string root, homeFolder(flag));
   LOCKSTEP_TRY(makeFolders(root, 0700));
   return Home{root};
 }

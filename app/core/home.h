@@ -18,6 +18,8 @@ struct Home {
 // `flag` (--home), else $LOCKSTEP_HOME, else $XDG_DATA_HOME/lockstep, else ~/.local/share/lockstep.
 // Made (0700) where absent.
 Result<Home> openHome(const std::string& flag = {});
+// Where openHome() finds it, without making it. Errors: kFailedPrecondition.
+Result<std::string> homeFolder(const std::string& flag = {});
 
 Status makeFolders(const std::string& path, int mode);  // mkdir -p
 // `path` from `folder` (or the current one); "~" and "~/x" are this user's home.

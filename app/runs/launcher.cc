@@ -111,7 +111,7 @@ class Work {
   std::function<void(const std::string&)> tellAddresses = [](const std::string&) {};
 
   // Connects the nodes that have ranks and predicts, measured where asked.
-  Result<Preview> preview(std::stop_token stop) {
+  Result<Preview> preview(std::stop_token stop, Costs costs = Costs::kBenchmark) {
     LOCKSTEP_ASSIGN(Preview rough, makePreview(request_, {}, nullptr));
     findParties(rough);
     LOCKSTEP_TRY(connectAll(stop));
@@ -126,9 +126,10 @@ class Work {
     auto cost = [&] {
       const Awaiting awaiting(Stage::kMeasuring, {parties_.front().name}, progress);
       return measureCosts(plain, request_, *parties_.front().access, parties_.front().inventory,
-                          parties_.front().paths, home_, stop);
+                          parties_.front().paths, home_, costs, stop);
     }();
     if (!cost.ok()) {
+      if (costs == Costs::kEarlier) return cost.error();
       // A node that does not answer will not prepare either.
       if (cost.error().code == Code::kCancelled || cost.error().code == Code::kUnavailable)
         return cost.error();
@@ -604,13 +605,14 @@ struct MeasuredPreview::State {
 };
 
 MeasuredPreview::MeasuredPreview(LaunchRequest request, ClusterSession& session, const Home& home,
-                                 Inbox& inbox, std::function<void(Result<Preview>)> onDone)
+                                 Inbox& inbox, std::function<void(Result<Preview>)> onDone,
+                                 Costs costs)
     : state_(std::make_unique<State>(std::move(request), session, home)) {
-  session.connect();
-  state_->thread = std::jthread([state = state_.get(), &inbox,
+  if (costs == Costs::kBenchmark) session.connect();
+  state_->thread = std::jthread([state = state_.get(), &inbox, costs,
                                  owner = std::weak_ptr<void>(state_->alive),
                                  done = std::move(onDone)](std::stop_token stop) {
-    auto result = std::make_shared<Result<Preview>>(state->work.preview(stop));
+    auto result = std::make_shared<Result<Preview>>(state->work.preview(stop, costs));
     inbox.post(owner, [done, result] { done(std::move(*result)); });
   });
 }

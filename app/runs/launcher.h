@@ -12,6 +12,7 @@
 
 #include "app/cluster/cluster_session.h"
 #include "app/history/history.h"
+#include "app/runs/measure.h"
 #include "app/runs/preview.h"
 #include "engine/base/status.h"
 
@@ -53,11 +54,13 @@ class Launch {
   std::unique_ptr<State> state_;
 };
 
-// Preview with costs measured on the session's connected nodes (cached), in the background.
+// Preview with costs measured on the session's nodes (cached), in the background. With
+// Costs::kEarlier nothing is measured and nothing connected: for nodes that are, with costs measured
+// before; kNotFound where there are none.
 class MeasuredPreview {
  public:
   MeasuredPreview(LaunchRequest request, ClusterSession& session, const Home& home, Inbox& inbox,
-                  std::function<void(Result<Preview>)> onDone);
+                  std::function<void(Result<Preview>)> onDone, Costs costs = Costs::kBenchmark);
   ~MeasuredPreview();
   void cancel();
   void end();                      // as Launch::end()

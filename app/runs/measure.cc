@@ -49,7 +49,7 @@ std::optional<planner::CostModel> read(const std::string& path) {
 Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequest& request,
                                         NodeAccess& first, const NodeInventory& inventory,
                                         const std::map<std::string, std::string>& paths,
-                                        const Home& home, std::stop_token stop) {
+                                        const Home& home, Costs costs, std::stop_token stop) {
   const auto& devices = preview.cluster.devices;
   const bool oneHost = std::all_of(devices.begin(), devices.end(), [&](const auto& device) {
     return device.host == devices.front().host;
@@ -66,6 +66,7 @@ Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequ
   const std::string folder = home.root + "/measured";
   const std::string path = folder + "/" + key.substr(0, 32) + ".json";
   if (auto before = read(path)) return *before;
+  if (costs == Costs::kEarlier) return makeError(Code::kNotFound, "this plan was not measured before");
 
   node::v1::MeasureRequest ask;
   ask.set_plan(preview.planText);

@@ -1,11 +1,15 @@
 #include "app/runs/preview.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "app/specs/spec_text.h"
+#include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "engine/cluster/assumed.h"
 #include "engine/cluster/strategies.h"
 #include "engine/models/model.h"
@@ -181,9 +185,35 @@ void addRemarks(Preview& preview, const LaunchRequest& request, bool chosen) {
           "{} compute threads share the {} cores of one host, so a step takes longer than on hosts of "
           "their own",
           threads, host.cores));
+  if (const int stages = preview.plan.mesh.axisSize(cluster::kStageAxis); stages > 1) {
+    std::set<int> idle;  // stages
+    double waits = 0;    // the largest part of a step
+    for (const RankPreview& rank : preview.ranks) {
+      if (rank.parameterBytes == 0 && !rank.isServer())
+        idle.insert(preview.plan.mesh.coordinate(rank.rank, cluster::kStageAxis));
+      if (preview.stepSeconds > 0) waits = std::max(waits, rank.waiting / preview.stepSeconds);
+    }
+    if (!idle.empty())
+      preview.remarks.push_back(fmt::format(
+          "stage {} of the pipeline has no parameters: use fewer stages, or strategy placement to move layers",
+          fmt::join(idle, ", ")));
+    // Micro-batches that the batch can be divided into, of which the stages' ranks have equal shares.
+    const std::int64_t batch = preview.plan.globalBatch, ranks = preview.plan.mesh.axisSize(cluster::kDataAxis);
+    std::int64_t better = 0;
+    for (std::int64_t parts = preview.plan.microBatches + 1; parts * ranks <= batch && better < 4 * stages; ++parts)
+      if (batch % (parts * ranks) == 0) better = parts;
+    if (waits > 0.25 && preview.plan.microBatches < 4 * stages && better > 0)
+      preview.remarks.push_back(fmt::format(
+          "ranks wait up to {:.0f} % of a step for other stages: set strategy.micro_batches to {}, or use fewer stages",
+          waits * 100, better));
+    else if (waits > 0.25)
+      preview.remarks.push_back(fmt::format(
+          "ranks wait up to {:.0f} % of a step for other stages: use fewer stages, or balance them with strategy placement",
+          waits * 100));
+  }
   if (const std::int64_t window = planner::gatheredWindow(preview.plan, 0); window > 0)
     preview.remarks.push_back(fmt::format(
-        "of parameters and gradients that ranks have in parts, rank 0 has at most {} whole at once", mebibytes(window)));
+        "rank 0 gathers at most {} of sharded parameters and gradients at a time", mebibytes(window)));
   const auto isSum = [](const plan::StateSlot& slot) { return slot.name.starts_with("sums."); };
   if (preview.plan.strategy == "zero-2" && std::none_of(preview.plan.state.begin(), preview.plan.state.end(), isSum))
     preview.remarks.push_back(
@@ -447,6 +477,31 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
         training.optimizer().learning_rate() * scale, training.optimizer().learning_rate(),
         training.optimizer().for_batch(), training.batch()));
   return std::move(out);
+}
+
+namespace {
+
+// Bytes that programs started now can have; 0 unknown.
+std::int64_t memoryHere() {
+  const auto text = readFile("/proc/meminfo", std::size_t{1} << 16);
+  const std::size_t at = text.ok() ? text->find("MemAvailable:") : std::string::npos;
+  return at == std::string::npos ? 0 : std::strtoll(text->c_str() + at + 13, nullptr, 10) * 1024;
+}
+
+}  // namespace
+
+int usableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+std::vector<HostFacts> hostsHere(const spec::v1::ClusterSpec& cluster) {
+  std::vector<HostFacts> out;
+  const std::int64_t memory = memoryHere();
+  for (const auto& node : cluster.nodes())
+    if (!node.has_ssh()) out.push_back({node.name(), bootId(), usableCores(), memory});
+  return out;
 }
 
 std::string predictionJson(const Preview& preview) {

@@ -82,6 +82,9 @@ struct Preview {
 
 // Bytes of each, of what an inventory says: "NVIDIA H200, 143771 MiB". 0 where it does not.
 std::vector<std::int64_t> gpuMemory(const std::vector<std::string>& gpus);
+int usableCores();  // of this machine, for this process
+// What is known without asking anybody: the nodes of the cluster on this machine share it.
+std::vector<HostFacts> hostsHere(const spec::v1::ClusterSpec& cluster);
 
 // Errors: kInvalidArgument, `why` a path in the spec where one is at fault.
 Result<Preview> makePreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,

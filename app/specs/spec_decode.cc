@@ -335,8 +335,21 @@ const std::vector<FieldFacts>& facts() {
       {"ModelSpec.layers", {}, "Layers; each takes the one before it unless it names its inputs"},
       {"ModelSpec.loss", {"cross-entropy", "binary-cross-entropy", "mse"}, "What training makes small"},
       {"ModelSpec.classes", {}, "Number of labels"},
-      {"InputSpec.shape", {}, "Height, width, channels"},
+      {"InputSpec.shape", {}, "Of one sample: height, width, channels; of text: tokens; of a table: numbers"},
       {"InputSpec.scale", {}, "Factor on the input; 0: 1/255 for bytes"},
+      {"LayerSpec.dense", {}, "Each output is a weighted sum of all inputs"},
+      {"LayerSpec.conv2d", {}, "A small window of weights moves over an image"},
+      {"LayerSpec.max_pool2d", {}, "The largest value in each window of an image"},
+      {"LayerSpec.flatten", {}, "An image as one row of values, as dense layers take it"},
+      {"LayerSpec.activation", {}, "A function on each value"},
+      {"LayerSpec.add", {}, "The sum of several layers' outputs, as in residual networks"},
+      {"LayerSpec.embedding", {}, "A learned vector for each token and position, or for each category"},
+      {"LayerSpec.layer_norm", {}, "Normalises each sample or token over its channels"},
+      {"LayerSpec.transformer", {}, "Self-attention, then feed-forward, each added to its input"},
+      {"LayerSpec.batch_norm", {}, "Normalises each channel over the batch"},
+      {"LayerSpec.global_average_pool", {}, "The mean of each channel of an image"},
+      {"LayerSpec.concat", {}, "Several layers' outputs side by side"},
+      {"LayerSpec.dropout", {}, "Leaves out random values during training"},
       {"LayerSpec.name", {}, "Unique name; empty: kind and number"},
       {"LayerSpec.inputs", {}, "Names of layers; empty: the layer before"},
       {"DenseLayer.units", {}, "Number of outputs"},
@@ -450,8 +463,121 @@ const std::vector<FieldFacts>& facts() {
   };
   return kFacts;
 }
+// What leaving a field out means, where the spec's rules write no default in.
+struct UnsetFact {
+  std::string_view name, means;
+};
+constexpr UnsetFact kUnset[] = {
+    {"ClusterSpec.name", "none"},
+    {"ClusterSpec.comm", "automatic"},
+    {"ClusterSpec.version", "1"},
+    {"NodeSpec.address", "automatic"},
+    {"NodeSpec.interface", "any"},
+    {"NodeSpec.workdir", "~/.lockstep"},
+    {"NodeSpec.roles", "worker"},
+    {"SshSpec.user", "from SSH config"},
+    {"SshSpec.port", "from SSH config"},
+    {"SshSpec.identity_file", "from SSH config"},
+    {"SshSpec.proxy_jump", "from SSH config"},
+    {"DeviceSpec.kind", "cpu"},
+    {"DeviceSpec.count", "1"},
+    {"DeviceSpec.threads", "1"},
+    {"DeviceSpec.gpus", "one for each rank"},
+    {"LinkSpec.bandwidth_mbit", "unknown"},
+    {"LinkSpec.latency_us", "unknown"},
+    {"ModelSpec.classes", "from the last layer"},
+    {"ModelSpec.name", "model"},
+    {"ModelSpec.version", "1"},
+    {"InputSpec.scale", "1/255 for images, otherwise 1"},
+    {"InputSpec.vocabulary", "not text"},
+    {"InputSpec.columns", "none"},
+    {"InputSpec.categories", "none"},
+    {"LayerSpec.name", "kind and number"},
+    {"LayerSpec.inputs", "the layer before"},
+    {"DenseLayer.activation", "none"},
+    {"DenseLayer.tied", "a weight of its own"},
+    {"Conv2dLayer.stride", "1"},
+    {"Conv2dLayer.padding", "valid"},
+    {"Conv2dLayer.activation", "none"},
+    {"MaxPool2dLayer.stride", "its size"},
+    {"AddLayer.activation", "none"},
+    {"BatchNormLayer.momentum", "0.9"},
+    {"BatchNormLayer.epsilon", "1e-5"},
+    {"BatchNormLayer.groups", "one for each micro-batch"},
+    {"BatchNormLayer.activation", "none"},
+    {"TransformerLayer.feed_forward", "4 × the channels"},
+    {"TransformerLayer.dropout", "none"},
+    {"DropoutLayer.rate", "none"},
+    {"DataSpec.format", "from the model's input"},
+    {"DataFiles.images_sha256", "not checked"},
+    {"DataFiles.labels_sha256", "not checked"},
+    {"DataFiles.text_sha256", "not checked"},
+    {"DataFiles.table_sha256", "not checked"},
+    {"DataFiles.from", "the beginning"},
+    {"DataFiles.to", "the end"},
+    {"AugmentSpec.crop", "none"},
+    {"TrainingSpec.epochs", "until max_steps"},
+    {"TrainingSpec.max_steps", "no limit"},
+    {"TrainingSpec.backend", "from the device"},
+    {"TrainingSpec.evaluate_batch", "automatic"},
+    {"OptimizerSpec.momentum", "none"},
+    {"OptimizerSpec.weight_decay", "none"},
+    {"OptimizerSpec.beta1", "not used"},
+    {"OptimizerSpec.beta2", "not used"},
+    {"OptimizerSpec.epsilon", "not used"},
+    {"OptimizerSpec.clip_norm", "no limit"},
+    {"OptimizerSpec.for_batch", "as written"},
+    {"ScheduleSpec.warmup_steps", "none"},
+    {"ScheduleSpec.steps", "max_steps"},
+    {"ScheduleSpec.final_rate", "0"},
+    {"ScheduleSpec.every", "not used"},
+    {"ScheduleSpec.factor", "not used"},
+    {"LossScaleSpec.initial", "not used"},
+    {"LossScaleSpec.growth_interval", "not used"},
+    {"CheckpointSpec.keep", "2"},
+    {"StrategySpec.bucket_bytes", "automatic"},
+    {"StrategySpec.micro_batches", "1"},
+    {"StrategySpec.local_steps", "strategy default"},
+    {"StrategySpec.tensor", "strategy default"},
+    {"StrategySpec.stages", "strategy default"},
+    {"StrategySpec.servers", "strategy default"},
+    {"StrategySpec.staleness", "none"},
+    {"StrategySpec.dense", "servers"},
+    {"StrategySpec.gather_bytes", "automatic"},
+    {"StrategySpec.deterministic_parts", "off"},
+    {"StrategySpec.shares", "even"},
+    {"StrategySpec.top_k_after", "200"},
+    {"StrategySpec.top_k_ratio", "0.01"},
+    {"RunSpec.version", "1"},
+};
+
+// Without these a spec is not complete.
+constexpr std::string_view kNeeded[] = {
+    "NodeSpec.name",      "SshSpec.host",         "LinkSpec.from",     "LinkSpec.to",
+    "InputSpec.shape",    "DenseLayer.units",     "Conv2dLayer.filters", "Conv2dLayer.kernel",
+    "MaxPool2dLayer.size", "ActivationLayer.function", "EmbeddingLayer.units",
+    "TransformerLayer.heads", "DataFiles.images", "DataFiles.labels",  "DataFiles.text",
+    "DataFiles.table",    "PinSpec.layer",        "PinSpec.stage",
+};
+
+constexpr std::string_view kFiles[] = {"DataFiles.images", "DataFiles.labels", "DataFiles.text",
+                                        "DataFiles.table", "SshSpec.identity_file"};
+
+// What a new layer begins with.
+constexpr std::pair<std::string_view, std::string_view> kStart[] = {
+    {"DenseLayer.units", "128"},     {"DenseLayer.activation", "relu"},
+    {"Conv2dLayer.filters", "32"},   {"Conv2dLayer.kernel", "3"},
+    {"Conv2dLayer.activation", "relu"}, {"MaxPool2dLayer.size", "2"},
+    {"ActivationLayer.function", "relu"}, {"EmbeddingLayer.units", "128"},
+    {"TransformerLayer.heads", "4"}, {"DropoutLayer.rate", "0.1"},
+};
+
+std::string fullName(const FieldDescriptor& field) {
+  return field.containing_type()->name() + "." + field.name();
+}
+
 const FieldFacts* factsOf(const FieldDescriptor& field) {
-  const std::string name = field.containing_type()->name() + "." + field.name();
+  const std::string name = fullName(field);
   for (const auto& entry : facts()) {
     if (name == entry.name) return &entry;
   }
@@ -493,6 +619,30 @@ const std::vector<std::string>& choicesOf(const FieldDescriptor& field) {
 std::string helpOf(const FieldDescriptor& field) {
   const auto* entry = factsOf(field);
   return entry == nullptr ? std::string() : entry->help;
+}
+
+std::string unsetOf(const FieldDescriptor& field) {
+  const std::string name = fullName(field);
+  for (const auto& fact : kUnset) {
+    if (fact.name == name) return std::string(fact.means);
+  }
+  return {};
+}
+
+bool isNeeded(const FieldDescriptor& field) {
+  return std::find(std::begin(kNeeded), std::end(kNeeded), fullName(field)) != std::end(kNeeded);
+}
+
+bool isFile(const FieldDescriptor& field) {
+  return std::find(std::begin(kFiles), std::end(kFiles), fullName(field)) != std::end(kFiles);
+}
+
+std::string startOf(const FieldDescriptor& field) {
+  const std::string name = fullName(field);
+  for (const auto& [key, value] : kStart) {
+    if (key == name) return std::string(value);
+  }
+  return {};
 }
 
 const Descriptor* rootOf(SpecKind kind) {

@@ -31,5 +31,14 @@ std::vector<std::string> splitPath(std::string_view path);
 // Words a text field may have; empty: free.
 const std::vector<std::string>& choicesOf(const google::protobuf::FieldDescriptor& field);
 std::string helpOf(const google::protobuf::FieldDescriptor& field);
+// What leaving the field out means, in words; "" where a default is filled in or it is needed.
+std::string unsetOf(const google::protobuf::FieldDescriptor& field);
+bool isNeeded(const google::protobuf::FieldDescriptor& field);
+bool isFile(const google::protobuf::FieldDescriptor& field);  // the path of one
+// The value a field of a new layer begins with; "" : it is left out.
+std::string startOf(const google::protobuf::FieldDescriptor& field);
+// A scalar field of a message as YAML has it, without quotes.
+std::string fieldText(const google::protobuf::Message& message,
+                      const google::protobuf::FieldDescriptor& field, int index = -1);
 
 }  // namespace lockstep::app

@@ -6,7 +6,7 @@
 #include <charconv>
 
 #include "app/specs/spec_decode.h"
-#include "app/specs/yaml_tree.h"
+#include "app/specs/yaml_style.h"
 #include "engine/models/model.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -14,6 +14,7 @@
 namespace lockstep::app {
 namespace {
 
+using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
 int indexOf(const std::string& part) {
@@ -26,6 +27,14 @@ int indexOf(const std::string& part) {
 std::string keyOf(const std::string& part) {
   if (part[0] != '[') return part;
   return part.size() >= 2 && part.back() == ']' ? part.substr(1, part.size() - 2) : part.substr(1);
+}
+
+YamlNode scalarNode(std::string value, bool isText) {
+  YamlNode node;
+  node.kind = YamlNode::Kind::kScalar;
+  node.value = std::move(value);
+  node.quoted = isText;
+  return node;
 }
 
 struct Found {
@@ -98,11 +107,15 @@ struct SpecText::State {
   std::shared_ptr<spec::v1::RunSpec> run;
   std::shared_ptr<spec::v1::ClusterSpec> cluster;
   std::shared_ptr<spec::v1::ModelSpec> model;
+  spec::v1::RunSpec filled;  // a run, or of a model its part of one, as far as defaults are known
 
   SpecProblem at(const Error& error) const;
   void checkMeaning();
+  void fillRest();
   Result<TextEdit> add(const Found& found, const std::vector<std::string>& parts,
-                       const std::string& value) const;
+                       const YamlNode& value) const;
+  // The whole value of a field, anew: in a block it may take several lines.
+  TextEdit rewrite(const Found& found, const YamlNode& value, const Descriptor* type) const;
   TextEdit remove(const Found& found) const;
 };
 
@@ -141,7 +154,12 @@ SpecText SpecText::parse(std::string text, std::string file, SpecKind kind) {
     decode(state->root, state->file, *run, &modelPath, state->problems);
     if (run->has_model()) state->model = std::make_shared<spec::v1::ModelSpec>(run->model());
     state->run = std::move(run);
-    if (state->problems.empty() && modelPath.empty()) state->checkMeaning();
+    if (state->problems.empty() && modelPath.empty()) {
+      state->checkMeaning();
+    } else {  // the defaults of what is right are known all the same
+      state->filled = *state->run;
+      if (!specs::checkAndFill(state->filled).ok()) state->fillRest();
+    }
   } else if (kind == SpecKind::kCluster) {
     state->cluster = std::make_shared<spec::v1::ClusterSpec>();
     decode(state->root, state->file, *state->cluster, nullptr, state->problems);
@@ -166,13 +184,17 @@ void SpecText::State::checkMeaning() {
     return status.ok();
   };
   if (run != nullptr) {
-    spec::v1::RunSpec filled = *run;
-    if (!tell(specs::checkAndFill(filled))) return;
+    filled = *run;
+    if (!tell(specs::checkAndFill(filled))) return fillRest();
   } else if (cluster != nullptr) {
     tell(specs::toCluster(*cluster, {}, {}).status());
     return;
   }
   const auto built = specs::toModel(*model);
+  if (kind == SpecKind::kModel) {
+    *filled.mutable_model() = *model;
+    (void)specs::checkAndFill(filled);  // of a run with this model; its data are not of interest
+  }
   if (!built.ok()) {
     Error error = built.error();
     if (kind == SpecKind::kModel && error.why.rfind("model.", 0) == 0) error.why.erase(0, 6);
@@ -188,6 +210,21 @@ void SpecText::State::checkMeaning() {
   }
 }
 
+// Defaults of training and strategy do not depend on a model and data that are not complete yet.
+void SpecText::State::fillRest() {
+  spec::v1::RunSpec other;
+  other.mutable_model()->mutable_input()->add_shape(1);
+  other.mutable_model()->add_layers()->mutable_dense()->set_units(1);
+  other.mutable_model()->set_loss("mse");
+  other.mutable_data()->mutable_train()->set_table("t");
+  other.mutable_data()->mutable_evaluate()->set_table("t");
+  *other.mutable_training() = run->training();
+  *other.mutable_strategy() = run->strategy();
+  (void)specs::checkAndFill(other);
+  *filled.mutable_training() = other.training();
+  *filled.mutable_strategy() = other.strategy();
+}
+
 // `why` is a path, or "path: reason".
 SpecProblem SpecText::State::at(const Error& error) const {
   std::string path = error.why, reason;
@@ -200,6 +237,11 @@ SpecProblem SpecText::State::at(const Error& error) const {
     path.clear();
   }
   SpecProblem problem{file, 0, 0, error.what, "", path};
+  // The engine names the field by its last word: which one it is, the path says.
+  const auto parts = splitPath(path);
+  if (parts.size() > 1 && problem.what.starts_with(parts.back() + " ")) {
+    problem.what.replace(0, parts.back().size(), path);
+  }
   if (!reason.empty()) problem.what += ": " + reason;
   problem.remedies = error.remedies;
   if (error.remedies.empty()) problem.expected = error.next;
@@ -208,7 +250,10 @@ SpecProblem SpecText::State::at(const Error& error) const {
     problem.expected = problem.what.substr(split + 2);
     problem.what.resize(split);
   }
-  const Found found = walk(root, splitPath(path));
+  const Found found = walk(root, parts);
+  const YamlNode& node = *found.node;
+  problem.missing = found.depth < parts.size() || node.kind == YamlNode::Kind::kNull ||
+                    (node.kind == YamlNode::Kind::kList && node.items.empty());
   problem.line = found.node->line;
   problem.column = found.node->column;
   if (found.entry != nullptr && found.node->kind != YamlNode::Kind::kScalar) {
@@ -266,10 +311,73 @@ TextMark SpecText::nearestMark(std::string_view path) const {
 std::optional<std::string> SpecText::value(std::string_view path) const {
   const auto parts = splitPath(path);
   const Found found = walk(state_->root, parts);
-  if (found.depth < parts.size() || found.node->kind != YamlNode::Kind::kScalar) {
-    return std::nullopt;
+  if (found.depth < parts.size()) return std::nullopt;
+  if (found.node->kind == YamlNode::Kind::kScalar) return found.node->value;
+  if (found.node->kind != YamlNode::Kind::kList || found.node->items.empty()) return std::nullopt;
+  std::string out;
+  for (const YamlNode& item : found.node->items) {
+    if (item.kind != YamlNode::Kind::kScalar) return std::nullopt;
+    out += (out.empty() ? "" : ", ") + item.value;
   }
-  return found.node->value;
+  return out;
+}
+
+std::optional<std::string> SpecText::defaultOf(std::string_view path) const {
+  const google::protobuf::Message* message = &state_->filled;
+  std::string whole(path);
+  if (kind() == SpecKind::kModel) whole.insert(0, "model.");
+  const auto parts = splitPath(whole);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto* reflection = message->GetReflection();
+    const auto* field = message->GetDescriptor()->FindFieldByName(parts[i]);
+    if (field == nullptr || field->is_map()) return std::nullopt;
+    if (field->message_type() == nullptr) {
+      if (i + 1 < parts.size() || field->is_repeated() || !reflection->HasField(*message, field)) {
+        return std::nullopt;
+      }
+      return fieldText(*message, *field);
+    }
+    if (field->is_repeated()) {
+      const int index = i + 1 < parts.size() ? indexOf(parts[++i]) : -1;
+      if (index < 0 || index >= reflection->FieldSize(*message, field)) return std::nullopt;
+      message = &reflection->GetRepeatedMessage(*message, field, index);
+    } else {
+      message = &reflection->GetMessage(*message, field);
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> SpecText::layerNames() const {
+  std::vector<std::string> names;
+  for (const auto& layer : state_->filled.model().layers()) names.push_back(layer.name());
+  return names;
+}
+
+std::vector<int> SpecText::layerStages() const {
+  std::vector<int> stages;
+  int stage = 0;
+  for (const auto& layer : state_->filled.model().layers()) {
+    for (const auto& pin : state_->filled.strategy().pins()) {
+      if (pin.layer() == layer.name()) stage = pin.stage();
+    }
+    stages.push_back(stage);
+  }
+  return stages;
+}
+
+std::string SpecText::pins(const std::vector<std::string>& layers, const std::vector<int>& stages) {
+  YamlNode list;
+  list.kind = YamlNode::Kind::kList;
+  for (std::size_t i = 0; i < layers.size() && i < stages.size(); ++i) {
+    if (i > 0 && stages[i] == stages[i - 1]) continue;
+    YamlNode pin;
+    pin.kind = YamlNode::Kind::kMap;
+    pin.entries = {{scalarNode("layer", true), scalarNode(layers[i], true)},
+                   {scalarNode("stage", true), scalarNode(std::to_string(stages[i]), false)}};
+    list.items.push_back(std::move(pin));
+  }
+  return yamlFlow(list);
 }
 
 int SpecText::count(std::string_view path) const {
@@ -312,51 +420,136 @@ Error notReadable() {
   return error;
 }
 
-// `value` as it will stand in the text.
-std::string written(const FieldDescriptor* field, const std::string& value, bool item) {
-  if (field == nullptr) return yamlScalar(value, true);
-  if (!item && (field->is_repeated() || field->message_type() != nullptr)) return value;
-  return yamlScalar(value, field->cpp_type() == FieldDescriptor::CPPTYPE_STRING);
+// The items of "28, 28, 1" or "[28, 28, 1]"; of numbers also "28x28x1".
+YamlNode listNode(const FieldDescriptor& field, std::string_view value) {
+  const bool isText = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+  std::string text = trimmed(value);
+  if (text.size() > 1 && text.front() == '[' && text.back() == ']') {
+    text = text.substr(1, text.size() - 2);
+  }
+  if (!isText) {
+    for (const std::string_view sign : {"\u00d7", "x", "X"}) {
+      for (auto at = text.find(sign); at != std::string::npos; at = text.find(sign)) {
+        text.replace(at, sign.size(), ",");
+      }
+    }
+    std::replace(text.begin(), text.end(), ' ', ',');
+  }
+  YamlNode list;
+  list.kind = YamlNode::Kind::kList;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    if (std::string item = trimmed(std::string_view(text).substr(at, comma - at)); !item.empty()) {
+      if (item.size() > 1 && item.front() == '"' && item.back() == '"') {
+        item = item.substr(1, item.size() - 2);
+      }
+      list.items.push_back(scalarNode(std::move(item), isText));
+    }
+    at = comma + 1;
+  }
+  return list;
+}
+
+// What `value` is for the field, null for text: its scalars without quotes, messages in YAML.
+Result<YamlNode> valueNode(const FieldDescriptor* field, std::string_view value, bool item) {
+  if (field == nullptr) return scalarNode(std::string(value), true);
+  if (field->message_type() != nullptr) {
+    YamlNode node;
+    YamlFailure failure;
+    if (!parseYaml(std::string(value), node, failure)) return invalidArgument("{}", failure.what);
+    return node;
+  }
+  if (field->is_repeated() && !item) return listNode(*field, value);
+  return scalarNode(std::string(value), field->cpp_type() == FieldDescriptor::CPPTYPE_STRING);
+}
+
+// The message a value is of, or the items of a list; null of scalars and maps.
+const Descriptor* typeOf(const FieldDescriptor* field) {
+  return field == nullptr || field->is_map() ? nullptr : field->message_type();
+}
+const Descriptor* typeAt(SpecKind kind, const std::vector<std::string>& parts, std::size_t depth) {
+  const Descriptor* type = rootOf(kind);
+  for (std::size_t i = 0; i < depth && type != nullptr; ++i) {
+    if (parts[i][0] != '[') type = typeOf(type->FindFieldByName(parts[i]));
+  }
+  return type;
+}
+
+// Whether the value stands after its key in lines, not in braces.
+bool inBlock(const Found& found) {
+  return found.entry != nullptr && found.parent != nullptr && !found.parent->flow;
+}
+// Whether it can be written anew without losing something.
+bool rewritable(const std::string& text, const Found& found) {
+  if (!inBlock(found)) return false;
+  const std::string_view written =
+      std::string_view(text).substr(found.node->offset, found.node->end - found.node->offset);
+  return written.find('#') == std::string_view::npos;
 }
 
 }  // namespace
 
+TextEdit SpecText::State::rewrite(const Found& found, const YamlNode& value,
+                                  const Descriptor* type) const {
+  const YamlNode& key = found.entry->key;
+  const auto indent = static_cast<std::size_t>(key.column - 1);
+  return TextEdit{key.end, found.node->end - key.end,
+                  ":" + yamlValue(value, type, indent, indent + key.end - key.offset + 1)};
+}
+
 Result<TextEdit> SpecText::State::add(const Found& found, const std::vector<std::string>& parts,
-                                      const std::string& value) const {
+                                      const YamlNode& value) const {
   // What is missing below the first part, innermost first.
-  std::string below = value;
+  YamlNode below = value;
   for (std::size_t i = parts.size() - 1; i > found.depth; --i) {
+    YamlNode outer;
     if (parts[i][0] == '[' && indexOf(parts[i]) == 0 && keyOf(parts[i]) == "0") {
-      below = "[" + below + "]";
+      outer.kind = YamlNode::Kind::kList;
+      outer.items.push_back(std::move(below));
     } else if (parts[i][0] == '[' && indexOf(parts[i]) >= 0) {
       return invalidArgument("there is no item {}", parts[i]);
     } else {
-      below = "{" + yamlScalar(keyOf(parts[i]), true) + ": " + below + "}";
+      outer.kind = YamlNode::Kind::kMap;
+      outer.entries.push_back({scalarNode(keyOf(parts[i]), true), std::move(below)});
     }
+    below = std::move(outer);
   }
   const std::string key = yamlScalar(keyOf(parts[found.depth]), true);
+  const Descriptor* type = typeAt(kind, parts, found.depth + 1);
+  const Descriptor* parentType = typeAt(kind, parts, found.depth);
   const YamlNode& parent = *found.node;
   if (parent.kind == YamlNode::Kind::kNull ||
       (parent.kind == YamlNode::Kind::kMap && !parent.flow && parent.entries.empty())) {
     if (found.depth == 0) {
-      std::string lead = text.empty() || text.back() == '\n' ? "" : "\n";
-      return TextEdit{text.size(), 0, lead + key + ": " + below + "\n"};
+      const std::string lead = text.empty() || text.back() == '\n' ? "" : "\n";
+      return TextEdit{text.size(), 0, lead + yamlEntry(key, below, type, 0) + "\n"};
     }
-    return TextEdit{parent.offset, 0, " {" + key + ": " + below + "}"};
+    YamlNode whole;
+    whole.kind = YamlNode::Kind::kMap;
+    whole.entries.push_back({scalarNode(keyOf(parts[found.depth]), true), std::move(below)});
+    if (inBlock(found)) return rewrite(found, whole, parentType);
+    return TextEdit{parent.offset, 0, " " + yamlFlow(whole)};
   }
   if (parent.kind != YamlNode::Kind::kMap) return invalidArgument("{} has no fields", key);
   if (parent.flow) {
-    if (parent.entries.empty()) {
-      return TextEdit{parent.offset, parent.end - parent.offset, "{" + key + ": " + below + "}"};
+    const std::string flow = key + ": " + yamlFlow(below);
+    const std::size_t last = text.rfind('\n', parent.end - 1) + 1;  // 0 where there is none
+    const bool fits = parent.end - last + flow.size() + 2 <= kYamlLine;
+    if (rewritable(text, found) && (parent.entries.empty() || !fits)) {
+      YamlNode whole = parent;
+      whole.entries.push_back({scalarNode(keyOf(parts[found.depth]), true), std::move(below)});
+      return rewrite(found, whole, parentType);
     }
-    const auto& last = parent.entries.back();
-    const std::size_t at = std::max(last.node.end, last.key.end);
-    return TextEdit{at, 0, ", " + key + ": " + below};
+    if (parent.entries.empty()) {
+      return TextEdit{parent.offset, parent.end - parent.offset, "{" + flow + "}"};
+    }
+    const auto& before = parent.entries.back();
+    return TextEdit{std::max(before.node.end, before.key.end), 0, ", " + flow};
   }
   const auto& last = parent.entries.back();
   const std::size_t at = lineEnd(text, std::max(last.node.end, last.key.end));
-  const std::string indent(static_cast<std::size_t>(parent.entries.front().key.column - 1), ' ');
-  return TextEdit{at, 0, "\n" + indent + key + ": " + below};
+  const auto indent = static_cast<std::size_t>(parent.entries.front().key.column - 1);
+  return TextEdit{at, 0, "\n" + std::string(indent, ' ') + yamlEntry(key, below, type, indent)};
 }
 
 TextEdit SpecText::State::remove(const Found& found) const {
@@ -399,29 +592,30 @@ Result<TextEdit> SpecText::edit(std::string_view path, std::string_view value) c
     if (parts[found.depth][0] == '[' && !field->is_map()) {
       return invalidArgument("there is no item {}", path);
     }
-    return state_->add(found, parts,
-                       written(field->is_map() ? nullptr : field, std::string(value), item));
+    LOCKSTEP_ASSIGN(const YamlNode node, valueNode(field->is_map() ? nullptr : field, value, item));
+    return state_->add(found, parts, node);
   }
   if (value.empty() && found.entry != nullptr) return state_->remove(found);
-  const std::string text = written(field->is_map() ? nullptr : field, std::string(value), item);
-  if (found.node->kind == YamlNode::Kind::kNull) {
-    return TextEdit{found.node->offset, 0, " " + text};
-  }
-  if (found.node->kind == YamlNode::Kind::kScalar && !found.node->simple) {
+  LOCKSTEP_ASSIGN(const YamlNode node, valueNode(field->is_map() ? nullptr : field, value, item));
+  const YamlNode& old = *found.node;
+  if (old.kind == YamlNode::Kind::kScalar && !old.simple) {
     Error error = makeError(Code::kFailedPrecondition, "{} is text of several lines", path);
     error.next = "edit it in the text";
     return error;
   }
-  if (found.node->kind == YamlNode::Kind::kScalar && found.node->value == value) return TextEdit{};
-  return TextEdit{found.node->offset, found.node->end - found.node->offset, text};
+  if (old.kind == YamlNode::Kind::kScalar && old.value == node.value && node.kind == old.kind) {
+    return TextEdit{};
+  }
+  const bool lines = !old.flow && (old.kind == YamlNode::Kind::kMap || old.kind == YamlNode::Kind::kList);
+  if (inBlock(found) && (lines || field->message_type() != nullptr)) {
+    return state_->rewrite(found, node, typeOf(field));
+  }
+  const std::string text = yamlFlow(node);
+  if (old.kind == YamlNode::Kind::kNull) return TextEdit{old.offset, 0, " " + text};
+  return TextEdit{old.offset, old.end - old.offset, text};
 }
 
 namespace {
-
-struct ListPlace {
-  Found found;
-  const YamlNode* list = nullptr;
-};
 
 // Block of lines of each item, with the comments before it; the last ends with its line.
 std::vector<std::size_t> blockStarts(const std::string& text, const YamlNode& list) {
@@ -467,30 +661,40 @@ Result<TextEdit> SpecText::insertItem(std::string_view listPath, int index,
   }
   const std::string& text = state_->text;
   const Found found = walk(state_->root, parts);
-  const bool fields = yaml.find(": ") != std::string_view::npos && !yaml.empty() &&
-                      yaml.front() != '{' && yaml.front() != '[';
-  const std::string flowItem = fields ? "{" + std::string(yaml) + "}" : std::string(yaml);
+  YamlNode item;
+  YamlFailure failure;
+  if (!parseYaml(std::string(yaml), item, failure)) {
+    return invalidArgument("the item to insert: {}, {}", failure.what, failure.expected);
+  }
+  const Descriptor* type = typeOf(field);
+  YamlNode whole;  // the list, where it is written anew
+  whole.kind = YamlNode::Kind::kList;
   if (found.depth < parts.size()) {
-    return state_->add(found, parts, "[" + flowItem + "]");
+    whole.items.push_back(std::move(item));
+    return state_->add(found, parts, whole);
   }
   const YamlNode& list = *found.node;
-  if (list.kind == YamlNode::Kind::kNull) {
-    const std::string indent(
-        static_cast<std::size_t>(found.entry == nullptr ? 0 : found.entry->key.column + 1), ' ');
-    return TextEdit{list.offset, 0, "\n" + indent + "- " + std::string(yaml)};
+  if (list.kind != YamlNode::Kind::kNull && list.kind != YamlNode::Kind::kList) {
+    return invalidArgument("{} is not a list", listPath);
   }
-  if (list.kind != YamlNode::Kind::kList) return invalidArgument("{} is not a list", listPath);
   const int size = static_cast<int>(list.items.size());
   index = std::clamp(index, 0, size);
-  if (list.flow) {
+  if (list.kind == YamlNode::Kind::kNull || list.flow) {
+    if (type != nullptr && (list.kind == YamlNode::Kind::kNull ? inBlock(found) : rewritable(text, found))) {
+      whole.items = list.items;
+      whole.items.insert(whole.items.begin() + index, std::move(item));
+      return state_->rewrite(found, whole, type);
+    }
     auto items = flowItems(text, list);
-    items.insert(items.begin() + index, flowItem);
-    return flowList(list, items);
+    items.insert(items.begin() + index, yamlFlow(item));
+    TextEdit edit = flowList(list, items);
+    if (list.kind == YamlNode::Kind::kNull) edit.replacement.insert(0, " ");
+    return edit;
   }
   const auto starts = blockStarts(text, list);
   const std::size_t dash = dashOf(text, list.items.front().offset);
-  const std::string line =
-      std::string(dash - lineStart(text, dash), ' ') + "- " + std::string(yaml) + "\n";
+  const std::size_t indent = dash - lineStart(text, dash);
+  const std::string line = std::string(indent, ' ') + yamlItem(item, type, indent) + "\n";
   const std::size_t at = starts[static_cast<std::size_t>(index)];
   const bool open = at > 0 && text[at - 1] != '\n';
   return TextEdit{at, 0, open ? "\n" + line : line};
@@ -552,6 +756,24 @@ Result<TextEdit> SpecText::moveItem(std::string_view listPath, int from, int to)
   return TextEdit{starts.front(), starts.back() - starts.front(), out};
 }
 
+std::vector<LayerKind> SpecText::layerKinds() {
+  std::vector<LayerKind> kinds;
+  const auto* kind = spec::v1::LayerSpec::descriptor()->FindOneofByName("kind");
+  for (int i = 0; i < kind->field_count(); ++i) {
+    const FieldDescriptor& field = *kind->field(i);
+    YamlNode start;
+    start.kind = YamlNode::Kind::kMap;
+    for (int k = 0; k < field.message_type()->field_count(); ++k) {
+      const FieldDescriptor& part = *field.message_type()->field(k);
+      if (const std::string value = startOf(part); !value.empty()) {
+        start.entries.push_back({scalarNode(part.name(), true), scalarNode(value, false)});
+      }
+    }
+    kinds.push_back({field.name(), helpOf(field), field.name() + ": " + yamlFlow(start)});
+  }
+  return kinds;
+}
+
 std::vector<FieldInfo> SpecText::fields(SpecKind kind, std::string_view path) {
   const google::protobuf::Descriptor* type = rootOf(kind);
   if (!splitPath(path).empty()) {
@@ -578,7 +800,7 @@ std::vector<FieldInfo> SpecText::fields(SpecKind kind, std::string_view path) {
           info.type = FieldType::kBoolean;
           break;
         case FieldDescriptor::CPPTYPE_DOUBLE:
-          info.type = FieldType::kNumber;
+          info.type = list ? FieldType::kNumberList : FieldType::kNumber;
           break;
         default:
           info.type = list ? FieldType::kIntegerList : FieldType::kInteger;
@@ -586,6 +808,9 @@ std::vector<FieldInfo> SpecText::fields(SpecKind kind, std::string_view path) {
     }
     info.choices = choicesOf(field);
     info.help = helpOf(field);
+    info.unset = unsetOf(field);
+    info.needed = isNeeded(field);
+    info.file = isFile(field);
     infos.push_back(std::move(info));
   }
   return infos;

@@ -35,6 +35,7 @@ struct SpecProblem {
   std::string expected;      // "did you mean 'optimizer'?", "a whole number"
   std::string path;          // of the field, as far as it is known
   std::vector<Remedy> remedies;
+  bool missing = false;      // it is not in the text yet, or an empty list: not a mistake but a gap
   std::string text() const;  // "file:line:column: what, expected"
   Error error() const;       // kInvalidArgument; what = text(), with the remedies
 };
@@ -58,6 +59,7 @@ enum class FieldType : std::uint8_t {
   kMessage,
   kTextList,
   kIntegerList,
+  kNumberList,
   kMessageList,
   kMap,
 };
@@ -66,6 +68,14 @@ struct FieldInfo {
   FieldType type = FieldType::kText;
   std::vector<std::string> choices;  // of a text field with a closed set; empty: free
   std::string help;                  // one line of English, the key for translation
+  std::string unset;                 // what leaving it out means, the same: "automatic"; "" : see defaultOf()
+  bool needed = false;               // has no default
+  bool file = false;                 // names a file of this machine
+};
+struct LayerKind {
+  std::string name;  // "conv2d"
+  std::string help;  // as of FieldInfo
+  std::string yaml;  // a layer of this kind to begin with: "conv2d: {filters: 32, kernel: 3}"
 };
 
 class SpecText {
@@ -91,15 +101,25 @@ class SpecText {
   std::optional<TextMark> mark(std::string_view path) const;  // of the value
   // Of the longest beginning of the path that stands in the text.
   TextMark nearestMark(std::string_view path) const;
-  std::optional<std::string> value(std::string_view path) const;  // scalars, unquoted
+  // Scalars, unquoted; a list of them as "28, 28, 1".
+  std::optional<std::string> value(std::string_view path) const;
+  // What a scalar that is not written is taken as; nullopt where the spec's rules have no value.
+  std::optional<std::string> defaultOf(std::string_view path) const;
   int count(std::string_view path) const;                         // items of a list, keys of a map
   std::vector<std::string> keys(std::string_view path) const;     // of a map as written, in order
   // The kind of a layer as written: "conv2d" of "model.layers[1]"; "" where there is none.
   std::string layerKind(std::string_view path) const;
+  // Of the model's layers, those that have none in the text included.
+  std::vector<std::string> layerNames() const;
+  // The stage of each layer, as strategy.pins says.
+  std::vector<int> layerStages() const;
+  // strategy.pins that put layers on these stages, in one line of YAML.
+  static std::string pins(const std::vector<std::string>& layers, const std::vector<int>& stages);
 
-  // Edits: pure, to be applied to text() by the caller. `value` is text without quotes; quoted
-  // where YAML needs it. A field not there yet is added to its (perhaps new) parent; an empty
-  // value removes the field. Errors: kFailedPrecondition (not readable), kInvalidArgument (path).
+  // Edits: pure, to be applied to text() by the caller. `value` is text without quotes, quoted
+  // where YAML needs it; of a list "28, 28, 1"; of messages YAML in one line. A field not there yet
+  // is added to its (perhaps new) parent; an empty value removes the field. What is added is written
+  // as toYaml() writes. Errors: kFailedPrecondition (not readable), kInvalidArgument (path).
   Result<TextEdit> edit(std::string_view path, std::string_view value) const;
   // `yaml` is one item in one line: "conv2d: {filters: 32, kernel: 3}", "name: n4". index = count
   // appends.
@@ -110,6 +130,8 @@ class SpecText {
   // The fields below a message: "training", "model.layers[].conv2d", "nodes[]"; "" is the whole.
   // Indices in brackets are ignored. Empty for what is no message.
   static std::vector<FieldInfo> fields(SpecKind kind, std::string_view path);
+  // The kinds a layer can be, in the order of the spec's definition.
+  static std::vector<LayerKind> layerKinds();
   // The place in this text of an error whose `why` is a path.
   SpecProblem locate(const Error& error) const;
 

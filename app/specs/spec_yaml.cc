@@ -1,10 +1,11 @@
-// Spec messages as YAML: fields set, in the order of their definition, layers in one line each.
+// Spec messages as YAML: the fields that are set, in the order of their definition.
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
 
+#include "app/specs/spec_decode.h"
 #include "app/specs/spec_text.h"
-#include "app/specs/yaml_tree.h"
+#include "app/specs/yaml_style.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -13,7 +14,73 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-std::string scalar(const Message& message, const FieldDescriptor& field, int index) {
+std::vector<const FieldDescriptor*> fieldsSet(const Message& message) {
+  std::vector<const FieldDescriptor*> set;
+  message.GetReflection()->ListFields(message, &set);
+  std::sort(set.begin(), set.end(), [](const FieldDescriptor* a, const FieldDescriptor* b) {
+    return a->index() < b->index();
+  });
+  return set;
+}
+
+YamlNode nodeOf(const Message& message, const FieldDescriptor& field, int index) {
+  YamlNode out;
+  out.kind = YamlNode::Kind::kScalar;
+  out.value = fieldText(message, field, index);
+  out.quoted = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+  return out;
+}
+
+YamlNode keyOf(std::string name) {
+  YamlNode out;
+  out.kind = YamlNode::Kind::kScalar;
+  out.value = std::move(name);
+  return out;
+}
+
+// Of the fields that are set.
+YamlNode nodeOf(const Message& message) {
+  const auto* r = message.GetReflection();
+  YamlNode out;
+  out.kind = YamlNode::Kind::kMap;
+  for (const auto* field : fieldsSet(message)) {
+    YamlNode value;
+    if (field->is_map()) {
+      value.kind = YamlNode::Kind::kMap;
+      for (int i = 0; i < r->FieldSize(message, field); ++i) {
+        const Message& pair = r->GetRepeatedMessage(message, field, i);
+        value.entries.push_back(
+            {keyOf(pair.GetReflection()->GetString(pair, field->message_type()->map_key())),
+             nodeOf(pair, *field->message_type()->map_value(), -1)});
+      }
+    } else if (field->is_repeated()) {
+      value.kind = YamlNode::Kind::kList;
+      for (int i = 0; i < r->FieldSize(message, field); ++i) {
+        value.items.push_back(field->message_type() != nullptr
+                                  ? nodeOf(r->GetRepeatedMessage(message, field, i))
+                                  : nodeOf(message, *field, i));
+      }
+    } else {
+      value = field->message_type() != nullptr ? nodeOf(r->GetMessage(message, field))
+                                               : nodeOf(message, *field, -1);
+    }
+    out.entries.push_back({keyOf(field->name()), std::move(value)});
+  }
+  return out;
+}
+
+std::string yamlOf(const Message& message) {
+  std::string out;
+  for (const auto& entry : nodeOf(message).entries) {
+    const auto* field = message.GetDescriptor()->FindFieldByName(entry.key.value);
+    out += yamlEntry(entry.key.value, entry.node, field->message_type(), 0) + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string fieldText(const Message& message, const FieldDescriptor& field, int index) {
   const auto* r = message.GetReflection();
   const bool item = index >= 0;
   switch (field.cpp_type()) {
@@ -34,116 +101,11 @@ std::string scalar(const Message& message, const FieldDescriptor& field, int ind
     default:
       break;
   }
-  return yamlScalar(
-      item ? r->GetRepeatedString(message, &field, index) : r->GetString(message, &field), true);
+  return item ? r->GetRepeatedString(message, &field, index) : r->GetString(message, &field);
 }
 
-std::vector<const FieldDescriptor*> fieldsSet(const Message& message) {
-  std::vector<const FieldDescriptor*> set;
-  message.GetReflection()->ListFields(message, &set);
-  std::sort(set.begin(), set.end(), [](const FieldDescriptor* a, const FieldDescriptor* b) {
-    return a->index() < b->index();
-  });
-  return set;
-}
+std::string toYaml(const spec::v1::RunSpec& spec) { return yamlOf(spec); }
 
-std::string flow(const Message& message);
-
-std::string flowValue(const Message& message, const FieldDescriptor& field) {
-  const auto* r = message.GetReflection();
-  if (!field.is_repeated()) {
-    return field.message_type() != nullptr ? flow(r->GetMessage(message, &field))
-                                           : scalar(message, field, -1);
-  }
-  std::string out;
-  for (int i = 0; i < r->FieldSize(message, &field); ++i) {
-    if (i > 0) out += ", ";
-    if (field.is_map()) {
-      const Message& pair = r->GetRepeatedMessage(message, &field, i);
-      const auto* p = pair.GetReflection();
-      out += yamlScalar(p->GetString(pair, field.message_type()->map_key()), true) + ": " +
-             yamlScalar(p->GetString(pair, field.message_type()->map_value()), true);
-    } else if (field.message_type() != nullptr) {
-      out += flow(r->GetRepeatedMessage(message, &field, i));
-    } else {
-      out += scalar(message, field, i);
-    }
-  }
-  return field.is_map() ? "{" + out + "}" : "[" + out + "]";
-}
-
-std::string flow(const Message& message) {
-  std::string out;
-  for (const auto* field : fieldsSet(message)) {
-    out += (out.empty() ? "" : ", ") + field->name() + ": " + flowValue(message, *field);
-  }
-  return "{" + out + "}";
-}
-
-bool small(const Message& message) {
-  const std::string& name = message.GetDescriptor()->name();
-  return name != "RunSpec" && name != "ModelSpec" && name != "DataSpec" && name != "DataFiles" &&
-         name != "TrainingSpec" && name != "StrategySpec" && name != "ClusterSpec" &&
-         name != "NodeSpec";
-}
-
-void block(const Message& message, std::size_t depth, std::string& out);
-
-// "- " and the fields of one item.
-void item(const Message& message, std::size_t depth, std::string& out) {
-  const std::string indent(depth * 2, ' ');
-  if (small(message)) {
-    std::string text = flow(message);
-    if (message.GetDescriptor()->name() == "LayerSpec" && text.size() > 2) {
-      const auto set = fieldsSet(message);
-      if (set.size() == 1) text = text.substr(1, text.size() - 2);
-    }
-    out += indent + "- " + text + "\n";
-    return;
-  }
-  std::string fields;
-  block(message, depth + 1, fields);
-  if (fields.empty()) {
-    out += indent + "- {}\n";
-    return;
-  }
-  fields.replace(depth * 2, 2, "- ");
-  out += fields;
-}
-
-void block(const Message& message, std::size_t depth, std::string& out) {
-  const std::string indent(depth * 2, ' ');
-  const auto* r = message.GetReflection();
-  for (const auto* field : fieldsSet(message)) {
-    out += indent + field->name() + ":";
-    if (field->message_type() != nullptr && !field->is_map() && field->is_repeated()) {
-      out += "\n";
-      for (int i = 0; i < r->FieldSize(message, field); ++i) {
-        item(r->GetRepeatedMessage(message, field, i), depth + 1, out);
-      }
-    } else if (field->message_type() != nullptr && !field->is_repeated() &&
-               !small(r->GetMessage(message, field))) {
-      std::string fields;
-      block(r->GetMessage(message, field), depth + 1, fields);
-      out += fields.empty() ? " {}\n" : "\n" + fields;
-    } else {
-      out += " " + flowValue(message, *field) + "\n";
-    }
-  }
-}
-
-}  // namespace
-
-std::string toYaml(const spec::v1::RunSpec& spec) {
-  std::string out;
-  block(spec, 0, out);
-  return out;
-}
-
-std::string toYaml(const spec::v1::ClusterSpec& spec) {
-  std::string out;
-  block(spec, 0, out);
-  return out;
-}
+std::string toYaml(const spec::v1::ClusterSpec& spec) { return yamlOf(spec); }
 
 }  // namespace lockstep::app

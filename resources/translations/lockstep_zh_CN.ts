@@ -55,24 +55,8 @@ It uses:
     <context>
         <name>lockstep::ui::AddHostDialog</name>
         <message>
-            <source>Choose a host, or leave it empty for this machine and give the node a name.</source>
-            <translation>请选择主机；留空表示本机，并为节点命名。</translation>
-        </message>
-        <message>
-            <source>A node&apos;s name has letters, digits, &apos;-&apos;, &apos;_&apos; and &apos;.&apos;.</source>
-            <translation>节点名称只能包含字母、数字、“-”、“_”和“.”。</translation>
-        </message>
-        <message>
-            <source>The cluster has a node %1 already.</source>
-            <translation>集群中已有节点 %1。</translation>
-        </message>
-        <message>
             <source>Add a host</source>
             <translation>添加主机</translation>
-        </message>
-        <message>
-            <source>The names of your SSH configuration are offered; jump hosts, users and keys it sets are used as they are.</source>
-            <translation>可选择 SSH 配置中的主机名；其中的跳板机、用户和密钥照常生效。</translation>
         </message>
         <message>
             <source>Host</source>
@@ -103,32 +87,8 @@ It uses:
             <translation>工作目录</translation>
         </message>
         <message>
-            <source>Ranks compute on</source>
-            <translation>进程使用</translation>
-        </message>
-        <message>
-            <source>its processors</source>
-            <translation>该主机的处理器</translation>
-        </message>
-        <message>
-            <source>its NVIDIA GPUs, one each</source>
-            <translation>该主机的 NVIDIA GPU，每个进程一块</translation>
-        </message>
-        <message>
             <source>Ranks</source>
             <translation>进程数</translation>
-        </message>
-        <message>
-            <source>host or user@host; empty: this machine</source>
-            <translation>主机或 用户@主机；留空：本机</translation>
-        </message>
-        <message>
-            <source>as peers reach it; empty: chosen</source>
-            <translation>其他节点访问它的地址；留空：自动选择</translation>
-        </message>
-        <message>
-            <source>as SSH is configured</source>
-            <translation>按 SSH 配置</translation>
         </message>
         <message>
             <source>Add host</source>
@@ -137,6 +97,46 @@ It uses:
         <message>
             <source>Cancel</source>
             <translation>取消</translation>
+        </message>
+        <message>
+            <source>Choose a host. For this machine leave it blank and name the node.</source>
+            <translation>请选择主机。若为本机，请留空并为节点命名。</translation>
+        </message>
+        <message>
+            <source>A node's name consists of letters, digits, '-', '_' and '.'.</source>
+            <translation>节点名称由字母、数字、“-”、“_”和“.”组成。</translation>
+        </message>
+        <message>
+            <source>The cluster already has a node %1.</source>
+            <translation>集群中已有节点 %1。</translation>
+        </message>
+        <message>
+            <source>Hosts from your SSH config are listed, and connected with its users, keys and jump hosts.</source>
+            <translation>列出您 SSH 配置中的主机，并按其中的用户、密钥和跳板机连接。</translation>
+        </message>
+        <message>
+            <source>Device</source>
+            <translation>设备</translation>
+        </message>
+        <message>
+            <source>host or user@host (blank: this machine)</source>
+            <translation>主机或 用户@主机（留空：本机）</translation>
+        </message>
+        <message>
+            <source>Automatic</source>
+            <translation>自动</translation>
+        </message>
+        <message>
+            <source>From SSH config</source>
+            <translation>按 SSH 配置</translation>
+        </message>
+        <message>
+            <source>CPU</source>
+            <translation>CPU</translation>
+        </message>
+        <message>
+            <source>NVIDIA GPUs, one for each rank</source>
+            <translation>NVIDIA GPU，每进程一块</translation>
         </message>
     </context>
     <context>
@@ -323,10 +323,6 @@ It uses:
             <translation>移除</translation>
         </message>
         <message>
-            <source>Take the chosen host out of the cluster</source>
-            <translation>将所选主机移出集群</translation>
-        </message>
-        <message>
             <source>Launch here…</source>
             <translation>在此启动…</translation>
         </message>
@@ -337,10 +333,6 @@ It uses:
         <message>
             <source>No hosts yet</source>
             <translation>还没有主机</translation>
-        </message>
-        <message>
-            <source>Add the machines that shall train together. Hosts of your SSH configuration are offered.</source>
-            <translation>添加要一起训练的机器。可从 SSH 配置中选择主机。</translation>
         </message>
         <message>
             <source>Nothing yet: connect the nodes.</source>
@@ -393,6 +385,14 @@ It uses:
         <message>
             <source>Show the load of the GPUs instead</source>
             <translation>改为显示 GPU 的负载</translation>
+        </message>
+        <message>
+            <source>Remove the selected host from the cluster</source>
+            <translation>从集群中移除选中的主机</translation>
+        </message>
+        <message>
+            <source>Add the machines to train on. Hosts from your SSH config are listed.</source>
+            <translation>添加用于训练的机器。会列出您 SSH 配置中的主机。</translation>
         </message>
     </context>
     <context>
@@ -727,12 +727,248 @@ It uses:
             <source>Table sha256</source>
             <translation>表的 SHA-256</translation>
         </message>
+        <message>
+            <source>Add</source>
+            <translation>相加</translation>
+        </message>
+        <message>
+            <source>All reduce</source>
+            <translation>全规约</translation>
+        </message>
+        <message>
+            <source>Bandwidth mbit</source>
+            <translation>带宽 (Mbit)</translation>
+        </message>
+        <message>
+            <source>Batch norm</source>
+            <translation>批归一化</translation>
+        </message>
+        <message>
+            <source>Clip norm</source>
+            <translation>梯度裁剪范数</translation>
+        </message>
+        <message>
+            <source>Compression</source>
+            <translation>压缩</translation>
+        </message>
+        <message>
+            <source>Concat</source>
+            <translation>拼接</translation>
+        </message>
+        <message>
+            <source>Conv 2-D</source>
+            <translation>二维卷积</translation>
+        </message>
+        <message>
+            <source>Copy to nodes</source>
+            <translation>复制到节点</translation>
+        </message>
+        <message>
+            <source>Count</source>
+            <translation>数量</translation>
+        </message>
+        <message>
+            <source>Decay matrices only</source>
+            <translation>仅矩阵权重衰减</translation>
+        </message>
+        <message>
+            <source>Dense</source>
+            <translation>全连接</translation>
+        </message>
+        <message>
+            <source>Deterministic parts</source>
+            <translation>确定性分份</translation>
+        </message>
+        <message>
+            <source>Embedding</source>
+            <translation>嵌入</translation>
+        </message>
+        <message>
+            <source>Every</source>
+            <translation>间隔步数</translation>
+        </message>
+        <message>
+            <source>Factor</source>
+            <translation>系数</translation>
+        </message>
+        <message>
+            <source>Feed forward</source>
+            <translation>前馈单元数</translation>
+        </message>
+        <message>
+            <source>Final rate</source>
+            <translation>最终学习率</translation>
+        </message>
+        <message>
+            <source>Fixed</source>
+            <translation>固定</translation>
+        </message>
+        <message>
+            <source>Flatten</source>
+            <translation>展平</translation>
+        </message>
+        <message>
+            <source>For batch</source>
+            <translation>对应批量</translation>
+        </message>
+        <message>
+            <source>From</source>
+            <translation>起点</translation>
+        </message>
+        <message>
+            <source>Gather bytes</source>
+            <translation>聚集字节数</translation>
+        </message>
+        <message>
+            <source>Global average pool</source>
+            <translation>全局平均池化</translation>
+        </message>
+        <message>
+            <source>Gpus</source>
+            <translation>GPU</translation>
+        </message>
+        <message>
+            <source>Growth interval</source>
+            <translation>增长间隔</translation>
+        </message>
+        <message>
+            <source>Heads</source>
+            <translation>注意力头数</translation>
+        </message>
+        <message>
+            <source>Initial</source>
+            <translation>初始值</translation>
+        </message>
+        <message>
+            <source>Inputs</source>
+            <translation>输入</translation>
+        </message>
+        <message>
+            <source>Latency us</source>
+            <translation>延迟 (µs)</translation>
+        </message>
+        <message>
+            <source>Layer norm</source>
+            <translation>层归一化</translation>
+        </message>
+        <message>
+            <source>Local steps</source>
+            <translation>本地步数</translation>
+        </message>
+        <message>
+            <source>Max pool 2-D</source>
+            <translation>二维最大池化</translation>
+        </message>
+        <message>
+            <source>Micro batches</source>
+            <translation>微批次</translation>
+        </message>
+        <message>
+            <source>Not causal</source>
+            <translation>非因果</translation>
+        </message>
+        <message>
+            <source>Overlap</source>
+            <translation>重叠</translation>
+        </message>
+        <message>
+            <source>Recompute</source>
+            <translation>重计算</translation>
+        </message>
+        <message>
+            <source>Roles</source>
+            <translation>角色</translation>
+        </message>
+        <message>
+            <source>Schedule</source>
+            <translation>调度</translation>
+        </message>
+        <message>
+            <source>Servers</source>
+            <translation>服务器</translation>
+        </message>
+        <message>
+            <source>Shape</source>
+            <translation>形状</translation>
+        </message>
+        <message>
+            <source>Shares</source>
+            <translation>份额</translation>
+        </message>
+        <message>
+            <source>Stages</source>
+            <translation>阶段</translation>
+        </message>
+        <message>
+            <source>Staleness</source>
+            <translation>陈旧度</translation>
+        </message>
+        <message>
+            <source>Steps</source>
+            <translation>步数</translation>
+        </message>
+        <message>
+            <source>Tensor</source>
+            <translation>张量并行</translation>
+        </message>
+        <message>
+            <source>Text</source>
+            <translation>文本</translation>
+        </message>
+        <message>
+            <source>Text sha256</source>
+            <translation>文本 SHA-256</translation>
+        </message>
+        <message>
+            <source>Threads</source>
+            <translation>线程</translation>
+        </message>
+        <message>
+            <source>Tied</source>
+            <translation>绑定</translation>
+        </message>
+        <message>
+            <source>To</source>
+            <translation>终点</translation>
+        </message>
+        <message>
+            <source>Top k after</source>
+            <translation>Top-k 起始步</translation>
+        </message>
+        <message>
+            <source>Top k ratio</source>
+            <translation>Top-k 比例</translation>
+        </message>
+        <message>
+            <source>Transformer</source>
+            <translation>Transformer 块</translation>
+        </message>
+        <message>
+            <source>Unpinned</source>
+            <translation>不绑核</translation>
+        </message>
+        <message>
+            <source>Vocabulary</source>
+            <translation>词表</translation>
+        </message>
+        <message>
+            <source>Warmup steps</source>
+            <translation>预热步数</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::FieldDelegate</name>
         <message>
-            <source>default</source>
-            <translation>默认</translation>
+            <source>Browse…</source>
+            <translation>浏览…</translation>
+        </message>
+        <message>
+            <source>Choose a file</source>
+            <translation>选择文件</translation>
+        </message>
+        <message>
+            <source>Default: %1</source>
+            <translation>默认：%1</translation>
         </message>
     </context>
     <context>
@@ -836,10 +1072,6 @@ It uses:
         <message>
             <source>Number of labels</source>
             <translation>标签数</translation>
-        </message>
-        <message>
-            <source>Height, width, channels</source>
-            <translation>高、宽、通道</translation>
         </message>
         <message>
             <source>Factor on the input; 0: 1/255 for bytes</source>
@@ -1205,6 +1437,174 @@ It uses:
             <source>Of fp16: the scale stays as it is</source>
             <translation>用于 fp16：倍数保持不变</translation>
         </message>
+        <message>
+            <source>A function on each value</source>
+            <translation>对每个值施加的函数</translation>
+        </message>
+        <message>
+            <source>A learned vector for each token and position, or for each category</source>
+            <translation>为每个词元及位置或每个类别学习的向量</translation>
+        </message>
+        <message>
+            <source>A small window of weights moves over an image</source>
+            <translation>一个小的权重窗口在图像上移动</translation>
+        </message>
+        <message>
+            <source>An image as one row of values, as dense layers take it</source>
+            <translation>把图像变为一行数值，供全连接层使用</translation>
+        </message>
+        <message>
+            <source>Each output is a weighted sum of all inputs</source>
+            <translation>每个输出都是全部输入的加权和</translation>
+        </message>
+        <message>
+            <source>Leaves out random values during training</source>
+            <translation>训练时随机丢弃一些值</translation>
+        </message>
+        <message>
+            <source>Normalises each channel over the batch</source>
+            <translation>在整个批次上对每个通道归一化</translation>
+        </message>
+        <message>
+            <source>Normalises each sample or token over its channels</source>
+            <translation>对每个样本或词元在其通道上归一化</translation>
+        </message>
+        <message>
+            <source>Of one sample: height, width, channels; of text: tokens; of a table: numbers</source>
+            <translation>单个样本：高、宽、通道；文本：词元数；表格：数值个数</translation>
+        </message>
+        <message>
+            <source>Self-attention, then feed-forward, each added to its input</source>
+            <translation>先自注意力后前馈，各自与输入相加</translation>
+        </message>
+        <message>
+            <source>Several layers' outputs side by side</source>
+            <translation>把若干层的输出并排拼接</translation>
+        </message>
+        <message>
+            <source>The largest value in each window of an image</source>
+            <translation>图像每个窗口中的最大值</translation>
+        </message>
+        <message>
+            <source>The mean of each channel of an image</source>
+            <translation>图像每个通道的均值</translation>
+        </message>
+        <message>
+            <source>The sum of several layers' outputs, as in residual networks</source>
+            <translation>若干层输出之和，如残差网络</translation>
+        </message>
+        <message>
+            <source>1/255 for images, otherwise 1</source>
+            <translation>图像为 1/255，否则为 1</translation>
+        </message>
+        <message>
+            <source>4 × the channels</source>
+            <translation>通道数的 4 倍</translation>
+        </message>
+        <message>
+            <source>a weight of its own</source>
+            <translation>自有权重</translation>
+        </message>
+        <message>
+            <source>any</source>
+            <translation>任意</translation>
+        </message>
+        <message>
+            <source>as written</source>
+            <translation>按所写</translation>
+        </message>
+        <message>
+            <source>automatic</source>
+            <translation>自动</translation>
+        </message>
+        <message>
+            <source>even</source>
+            <translation>均分</translation>
+        </message>
+        <message>
+            <source>from SSH config</source>
+            <translation>按 SSH 配置</translation>
+        </message>
+        <message>
+            <source>from the device</source>
+            <translation>由设备决定</translation>
+        </message>
+        <message>
+            <source>from the last layer</source>
+            <translation>由最后一层决定</translation>
+        </message>
+        <message>
+            <source>from the model's input</source>
+            <translation>由模型输入决定</translation>
+        </message>
+        <message>
+            <source>its size</source>
+            <translation>与窗口相同</translation>
+        </message>
+        <message>
+            <source>kind and number</source>
+            <translation>种类加编号</translation>
+        </message>
+        <message>
+            <source>max_steps</source>
+            <translation>max_steps</translation>
+        </message>
+        <message>
+            <source>no limit</source>
+            <translation>无限制</translation>
+        </message>
+        <message>
+            <source>none</source>
+            <translation>无</translation>
+        </message>
+        <message>
+            <source>not checked</source>
+            <translation>不检查</translation>
+        </message>
+        <message>
+            <source>not text</source>
+            <translation>非文本</translation>
+        </message>
+        <message>
+            <source>not used</source>
+            <translation>不使用</translation>
+        </message>
+        <message>
+            <source>off</source>
+            <translation>关闭</translation>
+        </message>
+        <message>
+            <source>one for each micro-batch</source>
+            <translation>每个微批次一份</translation>
+        </message>
+        <message>
+            <source>one for each rank</source>
+            <translation>每进程一块</translation>
+        </message>
+        <message>
+            <source>strategy default</source>
+            <translation>策略默认</translation>
+        </message>
+        <message>
+            <source>the beginning</source>
+            <translation>开头</translation>
+        </message>
+        <message>
+            <source>the end</source>
+            <translation>结尾</translation>
+        </message>
+        <message>
+            <source>the layer before</source>
+            <translation>前一层</translation>
+        </message>
+        <message>
+            <source>unknown</source>
+            <translation>未知</translation>
+        </message>
+        <message>
+            <source>until max_steps</source>
+            <translation>直到 max_steps</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::FieldModel</name>
@@ -1217,10 +1617,6 @@ It uses:
             <translation>否</translation>
         </message>
         <message>
-            <source>default</source>
-            <translation>默认</translation>
-        </message>
-        <message>
             <source>Change %1</source>
             <translation>修改%1</translation>
         </message>
@@ -1231,6 +1627,10 @@ It uses:
         <message>
             <source>Value</source>
             <translation>值</translation>
+        </message>
+        <message>
+            <source>required</source>
+            <translation>必填</translation>
         </message>
     </context>
     <context>
@@ -1505,32 +1905,12 @@ It uses:
     <context>
         <name>lockstep::ui::LaunchDialog</name>
         <message>
-            <source>Measuring the nodes</source>
-            <translation>正在测量节点</translation>
-        </message>
-        <message>
             <source>%1/s</source>
             <translation>%1/秒</translation>
         </message>
         <message>
             <source>samples</source>
             <translation>样本</translation>
-        </message>
-        <message>
-            <source>at most, a rank</source>
-            <translation>每进程上限</translation>
-        </message>
-        <message>
-            <source>a rank and step</source>
-            <translation>每进程每步</translation>
-        </message>
-        <message>
-            <source>Predicted from costs measured on these nodes.</source>
-            <translation>根据在这些节点上实测的开销预测。</translation>
-        </message>
-        <message>
-            <source>Predicted from built-in costs; the nodes are measured once they are connected.</source>
-            <translation>根据内置开销预测；节点连接后会进行测量。</translation>
         </message>
         <message>
             <source>rank %1</source>
@@ -1585,14 +1965,6 @@ It uses:
             <translation>本机</translation>
         </message>
         <message>
-            <source>chosen from the cluster</source>
-            <translation>由集群决定</translation>
-        </message>
-        <message>
-            <source>Measure the nodes first</source>
-            <translation>先测量节点</translation>
-        </message>
-        <message>
             <source>Step time</source>
             <translation>步时</translation>
         </message>
@@ -1611,10 +1983,6 @@ It uses:
         <message>
             <source>Ranks</source>
             <translation>进程数</translation>
-        </message>
-        <message>
-            <source>What will run</source>
-            <translation>将要运行的内容</translation>
         </message>
         <message>
             <source>Plan</source>
@@ -1669,20 +2037,12 @@ It uses:
             <translation>正在准备</translation>
         </message>
         <message>
-            <source>Ending what may have begun</source>
-            <translation>正在结束可能已开始的运行</translation>
-        </message>
-        <message>
             <source>%1: %2</source>
             <translation>%1：%2</translation>
         </message>
         <message>
             <source>%1: waiting for %2 since %3 s</source>
             <translation>%1：等待 %2 已 %3 秒</translation>
-        </message>
-        <message>
-            <source>as many as its steps need</source>
-            <translation>按步数所需</translation>
         </message>
         <message>
             <source>Copying data</source>
@@ -1707,6 +2067,138 @@ It uses:
         <message>
             <source>Launches run %1 again from its start, as a new run.</source>
             <translation>从头再次启动运行 %1，作为新的运行。</translation>
+        </message>
+        <message>
+            <source>%1 in %2</source>
+            <translation>%1（%2）</translation>
+        </message>
+        <message>
+            <source>no nodes yet</source>
+            <translation>尚无节点</translation>
+        </message>
+        <message>
+            <source>local agents, %1 cores</source>
+            <translation>本机代理，%1 个核</translation>
+        </message>
+        <message>
+            <source>Unsaved changes are saved at launch: %1</source>
+            <translation>启动时将保存未保存的更改：%1</translation>
+        </message>
+        <message>
+            <source>Benchmarking the nodes</source>
+            <translation>正在对节点做基准测试</translation>
+        </message>
+        <message>
+            <source>not benchmarked</source>
+            <translation>未做基准测试</translation>
+        </message>
+        <message>
+            <source>benchmarked</source>
+            <translation>基准测试结果</translation>
+        </message>
+        <message>
+            <source>rough estimate</source>
+            <translation>粗略估计</translation>
+        </message>
+        <message>
+            <source>peak per rank</source>
+            <translation>每进程峰值</translation>
+        </message>
+        <message>
+            <source>per rank per step</source>
+            <translation>每进程每步</translation>
+        </message>
+        <message>
+            <source>From a benchmark of these nodes.</source>
+            <translation>来自这些节点的基准测试。</translation>
+        </message>
+        <message>
+            <source>Rough estimate from built-in costs. Benchmark the nodes to calibrate it.</source>
+            <translation>根据内置开销的粗略估计。对节点做基准测试即可校准。</translation>
+        </message>
+        <message>
+            <source>These settings were not benchmarked yet; their rough estimate stands under Compare strategies.</source>
+            <translation>这些设置尚未做基准测试；其粗略估计见“比较策略”。</translation>
+        </message>
+        <message>
+            <source>Cleaning up</source>
+            <translation>正在清理</translation>
+        </message>
+        <message>
+            <source>Launching once the prediction is there</source>
+            <translation>预测完成后立即启动</translation>
+        </message>
+        <message>
+            <source>Model</source>
+            <translation>模型</translation>
+        </message>
+        <message>
+            <source>The run spec that is launched: model, data, training and strategy</source>
+            <translation>要启动的运行规格：模型、数据、训练和策略</translation>
+        </message>
+        <message>
+            <source>Where it runs</source>
+            <translation>在哪里运行</translation>
+        </message>
+        <message>
+            <source>Agents on this machine, each with one rank</source>
+            <translation>本机上的代理，每个一个进程</translation>
+        </message>
+        <message>
+            <source>How many processes compute on each node, whatever the cluster says</source>
+            <translation>每个节点上的计算进程数，以此为准而不以集群文件为准</translation>
+        </message>
+        <message>
+            <source>How ranks exchange data, whatever the cluster says</source>
+            <translation>进程间如何交换数据，以此为准而不以集群文件为准</translation>
+        </message>
+        <message>
+            <source>Automatic</source>
+            <translation>自动</translation>
+        </message>
+        <message>
+            <source>Until the step limit</source>
+            <translation>直到步数上限</translation>
+        </message>
+        <message>
+            <source>More options</source>
+            <translation>更多选项</translation>
+        </message>
+        <message>
+            <source>Compression, recomputation, overlap, and how ranks exchange data</source>
+            <translation>压缩、重计算、重叠，以及进程间如何交换数据</translation>
+        </message>
+        <message>
+            <source>Benchmark nodes before launch</source>
+            <translation>启动前对节点做基准测试</translation>
+        </message>
+        <message>
+            <source>Measures the plan for about 2 seconds on the first node, so that plan and prediction go by it</source>
+            <translation>在第一个节点上测量计划约 2 秒，使计划和预测以此为准</translation>
+        </message>
+        <message>
+            <source>Benchmark nodes</source>
+            <translation>对节点做基准测试</translation>
+        </message>
+        <message>
+            <source>Connects the nodes and measures what these settings take there</source>
+            <translation>连接节点并测量这些设置在其上的耗时</translation>
+        </message>
+        <message>
+            <source>Placement</source>
+            <translation>放置</translation>
+        </message>
+        <message>
+            <source>Compare strategies</source>
+            <translation>比较策略</translation>
+        </message>
+        <message>
+            <source>Double-click a strategy to choose it</source>
+            <translation>双击策略即可选用</translation>
+        </message>
+        <message>
+            <source>Launches the same from a terminal</source>
+            <translation>在终端中启动同样的运行</translation>
         </message>
     </context>
     <context>
@@ -1738,6 +2230,14 @@ It uses:
         <message>
             <source>Activations</source>
             <translation>激活</translation>
+        </message>
+        <message>
+            <source>Change stages</source>
+            <translation>更改阶段</translation>
+        </message>
+        <message>
+            <source>Stage</source>
+            <translation>阶段</translation>
         </message>
     </context>
     <context>
@@ -2028,6 +2528,14 @@ It uses:
         <message>
             <source>&amp;Keyboard shortcuts…</source>
             <translation>键盘快捷键(&amp;K)…</translation>
+        </message>
+        <message>
+            <source>New &amp;model…</source>
+            <translation>新建模型(&amp;M)…</translation>
+        </message>
+        <message>
+            <source>New &amp;run…</source>
+            <translation>新建运行(&amp;R)…</translation>
         </message>
     </context>
     <context>
@@ -3637,10 +4145,6 @@ It uses:
             <translation>只有一个微批次时，zero-2 与 zero-1 占用相同：两者中每个 rank 都只保留各梯度中自己的一份；zero-2 另外切分的是多个微批次的累加和</translation>
         </message>
         <message>
-            <source>of parameters and gradients that ranks have in parts, rank 0 has at most %1 whole at once</source>
-            <translation>各 rank 分片保存的参数和梯度中，rank 0 同时最多有 %1 是完整的</translation>
-        </message>
-        <message>
             <source>of the %1 that rank 0&apos;s collectives take in a step, %2 are hidden behind what it computes</source>
             <translation>rank 0 每步的集合通信需要 %1，其中 %2 隐藏在计算之后</translation>
         </message>
@@ -3956,6 +4460,22 @@ It uses:
             <source>node %1 is not reachable now; the run goes on</source>
             <translation>节点 %1 现在无法访问；运行继续</translation>
         </message>
+        <message>
+            <source>rank 0 gathers at most %1 of sharded parameters and gradients at a time</source>
+            <translation>进程 0 一次最多聚集 %1 的分片参数和梯度</translation>
+        </message>
+        <message>
+            <source>stage %1 of the pipeline has no parameters: use fewer stages, or strategy placement to move layers</source>
+            <translation>流水线的阶段 %1 没有参数：请减少阶段数，或用策略 placement 移动各层</translation>
+        </message>
+        <message>
+            <source>ranks wait up to %1 % of a step for other stages: set strategy.micro_batches to %2, or use fewer stages</source>
+            <translation>进程每步最多有 %1 % 的时间在等待其他阶段：请把 strategy.micro_batches 设为 %2，或减少阶段数</translation>
+        </message>
+        <message>
+            <source>ranks wait up to %1 % of a step for other stages: use fewer stages, or balance them with strategy placement</source>
+            <translation>进程每步最多有 %1 % 的时间在等待其他阶段：请减少阶段数，或用策略 placement 使其均衡</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -3978,30 +4498,6 @@ It uses:
     </context>
     <context>
         <name>lockstep::ui::ModelPage</name>
-        <message>
-            <source>Dense</source>
-            <translation>全连接</translation>
-        </message>
-        <message>
-            <source>Convolution 2-D</source>
-            <translation>二维卷积</translation>
-        </message>
-        <message>
-            <source>Max pooling 2-D</source>
-            <translation>二维最大池化</translation>
-        </message>
-        <message>
-            <source>Flatten</source>
-            <translation>展平</translation>
-        </message>
-        <message>
-            <source>Activation</source>
-            <translation>激活函数</translation>
-        </message>
-        <message>
-            <source>Add (residual)</source>
-            <translation>相加（残差）</translation>
-        </message>
         <message>
             <source>Add layer</source>
             <translation>添加层</translation>
@@ -4127,28 +4623,24 @@ It uses:
             <translation>模型 %1</translation>
         </message>
         <message>
-            <source>Batch norm</source>
-            <translation>批归一化</translation>
-        </message>
-        <message>
-            <source>Global average pooling</source>
-            <translation>全局平均池化</translation>
-        </message>
-        <message>
             <source>Augmentation</source>
             <translation>数据增强</translation>
         </message>
         <message>
-            <source>Concatenation</source>
-            <translation>拼接</translation>
-        </message>
-        <message>
-            <source>Dropout</source>
-            <translation>随机失活</translation>
-        </message>
-        <message>
             <source>Loss scale</source>
             <translation>损失缩放</translation>
+        </message>
+        <message>
+            <source>Learning rate schedule</source>
+            <translation>学习率调度</translation>
+        </message>
+        <message>
+            <source>Select a layer in the table above to change its settings.</source>
+            <translation>在上方表格中选中一层以更改其设置。</translation>
+        </message>
+        <message>
+            <source>No layers yet. The first one takes the input, each other one the layer before it.</source>
+            <translation>还没有层。第一层接收输入，其余各层接收前一层。</translation>
         </message>
     </context>
     <context>
@@ -5021,10 +5513,6 @@ It uses:
             <translation>规格文本</translation>
         </message>
         <message>
-            <source>does not parse: the form is read-only</source>
-            <translation>无法解析：表单只读</translation>
-        </message>
-        <message>
             <source>Problems in the spec</source>
             <translation>规格中的问题</translation>
         </message>
@@ -5032,16 +5520,16 @@ It uses:
             <source>%1: %2</source>
             <translation>%1：%2</translation>
         </message>
+        <message>
+            <source>Invalid YAML: form locked</source>
+            <translation>YAML 无效：表单已锁定</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::StrategyFields</name>
         <message>
             <source>Strategy</source>
             <translation>策略</translation>
-        </message>
-        <message>
-            <source>Ranks a layer</source>
-            <translation>每层进程数</translation>
         </message>
         <message>
             <source>Stages</source>
@@ -5076,14 +5564,6 @@ It uses:
             <translation>全归约算法</translation>
         </message>
         <message>
-            <source>as the strategy says</source>
-            <translation>由策略决定</translation>
-        </message>
-        <message>
-            <source>any number</source>
-            <translation>不限</translation>
-        </message>
-        <message>
             <source>Dense part</source>
             <translation>稠密部分</translation>
         </message>
@@ -5094,6 +5574,26 @@ It uses:
         <message>
             <source>Overlap</source>
             <translation>重叠</translation>
+        </message>
+        <message>
+            <source>Tensor-parallel size</source>
+            <translation>张量并行规模</translation>
+        </message>
+        <message>
+            <source>Strategy default</source>
+            <translation>策略默认</translation>
+        </message>
+        <message>
+            <source>Any number</source>
+            <translation>不限</translation>
+        </message>
+        <message>
+            <source>Stage of layers</source>
+            <translation>各层所在阶段</translation>
+        </message>
+        <message>
+            <source>Stage of each layer</source>
+            <translation>每一层所在的阶段</translation>
         </message>
     </context>
     <context>
@@ -5127,10 +5627,6 @@ It uses:
             <translation>从 SSH 配置添加主机，并向其部署代理。</translation>
         </message>
         <message>
-            <source>Open a file</source>
-            <translation>打开文件</translation>
-        </message>
-        <message>
             <source>A cluster or a run spec in YAML. Files can also be dropped on the window.</source>
             <translation>YAML 格式的集群或运行规格。也可将文件拖入窗口。</translation>
         </message>
@@ -5155,10 +5651,6 @@ It uses:
             <translation>版本</translation>
         </message>
         <message>
-            <source>Kept in</source>
-            <translation>数据目录</translation>
-        </message>
-        <message>
             <source>This machine</source>
             <translation>本机</translation>
         </message>
@@ -5177,6 +5669,22 @@ It uses:
         <message>
             <source>Kernel</source>
             <translation>内核</translation>
+        </message>
+        <message>
+            <source>Data folder</source>
+            <translation>数据文件夹</translation>
+        </message>
+        <message>
+            <source>New model…</source>
+            <translation>新建模型…</translation>
+        </message>
+        <message>
+            <source>Start from an MLP, CNN, ResNet, GPT or CTR model, or from nothing.</source>
+            <translation>从 MLP、CNN、ResNet、GPT 或 CTR 模型开始，或从零开始。</translation>
+        </message>
+        <message>
+            <source>Open a file…</source>
+            <translation>打开文件…</translation>
         </message>
     </context>
     <context>
@@ -5361,6 +5869,178 @@ It uses:
         <message>
             <source>Field</source>
             <translation>字段</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::NewModelDialog</name>
+        <message>
+            <source>Training text</source>
+            <translation>训练文本</translation>
+        </message>
+        <message>
+            <source>Training table</source>
+            <translation>训练表格</translation>
+        </message>
+        <message>
+            <source>Any plain text; the last tenth of it is for evaluation</source>
+            <translation>任意纯文本；最后十分之一用于评估</translation>
+        </message>
+        <message>
+            <source>A label, numbers and categories a row, as in Criteo's click logs; `lockstep make-data ctr` makes one up</source>
+            <translation>每行一个标签、若干数值和类别，如 Criteo 的点击日志；`lockstep make-data ctr` 可生成一份</translation>
+        </message>
+        <message>
+            <source>Give the model a name.</source>
+            <translation>请为模型命名。</translation>
+        </message>
+        <message>
+            <source>Choose where the model is saved.</source>
+            <translation>请选择模型的保存位置。</translation>
+        </message>
+        <message>
+            <source>The file %1 exists already.</source>
+            <translation>文件 %1 已存在。</translation>
+        </message>
+        <message>
+            <source>Choose the file to train on.</source>
+            <translation>请选择训练用的文件。</translation>
+        </message>
+        <message>
+            <source>There is no file %1 yet.</source>
+            <translation>文件 %1 尚不存在。</translation>
+        </message>
+        <message>
+            <source>Save as</source>
+            <translation>另存为</translation>
+        </message>
+        <message>
+            <source>Choose a file</source>
+            <translation>选择文件</translation>
+        </message>
+        <message>
+            <source>Specs (*.yaml)</source>
+            <translation>规格文件 (*.yaml)</translation>
+        </message>
+        <message>
+            <source>All files (*)</source>
+            <translation>所有文件 (*)</translation>
+        </message>
+        <message>
+            <source>%1 cannot be written: %2. Save it under another name.</source>
+            <translation>无法写入 %1：%2。请换一个名称保存。</translation>
+        </message>
+        <message>
+            <source>New model</source>
+            <translation>新建模型</translation>
+        </message>
+        <message>
+            <source>A complete run spec to start from. Everything in it can be changed later.</source>
+            <translation>作为起点的完整运行规格，其中一切以后都可更改。</translation>
+        </message>
+        <message>
+            <source>Kind of model</source>
+            <translation>模型种类</translation>
+        </message>
+        <message>
+            <source>Name</source>
+            <translation>名称</translation>
+        </message>
+        <message>
+            <source>Browse…</source>
+            <translation>浏览…</translation>
+        </message>
+        <message>
+            <source>Create</source>
+            <translation>创建</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::PinModel</name>
+        <message>
+            <source>Layer</source>
+            <translation>层</translation>
+        </message>
+        <message>
+            <source>Stage</source>
+            <translation>阶段</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::CandidateModel</name>
+        <message>
+            <source>Strategy</source>
+            <translation>策略</translation>
+        </message>
+        <message>
+            <source>Rough estimate</source>
+            <translation>粗略估计</translation>
+        </message>
+        <message>
+            <source>Benchmarked</source>
+            <translation>基准测试</translation>
+        </message>
+        <message>
+            <source>Memory per rank</source>
+            <translation>每进程内存</translation>
+        </message>
+        <message>
+            <source>Traffic per step</source>
+            <translation>每步流量</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::NewModel</name>
+        <message>
+            <source>MLP</source>
+            <translation>MLP</translation>
+        </message>
+        <message>
+            <source>CNN</source>
+            <translation>CNN</translation>
+        </message>
+        <message>
+            <source>ResNet</source>
+            <translation>ResNet</translation>
+        </message>
+        <message>
+            <source>GPT</source>
+            <translation>GPT</translation>
+        </message>
+        <message>
+            <source>CTR</source>
+            <translation>CTR</translation>
+        </message>
+        <message>
+            <source>Empty</source>
+            <translation>空模型</translation>
+        </message>
+        <message>
+            <source>Dense layers. Starts with the Fashion-MNIST images.</source>
+            <translation>全连接层。初始使用 Fashion-MNIST 图像。</translation>
+        </message>
+        <message>
+            <source>Convolutions and pooling. Starts with the Fashion-MNIST images.</source>
+            <translation>卷积与池化。初始使用 Fashion-MNIST 图像。</translation>
+        </message>
+        <message>
+            <source>Residual blocks with batch norm. Starts with the Fashion-MNIST images.</source>
+            <translation>带批归一化的残差块。初始使用 Fashion-MNIST 图像。</translation>
+        </message>
+        <message>
+            <source>Transformer blocks that predict the next byte of a text.</source>
+            <translation>预测文本下一个字节的 Transformer 块。</translation>
+        </message>
+        <message>
+            <source>Embedding tables and dense layers that predict clicks.</source>
+            <translation>预测点击的嵌入表与全连接层。</translation>
+        </message>
+        <message>
+            <source>No layers: build the model in the form or as text.</source>
+            <translation>没有任何层：在表单中或以文本搭建模型。</translation>
         </message>
     </context>
 </TS>

@@ -9,7 +9,9 @@
 #include "ui/dialogs/about_dialog.h"
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/launch_dialog.h"
+#include "ui/dialogs/new_model_dialog.h"
 #include "ui/dialogs/ssh_questions.h"
+#include "ui/models/layer_table_model.h"
 #include "ui/models/node_table_model.h"
 #include "ui/pages/cluster_page.h"
 #include "ui/pages/history_page.h"
@@ -176,6 +178,30 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   shoot(&window, prefix + "-model-unsaved");
   model->document()->undoStack()->undo();
   model->message()->clear();
+  // A model from nothing, and one of a kind.
+  for (const char* kind : {"empty", "gpt"}) {
+    NewModelDialog* ask = window.newModel();
+    ask->chooseKind(kind);
+    shoot(ask, prefix + "-dialog-new-model-" + kind);
+    ask->accept();
+    auto* made = qobject_cast<ModelPage*>(window.currentPage());
+    shoot(&window, prefix + "-model-" + kind);
+    if (qstrcmp(kind, "gpt") != 0) continue;
+    made->showField("strategy.kind");
+    (void)made->document()->setField("strategy.kind", "placement", "change");
+    made->layers()->setData(made->layers()->index(3, LayerTableModel::kStage), 1);
+    shoot(&window, prefix + "-model-placement");
+    LaunchDialog* launch = window.openLaunch(made, nullptr);
+    launch->findChild<QSpinBox*>("launchNodes")->setValue(2);
+    (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
+    shoot(launch, prefix + "-launch-placement");
+    launch->findChild<QToolButton*>("launchMore")->setChecked(true);
+    launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(3);
+    (void)QTest::qWaitFor([&] { return launch->findChild<QTableView*>("candidateTable")->model()->rowCount() > 0; }, 20000);
+    shoot(launch, prefix + "-launch-compare");
+    launch->reject();
+    (void)QTest::qWaitFor([&] { return !window.findChild<LaunchDialog*>(); }, 5000);
+  }
   auto* cluster = qobject_cast<ClusterPage*>(window.openFile(copied("local-3.yaml")));
   shoot(&window, prefix + "-cluster-idle");
   fillNodes(cluster);
@@ -239,7 +265,7 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   }
   launch->findChild<QSpinBox*>("launchMicroBatches")->setValue(1);
   choose("launchStrategy", "multi-worker-mirrored");
-  launch->chooseTarget(0);   // the open cluster
+  launch->chooseTarget(launch->findChild<QComboBox*>("launchCluster")->findText("local-3"));
   launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(0);
   (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
   shoot(launch, prefix + "-launch-cluster");

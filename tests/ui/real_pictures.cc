@@ -47,8 +47,9 @@ QString take(const StudioOptions& options) {
   auto* model = find<ModelPage>(window);
   QPointer<LaunchDialog> launch = window.findChild<LaunchDialog*>();
   if (!cluster || !model || !launch) return "the examples did not open";
+  if (!QTest::qWaitFor([&] { return launch->ready(); }, kMinute)) return "there is no prediction";
+  launch->findChild<QPushButton*>("launchBenchmark")->click();
   if (!QTest::qWaitFor([&] { return cluster->connectedCount() == 3; }, kMinute)) return "the nodes did not connect";
-  // The prediction goes by the nodes once they are there.
   if (!QTest::qWaitFor([&] { return launch->preview() && launch->preview()->measured; }, kMinute)) {
     return "the nodes were not measured";
   }

@@ -2,6 +2,8 @@
 // its own sshd on its own address. The studio is on the bridge between them. Needs root.
 #include "tests/cluster/hosts.h"
 #include "tests/ui/studio_road.h"
+#include "ui/dialogs/new_model_dialog.h"
+#include "ui/models/layer_table_model.h"
 
 using namespace lockstep;
 
@@ -37,6 +39,83 @@ class StudioHostsTest : public QObject {
     if (!QTest::currentTestFailed()) road.watchCurvesGrow();
     if (!QTest::currentTestFailed()) road.finish(300, kHosts);
     if (!QTest::currentTestFailed()) road.findInHistoryAndExport(300);
+  }
+
+  // As a new user, in the window alone: a GPT made from nothing, trained on two hosts whose addresses
+  // nobody gave, a worker killed, and the run resumed.
+  void aNewUserTrainsAGptThroughAFault() {
+    if (!hosts_) QSKIP(why_.c_str());
+    if (const char* why = tests::whyNoRuns()) QSKIP(why);
+    constexpr int kSteps = 160;
+    const tests::StudioHome home;
+    tests::StudioRoad road(home.home());
+    const std::string config = folder_ / "ssh_config_new";
+    test::writeText(config, hosts_->sshConfig(folder_ / "known_hosts_new", folder_ / "key"), 0600);
+    test::writeText(folder_ / "known_hosts_new", "", 0600);
+    road.open(QString::fromStdString(config));
+    ui::MainWindow* window = road.window();
+    std::set<std::string> trusted;
+    const std::string workdirs = folder_ / "new";
+    QVERIFY(QDir().mkpath(QString::fromStdString(workdirs)));
+    ui::ClusterPage* cluster = road.addHosts({"", ""}, workdirs, &trusted, false);
+    if (QTest::currentTestFailed()) return;
+    QVERIFY(!cluster->document()->text().contains("address"));
+
+    window->findChild<QAction*>("actionNewModel")->trigger();
+    auto* ask = window->findChild<ui::NewModelDialog*>();
+    QVERIFY(ask);
+    ask->chooseKind("gpt");
+    ask->findChild<QPushButton*>("newModelDialogAccept")->click();
+    auto* model = qobject_cast<ui::ModelPage*>(window->currentPage());
+    QVERIFY(model);
+    auto* table = model->findChild<QTableView*>("fieldTable");
+    for (const auto& [path, value] : {std::pair{"training.max_steps", QString::number(kSteps)},
+                                      {"training.schedule.warmup_steps", QString("10")}}) {
+      QVERIFY(model->showField(path));
+      QVERIFY(table->model()->setData(table->currentIndex(), value));
+    }
+    while (model->layers()->rowCount() > 5) {   // so small that it is quick
+      model->selectLayer(2);
+      model->findChild<QToolButton*>("removeLayerButton")->click();
+    }
+    QVERIFY2(model->document()->spec().ok(), qPrintable(model->document()->text()));
+
+    model->findChild<QPushButton*>("modelLaunchButton")->click();
+    const auto launch = [&] {   // what the dialog proposes
+      QPointer<ui::LaunchDialog> dialog;
+      (void)tests::wait([&] { return (dialog = window->findChild<ui::LaunchDialog*>()) && dialog->ready(); });
+      QString run;
+      if (!dialog) return run;
+      dialog->findChild<QCheckBox*>("launchMeasure")->setChecked(false);
+      (void)tests::wait([&] { return dialog->ready(); });
+      QObject::connect(dialog.data(), &ui::LaunchDialog::launched, window, [&](const QString& id) { run = id; });
+      dialog->findChild<QPushButton*>("launchDialogAccept")->click();
+      (void)tests::wait([&] { return !run.isEmpty() || (dialog && !dialog->findChild<ui::MessagePanel*>()->details().isEmpty()); }, 120'000);
+      if (run.isEmpty() && dialog) qWarning("%s", qPrintable(dialog->findChild<ui::MessagePanel*>()->details()));
+      return run;
+    };
+    const QString first = launch();
+    QVERIFY(!first.isEmpty());
+    QPointer<ui::RunPage> page = qobject_cast<ui::RunPage*>(window->currentPage());
+    QVERIFY(page);
+    QVERIFY2(tests::wait([&] { return !page->document()->epochs().empty() || app::isFinal(page->document()->row().phase); }, 120'000),
+             qPrintable(page->message()->details()));
+    const auto workers = road.processes("worker", first);
+    QVERIFY(!workers.empty());
+    ::kill(workers.front(), SIGKILL);
+    QVERIFY(tests::wait([&] { return app::isFinal(page->document()->row().phase); }, 60'000));
+    QCOMPARE(page->document()->row().phase, app::RunPhase::kFailed);
+    auto* resume = page->findChild<QPushButton*>("resumeButton");
+    QVERIFY(tests::wait([&] { return resume->isVisible() && resume->isEnabled(); }));
+    resume->click();
+    const QString second = launch();
+    QVERIFY(!second.isEmpty() && second != first);
+    page = qobject_cast<ui::RunPage*>(window->currentPage());
+    QVERIFY(page);
+    QVERIFY2(tests::wait([&] { return app::isFinal(page->document()->row().phase); }, 180'000), qPrintable(page->message()->details()));
+    QCOMPARE(page->document()->row().phase, app::RunPhase::kSucceeded);
+    QCOMPARE(page->document()->lastStep(), kSteps);
+    QVERIFY(static_cast<int>(page->document()->series("loss")->raw().size()) < kSteps);   // from the checkpoint on
   }
 
  private:

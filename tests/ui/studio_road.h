@@ -119,7 +119,10 @@ class StudioRoad {
     QPointer<ui::LaunchDialog> dialog = window_->openLaunch(model, cluster);
     QVERIFY(dialog);
     const auto refused = [&] { return dialog ? dialog->findChild<ui::MessagePanel*>()->details() : QString(); };
-    if (!cluster) dialog->findChild<QSpinBox*>("launchNodes")->setValue(ranks);
+    if (!cluster) {
+      dialog->chooseTarget(dialog->findChild<QComboBox*>("launchCluster")->count() - 1);
+      dialog->findChild<QSpinBox*>("launchNodes")->setValue(ranks);
+    }
     dialog->findChild<QCheckBox*>("launchMeasure")->setChecked(false);
     QVERIFY(wait([&] { return dialog->ready() && dialog->findChild<QPushButton*>("launchDialogAccept")->isEnabled(); }));
     QCOMPARE(static_cast<int>(dialog->preview()->ranks.size()), ranks);

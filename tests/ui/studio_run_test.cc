@@ -7,6 +7,7 @@
 #include "app/history/sqlite.h"
 #include "engine/base/clock.h"
 #include "lockstep/run/v1/telemetry.pb.h"
+#include "ui/dialogs/new_model_dialog.h"
 #include "ui/plots/custom_plot.h"
 
 using namespace lockstep;
@@ -63,6 +64,81 @@ class StudioRunTest : public QObject {
     trainAndExport(cluster);
     road_->close();
     road_->endAgents();   // before their work folders go
+  }
+
+  // Agents start and something is measured when it is asked for, not before; from then on every step
+  // time in that place is measured, whatever is chosen. Unsaved text is launched as it is saved.
+  void benchmarksAndLaunchesWhenAsked() {
+    road_->open();
+    ui::MainWindow* window = road_->window();
+    ui::NewModelDialog* ask = window->newModel();
+    ask->chooseKind("mlp");
+    ask->findChild<QPushButton*>("newModelDialogAccept")->click();
+    auto* model = qobject_cast<ui::ModelPage*>(window->currentPage());
+    QVERIFY(model);
+    QPointer<ui::LaunchDialog> dialog = window->openLaunch(model, nullptr);
+    dialog->findChild<QSpinBox*>("launchNodes")->setValue(2);
+    QVERIFY(tests::wait([&] { return dialog->ready(); }));
+    QTest::qWait(1000);
+    QVERIFY(road_->processes("serve").empty());
+    QVERIFY(!dialog->preview()->measured);
+    const auto shown = [&] {
+      return std::pair(dialog->findChild<QLabel*>("launchStepTimeValue")->text(),
+                       dialog->findChild<QLabel*>("launchStepTimeDetail")->text());
+    };
+    QCOMPARE(shown().second, QString("rough estimate"));
+    dialog->findChild<QPushButton*>("launchBenchmark")->click();
+    QVERIFY(tests::wait([&] { return dialog->ready() && dialog->preview()->measured; }));
+    QCOMPARE(shown().second, QString("benchmarked"));
+    for (const auto& [box, choice] : {std::pair{"launchStrategy", "zero-1"}, {"launchStrategy", "multi-worker-mirrored"}}) {
+      auto* choices = dialog->findChild<QComboBox*>(box);
+      choices->setCurrentIndex(choices->findData(choice));
+      QVERIFY(!dialog->ready());
+      QStringList others;
+      QVERIFY(tests::wait([&] {
+        const auto [value, kind] = shown();
+        if (kind != "benchmarked" && !(kind == "not benchmarked" && value == QString(QChar(0x2014)))) others << value + " " + kind;
+        return dialog->ready() && dialog->preview()->measured;
+      }));
+      QVERIFY2(others.isEmpty(), qPrintable(others.join(", ")));
+    }
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(3);
+    auto* table = dialog->findChild<QTableView*>("candidateTable")->model();
+    QVERIFY(tests::wait([&] { return table->rowCount() > 6; }));
+    int benchmarked = 0;
+    for (int row = 0; row < table->rowCount(); ++row) {
+      benchmarked += table->index(row, 2).data().toString().contains("s");
+    }
+    QCOMPARE(benchmarked, 2);   // in a column of their own
+    dialog->reject();
+    QVERIFY(tests::wait([&] { return dialog.isNull(); }));
+
+    QVERIFY(model->document()->setField("training.max_steps", "24", "change").ok());
+    QVERIFY(model->document()->setField("training.batch", "32", "change").ok());
+    QVERIFY(model->isModified());
+    dialog = window->openLaunch(model, nullptr);
+    dialog->chooseTarget(dialog->findChild<QComboBox*>("launchCluster")->count() - 1);
+    dialog->findChild<QCheckBox*>("launchMeasure")->setChecked(false);
+    QString run;
+    connect(dialog.data(), &ui::LaunchDialog::launched, window, [&](const QString& id) { run = id; });
+    auto* nodes = dialog->findChild<QSpinBox*>("launchNodes");
+    nodes->setFocus();
+    nodes->selectAll();
+    QTest::keyClicks(nodes, "2");
+    QTest::keyClick(nodes, Qt::Key_Return);   // before the prediction is there
+    QVERIFY2(tests::wait([&] { return !run.isEmpty(); }, 90'000), qPrintable(dialog->findChild<ui::MessagePanel*>()->details()));
+    QVERIFY(!model->isModified());
+    QFile file(model->filePath());
+    QVERIFY(file.open(QIODevice::ReadOnly));
+    const auto history = app::History::open(home_->home().historyFolder());
+    QVERIFY(history.ok());
+    const auto kept = (*history)->documents(run.toStdString());
+    QVERIFY(kept.ok());
+    QCOMPARE(QString::fromStdString(kept->specYaml), QString::fromUtf8(file.readAll()));
+    QVERIFY(QString::fromStdString(kept->specYaml).contains("batch: 32"));
+    auto* page = qobject_cast<ui::RunPage*>(window->currentPage());
+    QVERIFY(page && tests::wait([&] { return app::isFinal(page->document()->row().phase); }, 90'000));
+    QCOMPARE(page->document()->row().figures.steps, 24);
   }
 
   // From the end of a step on its node to the frame that shows it. One host, so one clock.

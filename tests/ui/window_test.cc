@@ -404,14 +404,15 @@ class WindowTest : public QObject {
     };
     LaunchDialog* dialog = dialogOf(page->findChild<QPushButton*>("resumeButton"));
     QVERIFY(dialog && dialog->ready());
-    QCOMPARE(dialog->command(), "lockstep resume " + id);
+    const QString home = " --home " + QString::fromStdString(home_->home().root);   // not the usual one
+    QCOMPARE(dialog->command(), "lockstep resume " + id + home);
     QCOMPARE(dialog->preview()->ranks.size(), std::size_t{3});
     dialog->findChild<QSpinBox*>("launchEpochs")->setValue(9);
-    QCOMPARE(dialog->command(), "lockstep resume " + id + " --set training.epochs=9");
+    QCOMPARE(dialog->command(), "lockstep resume " + id + " --set training.epochs=9" + home);
     QVERIFY(closed(dialog));
     dialog = dialogOf(page->findChild<QPushButton*>("rerunButton"));
     QVERIFY(dialog && dialog->ready());
-    QCOMPARE(dialog->command(), "lockstep rerun " + id);
+    QCOMPARE(dialog->command(), "lockstep rerun " + id + home);
     QVERIFY(closed(dialog));
     HistoryPage* history = window_->openHistory();
     QVERIFY(wait([&] { return history->runs()->rowCount() == 1; }));
@@ -421,7 +422,7 @@ class WindowTest : public QObject {
     QVERIFY(again->isEnabled());
     history->findChild<QAction*>("historyResume")->trigger();
     QVERIFY(wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
-    QCOMPARE(dialog->command(), "lockstep resume " + id);
+    QCOMPARE(dialog->command(), "lockstep resume " + id + home);
     QVERIFY(closed(dialog));
     // A clone is a document of its own, not saved yet; another has another name.
     QSet<QString> paths;

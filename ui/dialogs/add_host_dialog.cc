@@ -8,6 +8,7 @@
 #include <QRegularExpression>
 #include <QSpinBox>
 
+#include "ui/models/field_model.h"
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
@@ -86,11 +87,11 @@ void AddHostDialog::check() {
   QString wrong;
   static const QRegularExpression good("^[A-Za-z0-9][A-Za-z0-9_.-]*$");
   if (name_->text().isEmpty()) {
-    wrong = tr("Choose a host, or leave it empty for this machine and give the node a name.");
+    wrong = tr("Choose a host. For this machine leave it blank and name the node.");
   } else if (!good.match(name_->text()).hasMatch()) {
-    wrong = tr("A node's name has letters, digits, '-', '_' and '.'.");
+    wrong = tr("A node's name consists of letters, digits, '-', '_' and '.'.");
   } else if (taken_.contains(name_->text())) {
-    wrong = tr("The cluster has a node %1 already.").arg(name_->text());
+    wrong = tr("The cluster already has a node %1.").arg(name_->text());
   }
   wrong_->setText(wrong);
   wrong_->setVisible(!wrong.isEmpty());
@@ -121,23 +122,27 @@ QString AddHostDialog::nodeYaml() const {
 }
 
 void AddHostDialog::retranslate() {
-  setHeading(tr("Add a host"), tr("The names of your SSH configuration are offered; jump hosts, users and "
-                                  "keys it sets are used as they are."));
+  setHeading(tr("Add a host"), tr("Hosts from your SSH config are listed, and connected with its users, keys and jump hosts."));
   const QStringList names{tr("Host"), tr("Node name"), tr("Address for peers"), tr("User"), tr("Port"),
-                          tr("Key file"), tr("Work folder"), tr("Ranks compute on"), tr("Ranks")};
+                          tr("Key file"), tr("Work folder"), tr("Device"), tr("Ranks")};
   QWidget* const fields[] = {host_, name_, address_, user_, port_, identity_, workdir_, device_, ranks_};
+  const char* const paths[] = {"nodes.ssh.host", "nodes.name", "nodes.address", "nodes.ssh.user", "nodes.ssh.port",
+                               "nodes.ssh.identity_file", "nodes.workdir", "nodes.devices.kind", "nodes.devices.count"};
   for (int i = 0; i < labels_.size(); ++i) {
     labels_[i]->setText(names[i]);
     fields[i]->setAccessibleName(names[i]);
+    const QString help = fieldHelpOf(app::SpecKind::kCluster, paths[i]);
+    labels_[i]->setToolTip(help);
+    fields[i]->setToolTip(help);
   }
-  host_->lineEdit()->setPlaceholderText(tr("host or user@host; empty: this machine"));
-  address_->setPlaceholderText(tr("as peers reach it; empty: chosen"));
-  user_->setPlaceholderText(tr("as SSH is configured"));
-  port_->setSpecialValueText(tr("as SSH is configured"));
-  identity_->setPlaceholderText(tr("as SSH is configured"));
+  host_->lineEdit()->setPlaceholderText(tr("host or user@host (blank: this machine)"));
+  address_->setPlaceholderText(tr("Automatic"));
+  user_->setPlaceholderText(tr("From SSH config"));
+  port_->setSpecialValueText(tr("From SSH config"));
+  identity_->setPlaceholderText(tr("From SSH config"));
   workdir_->setPlaceholderText("~/.lockstep");
-  device_->setItemText(0, tr("its processors"));
-  device_->setItemText(1, tr("its NVIDIA GPUs, one each"));
+  device_->setItemText(0, tr("CPU"));
+  device_->setItemText(1, tr("NVIDIA GPUs, one for each rank"));
   setButtons(tr("Add host"), tr("Cancel"));
   check();
 }

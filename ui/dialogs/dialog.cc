@@ -42,6 +42,13 @@ void Dialog::changeEvent(QEvent* event) {
   QDialog::changeEvent(event);
 }
 
+void Dialog::showEvent(QShowEvent* event) {
+  QDialog::showEvent(event);
+  layout()->activate();
+  const int needed = layout()->hasHeightForWidth() ? layout()->totalHeightForWidth(width()) : layout()->totalMinimumSize().height();
+  if (height() < needed) resize(width(), needed);
+}
+
 void Dialog::setHeading(const QString& title, const QString& text) {
   setWindowTitle(title);
   setAccessibleName(title);

@@ -1,5 +1,6 @@
 #include "ui/dialogs/launch_dialog.h"
 
+#include <QAbstractItemView>
 #include <QApplication>
 #include <QCheckBox>
 #include <QClipboard>
@@ -16,14 +17,21 @@
 #include <QRegularExpression>
 #include <QScrollArea>
 #include <QScrollBar>
+#include <QKeyEvent>
 #include <QSpinBox>
+#include <QThread>
+#include <QToolButton>
 #include <QTabWidget>
 #include <QTableView>
 #include <algorithm>
 #include <initializer_list>
 
+#include "app/core/home.h"
 #include "app/specs/spec_text.h"
+#include "engine/cluster/strategies.h"
 #include "ui/dialogs/strategy_fields.h"
+#include "ui/models/candidate_model.h"
+#include "ui/models/field_model.h"
 #include "ui/models/placement_model.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/error_text.h"
@@ -38,6 +46,8 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kDefaultNodes = 3;
+constexpr int kFieldWidth = 195;   // pixels
+constexpr int kRankRows = 3;       // nodes whose ranks are seen at once
 
 // One word of a shell command.
 QString shellWord(const QString& text) {
@@ -104,28 +114,34 @@ struct LaunchDialog::Inputs {
   bool measure = true;
 };
 
-LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTarget> targets,
-                           Workspace& workspace, QWidget* parent, std::optional<app::Relaunch> again)
+struct LaunchDialog::Made {
+  std::optional<app::LaunchRequest> request;
+  Result<app::Preview> preview;
+};
+
+LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> targets, Workspace& workspace,
+                           QWidget* parent, std::optional<app::Relaunch> again)
     : Dialog("launchDialog", parent),
-      specYaml_(std::move(specYaml)),
-      specFile_(std::move(specFile)),
-      again_(std::move(again)),
+      models_(std::move(models)),
       targets_(std::move(targets)),
+      again_(std::move(again)),
       workspace_(workspace) {
   QSize size(1240, 760);
   if (parent) size = size.boundedTo(parent->window()->size() - QSize(40, 60)).expandedTo({900, 540});
   resize(size);
-  message_ = new MessagePanel(this);
-  content()->addWidget(message_);
   auto* columns = new QHBoxLayout;
-  columns->setSpacing(kSpaceXl);
+  columns->setSpacing(kSpaceL);
   auto* form = form_ = new QFormLayout;
   form->setHorizontalSpacing(kSpaceM);
   form->setVerticalSpacing(kSpaceS);
   form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
-  const auto spec = app::SpecText::parse(specYaml_.toStdString(), specFile_.toStdString(), app::SpecKind::kRun);
+  model_ = new QComboBox(this);
+  model_->setObjectName("launchModel");
+  modelDetail_ = makeLabel("launchModelDetail", this, "muted");
   target_ = new QComboBox(this);
   target_->setObjectName("launchCluster");
+  targetDetail_ = makeLabel("launchClusterDetail", this, "muted");
+  for (QLabel* detail : {modelDetail_, targetDetail_}) detail->setFont(Theme::instance().small());
   nodes_ = new QSpinBox(this);
   nodes_->setObjectName("launchNodes");
   nodes_->setRange(1, 64);
@@ -133,13 +149,8 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   batch_ = new QSpinBox(this);
   batch_->setObjectName("launchBatch");
   batch_->setRange(1, 1'000'000);
-  batch_->setValue(std::max(1, std::atoi(spec.value("training.batch").value_or("64").c_str())));
   epochs_ = new QSpinBox(this);
   epochs_->setObjectName("launchEpochs");
-  // Zero, said in words: the spec has a limit of steps instead.
-  const bool stepsAlone = !spec.value("training.epochs") && std::atoll(spec.value("training.max_steps").value_or("0").c_str()) > 0;
-  epochs_->setRange(stepsAlone ? 0 : 1, 1'000'000);
-  epochs_->setValue(stepsAlone ? 0 : std::atoi(spec.value("training.epochs").value_or("1").c_str()));
   precision_ = new QComboBox(this);
   precision_->setObjectName("launchPrecision");
   for (const auto& field : app::SpecText::fields(app::SpecKind::kRun, "training")) {
@@ -149,27 +160,41 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
       if (!choice.empty()) precision_->addItem(text, text);
     }
   }
-  precision_->setCurrentIndex(std::max(0, precision_->findData(writtenPrecision(spec))));
   comm_ = new QComboBox(this);
   comm_->setObjectName("launchComm");
   comm_->addItem({}, QString());
   comm_->addItem("gloo", "gloo");
   comm_->addItem("shm", "shm");
   comm_->addItem("nccl", "nccl");
+  more_ = makeToolButton("launchMore", "down", this);
+  more_->setCheckable(true);
+  more_->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
   measure_ = new QCheckBox(this);
   measure_->setObjectName("launchMeasure");
   measure_->setChecked(true);
   const auto addRow = [&](QWidget* field) {
-    field->setMinimumWidth(190);
+    field->setMinimumWidth(kFieldWidth);
     auto* label = makeLabel(field->objectName() + "Label", this);
     label->setBuddy(field);
-    labels_ << label;
+    rows_ << Row{label, field};
     form->addRow(label, field);
   };
+  addRow(model_);
+  form->addRow(QString(), modelDetail_);
   addRow(target_);
+  form->addRow(QString(), targetDetail_);
   addRow(nodes_);
-  strategy_ = new StrategyFields(spec, form, this);
-  for (QWidget* field : std::initializer_list<QWidget*>{batch_, epochs_, precision_, comm_}) addRow(field);
+  auto* ranksArea = new QScrollArea(this);   // many nodes scroll by themselves
+  ranksArea->setObjectName("launchRanksArea");
+  ranksArea->setWidgetResizable(true);
+  ranksArea->setFocusPolicy(Qt::NoFocus);
+  ranksArea->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+  addRow(ranksArea);
+  strategy_ = new StrategyFields(form, this);
+  for (QWidget* field : std::initializer_list<QWidget*>{batch_, epochs_, precision_}) addRow(field);
+  form->addRow(QString(), more_);
+  strategy_->addMore();
+  addRow(comm_);
   form->addRow(QString(), measure_);
   // A low window scrolls the settings: none of them is squeezed.
   auto* settings = new QWidget;
@@ -177,11 +202,6 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   left->setContentsMargins(0, 0, kSpaceM, 0);
   left->setSpacing(kSpaceS);
   left->addLayout(form);
-  ranksLabel_ = makeLabel("launchRanksLabel", this, "section");
-  ranksArea_ = new QVBoxLayout;
-  left->addSpacing(kSpaceS);
-  left->addWidget(ranksLabel_);
-  left->addLayout(ranksArea_);
   left->addStretch(1);
   auto* settingsArea = new SettingsArea(settings, this);
   settingsArea->setObjectName("launchSettings");
@@ -198,9 +218,13 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   ranks_ = new Figure("launchRanks", this);
   for (Figure* figure : {stepTime_, throughput_, memory_, wire_, ranks_}) figures->addWidget(figure, 1);
   right->addLayout(figures);
+  auto* sourceRow = new QHBoxLayout;
   source_ = makeLabel("launchSource", this, "muted");
   source_->setWordWrap(true);
-  right->addWidget(source_);
+  benchmark_ = makeButton("launchBenchmark", "chart", this);
+  sourceRow->addWidget(source_, 1);
+  sourceRow->addWidget(benchmark_);
+  right->addLayout(sourceRow);
   tabs_ = new QTabWidget(this);
   tabs_->setObjectName("launchTabs");
   tabs_->setDocumentMode(true);
@@ -217,6 +241,12 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   scroll->setWidget(bars_);
   scroll->setWidgetResizable(true);
   scroll->setFocusPolicy(Qt::NoFocus);
+  candidateModel_ = new CandidateModel(this);
+  candidates_ = new QTableView(this);
+  candidates_->setObjectName("candidateTable");
+  candidates_->setModel(candidateModel_);
+  dressTable(candidates_);
+  setColumns(candidates_, {170, 130, 120, 140, 130});
   plan_ = new QPlainTextEdit(this);
   plan_->setObjectName("planText");
   plan_->setReadOnly(true);
@@ -237,39 +267,62 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   tabs_->addTab(placementPage, {});
   tabs_->addTab(barsPage, {});
   tabs_->addTab(plan_, {});
+  tabs_->addTab(candidates_, {});
   right->addWidget(tabs_, 1);
   columns->addLayout(right, 1);
   content()->addLayout(columns, 1);
 
+  unsaved_ = makeLabel("launchUnsaved", this);
+  unsaved_->setWordWrap(true);
+  content()->addWidget(unsaved_);
   auto* commandRow = new QHBoxLayout;
-  auto* commandLabel = makeLabel("launchCommandLabel", this, "muted");
-  labels_ << commandLabel;
+  commandLabel_ = makeLabel("launchCommandLabel", this, "muted");
   command_ = new QLineEdit(this);
   command_->setObjectName("launchCommand");
   command_->setReadOnly(true);
   command_->setFont(Theme::instance().monospace());
-  commandLabel->setBuddy(command_);
+  commandLabel_->setBuddy(command_);
   copy_ = makeButton("copyCommandButton", "copy", this);
-  commandRow->addWidget(commandLabel);
+  commandRow->addWidget(commandLabel_);
   commandRow->addWidget(command_, 1);
   commandRow->addWidget(copy_);
   content()->addLayout(commandRow);
+  // Always there, so that nothing moves when something begins.
   auto* busyRow = new QHBoxLayout;
   busy_ = new QProgressBar(this);
   busy_->setObjectName("launchProgress");
   busy_->setRange(0, 0);
   busy_->setTextVisible(false);
   busy_->setFixedWidth(140);
+  QSizePolicy kept = busy_->sizePolicy();
+  kept.setRetainSizeWhenHidden(true);
+  busy_->setSizePolicy(kept);
   busyText_ = makeLabel("launchProgressText", this, "muted");
+  busyText_->setMinimumHeight(busyText_->fontMetrics().height());
   busyRow->addWidget(busy_);
   busyRow->addWidget(busyText_, 1);
   content()->addLayout(busyRow);
+  message_ = new MessagePanel(this);
+  message_->setArea(tabs_);
 
-  for (const LaunchTarget& target : targets_) {
-    target_->addItem(Theme::instance().icon("cluster"), target.title);
-  }
+  const auto same = [](const auto& list, const QString& title) {
+    return std::count_if(list.begin(), list.end(), [&](const auto& one) { return one.title == title; }) > 1;
+  };
+  // Of one name: with the folder.
+  const auto shown = [&](const auto& list, const auto& one) {
+    return same(list, one.title) ? tr("%1 in %2").arg(one.title, formatPath(QFileInfo(one.file).path())) : one.title;
+  };
+  for (const LaunchModel& one : models_) model_->addItem(Theme::instance().icon("model"), shown(models_, one));
+  for (const LaunchTarget& one : targets_) target_->addItem(Theme::instance().icon("cluster"), shown(targets_, one));
   if (!again_) target_->addItem(Theme::instance().icon("home"), {});
+  for (QComboBox* box : {model_, target_}) {
+    box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+    box->setMinimumContentsLength(18);
+    box->view()->setTextElideMode(Qt::ElideMiddle);
+  }
+  connect(model_, &QComboBox::currentIndexChanged, this, &LaunchDialog::takeModel);
   connect(target_, &QComboBox::currentIndexChanged, this, [this] {
+    measuredShown_ = asked_ = false;
     fillRanks();
     schedule();
   });
@@ -280,14 +333,30 @@ LaunchDialog::LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTar
   connect(precision_, &QComboBox::currentIndexChanged, this, &LaunchDialog::schedule);
   connect(comm_, &QComboBox::currentIndexChanged, this, &LaunchDialog::schedule);
   connect(measure_, &QCheckBox::toggled, this, &LaunchDialog::schedule);
+  connect(more_, &QToolButton::toggled, this, [this](bool on) {
+    strategy_->setMore(on);
+    form_->setRowVisible(comm_, on);
+  });
+  connect(benchmark_, &QPushButton::clicked, this, [this] {
+    if (!request_ || launch_) return;
+    asked_ = true;
+    benchmark(app::Costs::kBenchmark);
+  });
+  connect(tabs_, &QTabWidget::currentChanged, this, &LaunchDialog::compare);
+  connect(candidates_, &QTableView::activated, this, [this](const QModelIndex& index) {
+    const auto& all = candidateModel_->candidates();
+    if (index.row() < static_cast<int>(all.size())) strategy_->setKind(all[static_cast<std::size_t>(index.row())].strategy);
+  });
   connect(copy_, &QPushButton::clicked, this, [this] { QApplication::clipboard()->setText(command()); });
   delay_.setSingleShot(true);
   delay_.setInterval(120);
   connect(&delay_, &QTimer::timeout, this, &LaunchDialog::makePreview);
   setBusy(false, {});
-  target_->setFocus();
-  retranslate();
+  model_->setFocus();
+  form_->setRowVisible(comm_, false);
+  takeModel();
   fillRanks();
+  retranslate();
   schedule();
 }
 
@@ -306,18 +375,39 @@ void LaunchDialog::dropMeasuring() {
   destroyOn(workspace_.endings(), std::move(measured_), measuredOn_->keeper());
 }
 
-// The prediction goes by the nodes themselves as soon as they are there.
+// What is known of the nodes counts as soon as they are there.
 void LaunchDialog::nodesChanged() {
-  if (!cluster_ || launch_ || measured_ || !preview_ || preview_->measured || !measure_->isChecked()) return;
+  if (launch_ || measured_ || !preview_ || preview_->measured || !cluster_) return;
   if (cluster_->session().allConnected()) schedule();
 }
 
+void LaunchDialog::chooseModel(int index) { model_->setCurrentIndex(index); }
 void LaunchDialog::chooseTarget(int index) { target_->setCurrentIndex(index); }
 bool LaunchDialog::local() const { return target_->currentIndex() >= targets_.size(); }
+const LaunchModel& LaunchDialog::model() const { return models_[std::max(0, model_->currentIndex())]; }
+const LaunchTarget* LaunchDialog::target() const { return local() ? nullptr : &targets_[std::max(0, target_->currentIndex())]; }
 
-QStringList LaunchDialog::sets() const {
-  const auto spec = app::SpecText::parse(specYaml_.toStdString(), specFile_.toStdString(), app::SpecKind::kRun);
-  QStringList out = strategy_->sets(spec);
+void LaunchDialog::takeModel() {
+  specYaml_ = model().text();
+  const auto spec = app::SpecText::parse(specYaml_, model().file.toStdString(), app::SpecKind::kRun);
+  const auto number = [&](const char* path, const char* otherwise) {
+    return std::atoi(spec.value(path).value_or(spec.defaultOf(path).value_or(otherwise)).c_str());
+  };
+  batch_->setValue(std::max(1, number("training.batch", "64")));
+  // Zero, said in words: the spec has a limit of steps instead.
+  const bool stepsAlone = !spec.value("training.epochs") && number("training.max_steps", "0") > 0;
+  epochs_->setRange(stepsAlone ? 0 : 1, 1'000'000);
+  epochs_->setValue(stepsAlone ? 0 : number("training.epochs", "1"));
+  precision_->setCurrentIndex(std::max(0, precision_->findData(writtenPrecision(spec))));
+  strategy_->setSpec(spec);
+  more_->setChecked(more_->isChecked() || strategy_->anyMore());
+  retranslate();
+  schedule();
+}
+
+QStringList LaunchDialog::sets(const std::string& strategy) const {
+  const auto spec = app::SpecText::parse(specYaml_, model().file.toStdString(), app::SpecKind::kRun);
+  QStringList out = strategy_->sets(spec, strategy);
   const auto add = [&](const char* path, const QString& value) {
     if (QString::fromStdString(spec.value(path).value_or("")) != value) {
       out << QString("%1=%2").arg(QLatin1String(path), value);
@@ -338,23 +428,26 @@ QStringList LaunchDialog::ranks() const {
   return out;
 }
 
+int LaunchDialog::rankCount() const {
+  if (local()) return nodes_->value();
+  int count = 0;
+  for (const NodeRanks& one : nodeRanks_) count += one.spin->value();
+  return count;
+}
+
 void LaunchDialog::fillRanks() {
   nodeRanks_.clear();
-  form_->setRowVisible(nodes_, local());
+  auto* area = findChild<QScrollArea*>("launchRanksArea");
   auto* holder = new QWidget;
   holder->setObjectName("launchRanksHolder");
   auto* form = new QFormLayout(holder);
-  form->setContentsMargins({});
+  form->setContentsMargins(0, 0, kSpaceXs, 0);
   form->setHorizontalSpacing(kSpaceM);
   form->setVerticalSpacing(kSpaceXs);
   form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
-  int labelWidth = 0;
-  for (QLabel* label : labels_ + strategy_->labels()) {
-    if (form_->indexOf(label) >= 0 && !label->isHidden()) labelWidth = std::max(labelWidth, label->sizeHint().width());
-  }
-  if (!local()) {
-    const LaunchTarget& target = targets_[target_->currentIndex()];
-    const auto spec = app::SpecText::parse(target.yaml(), target.file.toStdString(), app::SpecKind::kCluster);
+  int height = 0;
+  if (const LaunchTarget* chosen = target()) {
+    const auto spec = app::SpecText::parse(chosen->yaml(), chosen->file.toStdString(), app::SpecKind::kCluster);
     for (int i = 0; i < spec.count("nodes"); ++i) {
       const std::string path = "nodes[" + std::to_string(i) + "]";
       const QString name = QString::fromStdString(spec.value(path + ".name").value_or(""));
@@ -375,51 +468,83 @@ void LaunchDialog::fillRanks() {
       auto* label = makeLabel("launchRanksLabel_" + name, holder);
       label->setText(name);
       label->setBuddy(spin);
-      label->setMinimumWidth(labelWidth);   // in line with the form above
       form->addRow(label, spin);
+      if (nodeRanks_.size() < kRankRows) height += spin->sizeHint().height() + kSpaceXs;
       connect(spin, &QSpinBox::valueChanged, this, &LaunchDialog::schedule);
       nodeRanks_ << NodeRanks{name, spin, written};
     }
   }
-  delete ranksHolder_;
   ranksHolder_ = holder;
-  ranksArea_->addWidget(holder);
-  ranksLabel_->setVisible(!nodeRanks_.isEmpty());
+  area->setWidget(holder);   // deletes the one before
+  area->setFixedHeight(std::max(1, height));
+  form_->setRowVisible(nodes_, local());
+  form_->setRowVisible(area, !nodeRanks_.isEmpty());
+  showDetails();
+}
+
+void LaunchDialog::showDetails() {
+  const auto show = [](QLabel* label, const QString& text, const QString& tip) {
+    label->setText(label->fontMetrics().elidedText(text, Qt::ElideMiddle, kFieldWidth));
+    label->setToolTip(tip);
+    label->setAccessibleName(tip);
+  };
+  show(modelDetail_, formatPath(model().file), model().file);
+  if (const LaunchTarget* chosen = target()) {
+    QStringList names;
+    for (const NodeRanks& one : nodeRanks_) names << one.node;
+    const QString nodes = names.isEmpty() ? tr("no nodes yet") : names.join(", ");
+    show(targetDetail_, nodes, nodes + '\n' + chosen->file);
+  } else {
+    const QString text = tr("local agents, %1 cores").arg(QThread::idealThreadCount());
+    show(targetDetail_, text, text);
+  }
 }
 
 QString LaunchDialog::command() const {
-  QStringList words{"lockstep", "run", shellPath(specFile_)};
+  QStringList words{"lockstep", "run", shellPath(model().file)};
   if (again_) {
     words = {"lockstep", again_->checkpoints.empty() ? "rerun" : "resume", QString::fromStdString(again_->run)};
-  } else if (local()) {
-    words << "--local" << QString::number(nodes_->value());
+  } else if (const LaunchTarget* chosen = target()) {
+    words << "--cluster" << shellPath(chosen->file);
   } else {
-    words << "--cluster" << shellPath(targets_[target_->currentIndex()].file);
+    words << "--local" << QString::number(nodes_->value());
   }
   for (const QString& one : ranks()) words << "--ranks" << shellWord(one);
   for (const QString& set : sets()) words << "--set" << shellWord(set);
   if (!comm_->currentData().toString().isEmpty()) words << "--comm" << comm_->currentData().toString();
+  if (!measure_->isChecked()) words << "--no-benchmark";
   if (!workspace_.sshConfig().isEmpty()) words << "--ssh-config" << shellPath(workspace_.sshConfig());
+  const auto usual = app::homeFolder();
+  if (!usual || *usual != workspace_.home().root) {
+    words << "--home" << shellPath(QString::fromStdString(workspace_.home().root));
+  }
   return words.join(' ');
 }
 
 void LaunchDialog::schedule() {
+  strategy_->setRanks(rankCount());
   command_->setText(command());
   command_->setCursorPosition(0);
+  QStringList files;
+  if (model().modified && model().modified()) files << formatPath(model().file);
+  if (const LaunchTarget* chosen = target(); chosen && chosen->modified && chosen->modified()) files << formatPath(chosen->file);
+  unsaved_->setText(files.isEmpty() ? QString() : tr("Unsaved changes are saved at launch: %1").arg(files.join(", ")));
+  unsaved_->setVisible(!files.isEmpty());
   preview_.reset();
   request_.reset();
+  wanted_ = false;
   dropMeasuring();
   setBusy(false, {});
+  benchmark_->setEnabled(false);
   acceptButton()->setEnabled(false);
   ++generation_;
   delay_.start();
 }
 
-void LaunchDialog::makePreview() {
-  const int generation = generation_;
+LaunchDialog::Inputs LaunchDialog::inputs() const {
   Inputs in;
-  in.specYaml = specYaml_.toStdString();
-  in.specFile = specFile_.toStdString();
+  in.specYaml = specYaml_;
+  in.specFile = model().file.toStdString();
   for (const QString& set : sets()) in.sets.push_back(set.toStdString());
   in.comm = comm_->currentData().toString().toStdString();
   in.measure = measure_->isChecked();
@@ -428,16 +553,52 @@ void LaunchDialog::makePreview() {
     in.resumeFrom = again_->checkpoints;
     in.resumedRun = again_->run;
   }
-  std::shared_ptr<LiveCluster> live;
-  if (local()) {
-    in.localNodes = nodes_->value();
-  } else {
-    const LaunchTarget& target = targets_[target_->currentIndex()];
-    in.clusterYaml = target.yaml();
-    in.clusterFile = target.file.toStdString();
+  if (const LaunchTarget* chosen = target()) {
+    in.clusterYaml = chosen->yaml();
+    in.clusterFile = chosen->file.toStdString();
     for (const QString& one : ranks()) in.ranks.push_back(one.toStdString());
-    live = target.live ? target.live() : nullptr;
+  } else {
+    in.localNodes = nodes_->value();
   }
+  return in;
+}
+
+LaunchDialog::Made LaunchDialog::make(const Inputs& in) {
+  auto spec = app::completeRunSpec(in.specYaml, in.specFile, in.sets);
+  if (!spec) return {std::nullopt, spec.error()};
+  app::ClusterSpecFile cluster;
+  if (in.localNodes > 0) {
+    cluster = app::localCluster(in.localNodes, in.localFolder, in.comm);
+  } else {
+    auto read = app::completeClusterSpec(in.clusterYaml, in.clusterFile);
+    if (!read) return {std::nullopt, read.error()};
+    auto changed = app::withRanks(std::move(*read), in.ranks);
+    if (!changed) return {std::nullopt, changed.error()};
+    cluster = std::move(*changed);
+  }
+  app::LaunchRequest request;
+  request.spec = spec->spec;
+  request.cluster = cluster.spec;
+  request.specYaml = in.specYaml;
+  request.clusterYaml = cluster.yaml;
+  request.comm = in.comm;
+  request.measure = in.measure;
+  request.resumeFrom = in.resumeFrom;
+  request.resumedRun = in.resumedRun;
+  std::vector<app::HostFacts> hosts = in.hosts;
+  for (app::HostFacts& here : app::hostsHere(*cluster.spec)) {
+    const bool known = std::any_of(hosts.begin(), hosts.end(), [&](const auto& one) { return one.node == here.node; });
+    if (!known) hosts.push_back(std::move(here));
+  }
+  auto preview = app::makePreview(request, hosts);
+  return {std::move(request), std::move(preview)};
+}
+
+void LaunchDialog::makePreview() {
+  const int generation = generation_;
+  Inputs in = inputs();
+  const LaunchTarget* chosen = target();
+  const std::shared_ptr<LiveCluster> live = chosen && chosen->connected ? chosen->connected() : nullptr;
   if (live) {
     for (int i = 0; i < live->session().size(); ++i) {
       const auto& node = live->session().status(i);
@@ -451,37 +612,8 @@ void LaunchDialog::makePreview() {
       in.hosts.push_back({node.name, node.inventory.bootId, node.inventory.cores, available});
     }
   }
-  struct Made {
-    std::optional<app::LaunchRequest> request;
-    Result<app::Preview> preview;
-  };
   runInBackground(
-      this,
-      [in]() -> Made {
-        auto spec = app::completeRunSpec(in.specYaml, in.specFile, in.sets);
-        if (!spec) return {std::nullopt, spec.error()};
-        app::ClusterSpecFile cluster;
-        if (in.localNodes > 0) {
-          cluster = app::localCluster(in.localNodes, in.localFolder, in.comm);
-        } else {
-          auto read = app::completeClusterSpec(in.clusterYaml, in.clusterFile);
-          if (!read) return {std::nullopt, read.error()};
-          auto changed = app::withRanks(std::move(*read), in.ranks);
-          if (!changed) return {std::nullopt, changed.error()};
-          cluster = std::move(*changed);
-        }
-        app::LaunchRequest request;
-        request.spec = spec->spec;
-        request.cluster = cluster.spec;
-        request.specYaml = in.specYaml;
-        request.clusterYaml = cluster.yaml;
-        request.comm = in.comm;
-        request.measure = in.measure;
-        request.resumeFrom = in.resumeFrom;
-        request.resumedRun = in.resumedRun;
-        auto preview = app::makePreview(request, in.hosts);
-        return {std::move(request), std::move(preview)};
-      },
+      this, [in] { return make(in); },
       // Not held: what is left of this call may be destroyed after the workspace.
       [this, generation, weak = std::weak_ptr(live)](Made made) {
         if (generation != generation_ || launch_) return;
@@ -492,53 +624,158 @@ void LaunchDialog::makePreview() {
         if (made.preview->misfit) message_->showError(*made.preview->misfit);
         else message_->clear();
         request_ = std::move(made.request);
-        const std::shared_ptr<LiveCluster> live = weak.lock();
-        cluster_ = live;
-        if (live) connect(live.get(), &LiveCluster::nodeChanged, this, &LaunchDialog::nodesChanged, Qt::UniqueConnection);
+        if (const std::shared_ptr<LiveCluster> live = weak.lock()) {
+          cluster_ = live;
+          clusterText_.clear();
+          connect(live.get(), &LiveCluster::nodeChanged, this, &LaunchDialog::nodesChanged, Qt::UniqueConnection);
+        } else if (clusterText_ != request_->clusterYaml) {
+          cluster_.reset();   // of other nodes
+          clusterText_.clear();
+        }
         preview_ = std::move(*made.preview);
+        QStringList settings = sets("multi-worker-mirrored") + ranks();
+        settings << model().file << command().section("--set", 0, 0) << comm_->currentData().toString();
+        if (settings != benchmarkedSettings_) {
+          benchmarks_.clear();
+          benchmarkedSettings_ = settings;
+        }
         show(*preview_);
+        benchmark_->setEnabled(true);
         acceptButton()->setEnabled(true);
-        if (!measure_->isChecked() || !live || !live->session().allConnected()) return;
-        setBusy(true, tr("Measuring the nodes"));
-        measuredOn_ = live;
-        measured_ = std::make_unique<app::MeasuredPreview>(
-            *request_, live->session(), workspace_.home(), workspace_.inbox(),
-            [this, generation](Result<app::Preview> measured) {
-              if (launch_ || generation != generation_) return;
-              setBusy(false, {});
-              if (!measured) return;   // the built-in prediction stays
-              preview_ = std::move(*measured);
-              show(*preview_);
-            });
+        compare();
+        if (wanted_) {
+          accept();
+        } else if (asked_) {
+          benchmark(app::Costs::kBenchmark);
+        } else if (cluster_ && cluster_->session().allConnected()) {
+          benchmark(app::Costs::kEarlier);
+        }
+      });
+}
+
+// The session to launch on: that of the cluster's page, or one made for what is asked for.
+std::shared_ptr<LiveCluster> LaunchDialog::session() {
+  const LaunchTarget* chosen = target();
+  if (chosen && chosen->live) {
+    if (auto live = chosen->live()) return live;
+  }
+  if (!cluster_ || clusterText_ != request_->clusterYaml) {
+    cluster_ = workspace_.makeCluster(request_->cluster);
+    clusterText_ = request_->clusterYaml;
+  }
+  return cluster_;
+}
+
+void LaunchDialog::benchmark(app::Costs costs) {
+  const bool earlier = costs == app::Costs::kEarlier;
+  const int generation = generation_;
+  dropMeasuring();
+  measuredOn_ = earlier ? cluster_ : session();
+  if (!measuredOn_) return;
+  cluster_ = measuredOn_;
+  if (!earlier) {
+    setBusy(true, tr("Benchmarking the nodes"));
+    benchmark_->setEnabled(false);
+  }
+  app::LaunchRequest request = *request_;
+  request.measure = true;
+  measured_ = std::make_unique<app::MeasuredPreview>(
+      std::move(request), measuredOn_->session(), workspace_.home(), workspace_.inbox(),
+      [this, generation, earlier](Result<app::Preview> measured) {
+        if (launch_ || generation != generation_) return;
+        setBusy(false, {});
+        benchmark_->setEnabled(true);
+        // The object is in the middle of this call: it goes with the next turn of the loop.
+        QTimer::singleShot(0, this, [this, generation] {
+          if (generation == generation_) dropMeasuring();
+        });
+        if (!measured || !measured->measured) {
+          if (earlier) return;   // the estimate stays
+          asked_ = false;
+          Error error = !measured ? measured.error() : makeError(Code::kUnavailable, "the costs could not be measured");
+          if (measured && !measured->remarks.empty()) error.why = measured->remarks.back();
+          message_->showError(error);
+          return;
+        }
+        measuredShown_ = true;
+        preview_ = std::move(*measured);
+        benchmarks_[strategy_->kind()] = preview_->stepSeconds;
+        candidateModel_->setBenchmarks(benchmarks_);
+        show(*preview_);
+      },
+      costs);
+}
+
+void LaunchDialog::compare() {
+  candidateModel_->setBenchmarks(benchmarks_);
+  candidateModel_->setChosen(strategy_->kind());
+  if (tabs_->currentWidget() != candidates_ || !preview_) return;
+  std::vector<std::pair<std::string, Inputs>> all;
+  for (const cluster::Strategy& one : cluster::strategies()) {
+    Inputs in = inputs();
+    in.sets.clear();
+    for (const QString& set : sets(std::string(one.name))) in.sets.push_back(set.toStdString());
+    all.emplace_back(one.name, std::move(in));
+  }
+  runInBackground(
+      this,
+      [all] {
+        std::vector<Candidate> out;
+        for (const auto& [name, in] : all) {
+          const Made made = make(in);
+          Candidate one;
+          one.strategy = name;
+          if (made.preview) {
+            one.stepSeconds = made.preview->stepSeconds;
+            for (const auto& rank : made.preview->ranks) one.memoryBytes = std::max(one.memoryBytes, rank.totalBytes());
+            one.wireBytes = wireBytes(made.preview->plan);
+          } else {
+            one.refusal = made.preview.error().what;
+          }
+          out.push_back(std::move(one));
+        }
+        return out;
+      },
+      [this, generation = generation_](std::vector<Candidate> candidates) {
+        if (generation == generation_) candidateModel_->setCandidates(std::move(candidates));
       });
 }
 
 void LaunchDialog::showError(const Error& error) {
+  wanted_ = false;
   message_->showError(error);
   placementModel_->setRanks({});
   bars_->setBars({});
   plan_->clear();
+  candidateModel_->setCandidates({});
   for (Figure* figure : {stepTime_, throughput_, memory_, wire_, ranks_}) {
-    figure->setValue(QString(QChar(0x2014)));
+    figure->setValue(QString(QChar(0x2014)), QString(QChar(0xa0)));   // nothing below moves
   }
   source_->clear();
   remarks_->hide();
 }
 
 void LaunchDialog::show(const app::Preview& preview) {
-  stepTime_->setValue(formatSeconds(preview.stepSeconds));
-  throughput_->setValue(tr("%1/s").arg(formatCount(std::llround(preview.samplesPerSecond))), tr("samples"));
+  const QString dash(QChar(0x2014));
+  // Beside a benchmark, an estimate would look like a gain or a loss: it stands in the comparison alone.
+  const bool told = preview.measured || !measuredShown_;
+  const QString kind = !told ? tr("not benchmarked") : preview.measured ? tr("benchmarked") : tr("rough estimate");
+  stepTime_->setValue(told ? formatSeconds(preview.stepSeconds) : dash, kind);
+  throughput_->setValue(told ? tr("%1/s").arg(formatCount(std::llround(preview.samplesPerSecond))) : dash, tr("samples"));
   std::int64_t most = 0;
   for (const auto& rank : preview.ranks) most = std::max(most, rank.totalBytes());
-  memory_->setValue(formatBytes(static_cast<double>(most)), tr("at most, a rank"));
-  wire_->setValue(formatBytes(static_cast<double>(wireBytes(preview.plan))), tr("a rank and step"));
+  memory_->setValue(formatBytes(static_cast<double>(most)), tr("peak per rank"));
+  wire_->setValue(formatBytes(static_cast<double>(wireBytes(preview.plan))), tr("per rank per step"));
   ranks_->setValue(QString::number(preview.ranks.size()), QString::fromStdString(preview.comm));
-  source_->setText(preview.measured ? tr("Predicted from costs measured on these nodes.")
-                                    : tr("Predicted from built-in costs; the nodes are measured once they are connected."));
+  source_->setText(preview.measured ? tr("From a benchmark of these nodes.")
+                   : told           ? tr("Rough estimate from built-in costs. Benchmark the nodes to calibrate it.")
+                                    : tr("These settings were not benchmarked yet; their rough estimate stands under "
+                                         "Compare strategies."));
   placementModel_->setRanks(preview.ranks);
   placement_->resizeColumnsToContents();
   std::vector<BreakdownBar> bars;
   for (const auto& rank : preview.ranks) {
+    if (!told) break;
     BreakdownBar bar;
     bar.name = tr("rank %1").arg(rank.rank);
     bar.predicted = {rank.data, rank.forward, rank.backward, rank.waiting, rank.transfer, rank.optimizer};
@@ -559,11 +796,11 @@ QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
   const auto stage = [&] {
     switch (progress.stage) {
       case app::LaunchProgress::Stage::kConnecting: return tr("Connecting");
-      case app::LaunchProgress::Stage::kMeasuring: return tr("Measuring the nodes");
+      case app::LaunchProgress::Stage::kMeasuring: return tr("Benchmarking the nodes");
       case app::LaunchProgress::Stage::kCopying: return tr("Copying data");
       case app::LaunchProgress::Stage::kPreparing: return tr("Preparing");
       case app::LaunchProgress::Stage::kStarting: return tr("Starting");
-      case app::LaunchProgress::Stage::kEnding: return tr("Ending what may have begun");
+      case app::LaunchProgress::Stage::kEnding: return tr("Cleaning up");
     }
     return QString();
   }();
@@ -582,18 +819,37 @@ QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
 void LaunchDialog::setBusy(bool busy, const QString& text) {
   busy_->setVisible(busy);
   busyText_->setText(text);
-  busyText_->setVisible(busy);
+}
+
+Status LaunchDialog::saveAll() {
+  if (model().modified && model().modified()) LOCKSTEP_TRY(model().save());
+  const LaunchTarget* chosen = target();
+  if (chosen && chosen->modified && chosen->modified()) LOCKSTEP_TRY(chosen->save());
+  return {};
+}
+
+// Enter launches from every field; where the prediction is not there yet, as soon as it is.
+void LaunchDialog::keyPressEvent(QKeyEvent* event) {
+  const bool enter = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter;
+  if (enter && !preview_ && !launch_ && (delay_.isActive() || !message_->isVisible())) {
+    wanted_ = true;
+    setBusy(true, tr("Launching once the prediction is there"));
+    return;
+  }
+  Dialog::keyPressEvent(event);
 }
 
 void LaunchDialog::accept() {
   if (!request_ || launch_) return;
+  wanted_ = false;
   dropMeasuring();
   message_->clear();
-  app::LaunchRequest request = *request_;
-  request.measure = measure_->isChecked();
-  std::shared_ptr<LiveCluster> cluster = cluster_;
-  if (!cluster) cluster = workspace_.makeCluster(request.cluster);
-  launchOn(std::move(request), std::move(cluster));
+  if (const Status saved = saveAll(); !saved.ok()) {
+    message_->showError(saved.error());
+    return;
+  }
+  unsaved_->hide();
+  if (auto cluster = session()) launchOn(*request_, std::move(cluster));
 }
 
 void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveCluster> cluster) {
@@ -656,39 +912,63 @@ void LaunchDialog::retranslate() {
                resume ? tr("Continues run %1 from its last checkpoint, as a new run.").arg(run)
                       : tr("Launches run %1 again from its start, as a new run.").arg(run));
   } else {
-    setHeading(tr("Launch %1").arg(QFileInfo(specFile_).completeBaseName()), {});
+    setHeading(tr("Launch %1").arg(model().title), {});
   }
-  const QStringList names{tr("Cluster"), tr("Local nodes"), tr("Global batch"), tr("Epochs"),
-                          tr("Precision"), tr("Communicator"), tr("Command")};
-  QWidget* const fields[] = {target_, nodes_, batch_, epochs_, precision_, comm_, command_};
-  for (int i = 0; i < labels_.size(); ++i) {
-    labels_[i]->setText(names[i]);
-    fields[i]->setAccessibleName(names[i]);
+  const auto training = [](const char* field) {
+    return fieldHelpOf(app::SpecKind::kRun, std::string("training.") + field);
+  };
+  const std::pair<QString, QString> texts[] = {
+      {tr("Model"), tr("The run spec that is launched: model, data, training and strategy")},
+      {tr("Cluster"), tr("Where it runs")},
+      {tr("Local nodes"), tr("Agents on this machine, each with one rank")},
+      {tr("Ranks on each node"), tr("How many processes compute on each node, whatever the cluster says")},
+      {tr("Global batch"), training("batch")},
+      {tr("Epochs"), training("epochs")},
+      {tr("Precision"), training("precision")},
+      {tr("Communicator"), tr("How ranks exchange data, whatever the cluster says")},
+  };
+  for (int i = 0; i < rows_.size(); ++i) {
+    rows_[i].label->setText(texts[i].first);
+    rows_[i].label->setToolTip(texts[i].second);
+    rows_[i].field->setAccessibleName(texts[i].first);
+    rows_[i].field->setToolTip(texts[i].second);
   }
   if (!again_) target_->setItemText(target_->count() - 1, tr("This machine"));
-  comm_->setItemText(0, tr("chosen from the cluster"));
+  comm_->setItemText(0, tr("Automatic"));
   strategy_->retranslate();
-  if (epochs_->minimum() == 0) epochs_->setSpecialValueText(tr("as many as its steps need"));
-  measure_->setText(tr("Measure the nodes first"));
+  if (epochs_->minimum() == 0) epochs_->setSpecialValueText(tr("Until the step limit"));
+  else epochs_->setSpecialValueText({});
+  more_->setText(tr("More options"));
+  more_->setAccessibleName(more_->text());
+  more_->setToolTip(tr("Compression, recomputation, overlap, and how ranks exchange data"));
+  measure_->setText(tr("Benchmark nodes before launch"));
   measure_->setAccessibleName(measure_->text());
-  ranksLabel_->setText(tr("Ranks on each node"));
-  if (ranksHolder_ != nullptr) ranksHolder_->setAccessibleName(ranksLabel_->text());
+  measure_->setToolTip(tr("Measures the plan for about 2 seconds on the first node, so that plan and prediction go by it"));
+  setTexts(benchmark_, tr("Benchmark nodes"), tr("Connects the nodes and measures what these settings take there"));
   for (const NodeRanks& one : nodeRanks_) one.spin->setAccessibleName(tr("Ranks on %1").arg(one.node));
   stepTime_->setName(tr("Step time"));
   throughput_->setName(tr("Throughput"));
   memory_->setName(tr("Memory"));
   wire_->setName(tr("Traffic"));
   ranks_->setName(tr("Ranks"));
-  tabs_->setTabText(0, tr("What will run"));
+  tabs_->setTabText(0, tr("Placement"));
   tabs_->setTabText(1, tr("Step time"));
   tabs_->setTabText(2, tr("Plan"));
+  tabs_->setTabText(3, tr("Compare strategies"));
   tabs_->setAccessibleName(tr("Prediction"));
-  placement_->setAccessibleName(tr("What will run"));
+  placement_->setAccessibleName(tr("Placement"));
   bars_->setAccessibleName(tr("Predicted step time of each rank"));
+  candidates_->setAccessibleName(tr("Compare strategies"));
+  candidates_->setToolTip(tr("Double-click a strategy to choose it"));
+  candidateModel_->retranslate();
   plan_->setAccessibleName(tr("Text of the plan"));
+  commandLabel_->setText(tr("Command"));
+  command_->setAccessibleName(commandLabel_->text());
+  command_->setToolTip(tr("Launches the same from a terminal"));
   busy_->setAccessibleName(tr("Progress"));
   setTexts(copy_, tr("Copy"), tr("Copy the command"));
   setButtons(tr("Launch"), tr("Cancel"));
+  showDetails();
   if (preview_) show(*preview_);
 }
 

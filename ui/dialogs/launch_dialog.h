@@ -1,10 +1,12 @@
-// LaunchDialog: where and how a run spec runs, what it is predicted to cost, what exactly will run,
-// and the same as a command. Launching goes on inside the dialog, with progress and cancel; an error
-// is shown in it. Nothing here blocks.
+// LaunchDialog: which run spec runs where and how, what it is predicted to cost, what exactly will run,
+// and the same as a command. Nothing is started or measured before "Launch" or "Benchmark nodes" is
+// pressed. Launching saves what is not saved yet, so that it is what the command says, and goes on
+// inside the dialog, with progress and cancel; an error is shown in it. Nothing here blocks.
 #pragma once
 
 #include <QTimer>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -22,37 +24,51 @@ class QProgressBar;
 class QSpinBox;
 class QTabWidget;
 class QTableView;
+class QToolButton;
 class QVBoxLayout;
 
 namespace lockstep::ui {
 
 class BreakdownBars;
+class CandidateModel;
 class Figure;
 class MessagePanel;
 class PlacementModel;
 class StrategyFields;
 class Workspace;
 
+// A document, open or not: a run spec to launch, or a cluster to launch on.
+struct LaunchModel {
+  QString title, file;
+  std::function<std::string()> text;    // as it stands
+  std::function<bool()> modified;       // not saved as it stands; none: no
+  std::function<Status()> save;
+};
 struct LaunchTarget {
-  QString title;
-  QString file;                                         // "" : nodes on this machine
-  std::function<std::string()> yaml;                    // the cluster's text as it stands
-  std::function<std::shared_ptr<LiveCluster>()> live;   // its session; null: one is made
+  QString title, file;
+  std::function<std::string()> yaml;
+  std::function<bool()> modified;
+  std::function<Status()> save;
+  std::function<std::shared_ptr<LiveCluster>()> connected;  // its session, if there is one
+  std::function<std::shared_ptr<LiveCluster>()> live;       // the same, made where there is none; null: one is made
 };
 
 class LaunchDialog : public Dialog {
   Q_OBJECT
 
  public:
-  // With `again` a run of the history is launched again, on the one target there is: its cluster.
-  LaunchDialog(QString specYaml, QString specFile, QVector<LaunchTarget> targets, Workspace& workspace,
-               QWidget* parent, std::optional<app::Relaunch> again = {});
+  // At least one model. After the targets this machine can be chosen. With `again` a run of the history
+  // is launched again: its spec on its cluster, the only ones.
+  LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> targets, Workspace& workspace, QWidget* parent,
+               std::optional<app::Relaunch> again = {});
   ~LaunchDialog() override;
 
+  void chooseModel(int index);
   void chooseTarget(int index);        // last: this machine
   QString command() const;             // `lockstep run …`, the same launch
   bool ready() const { return preview_.has_value(); }
   const app::Preview* preview() const { return preview_ ? &*preview_ : nullptr; }
+  bool benchmarking() const { return measured_ != nullptr; }
 
  public:
   void accept() override;              // launches; closes when the run has started
@@ -63,54 +79,76 @@ class LaunchDialog : public Dialog {
 
  protected:
   void retranslate() override;
+  void keyPressEvent(QKeyEvent* event) override;
 
  private:
   struct Inputs;                       // everything the preview depends on, for the background
+  struct Made;
+  static Made make(const Inputs& in);
+  Inputs inputs() const;
+  void takeModel();                    // the chosen one's settings
   void schedule();
   void makePreview();
+  void compare();                      // strategies side by side, where they are looked at
   void show(const app::Preview& preview);
   void showError(const Error& error);
-  QStringList sets() const;
+  QStringList sets(const std::string& strategy = {}) const;
   QStringList ranks() const;           // "node=3", where it is not what the cluster says
   void fillRanks();                    // a number for every node of the chosen cluster
+  int rankCount() const;
   bool local() const;
+  const LaunchModel& model() const;
+  const LaunchTarget* target() const;  // null: this machine
+  void showDetails();                  // which files these are
   QString progressText(const app::LaunchProgress& progress) const;
   void setBusy(bool busy, const QString& text);
+  void benchmark(app::Costs costs);
   void dropMeasuring();
   void nodesChanged();
+  Status saveAll();
+  std::shared_ptr<LiveCluster> session();
   void launchOn(app::LaunchRequest request, std::shared_ptr<LiveCluster> cluster);
 
-  QString specYaml_, specFile_;
-  std::optional<app::Relaunch> again_;
+  QVector<LaunchModel> models_;
   QVector<LaunchTarget> targets_;
+  std::optional<app::Relaunch> again_;
   Workspace& workspace_;
+  std::string specYaml_;               // of the chosen model
+  QComboBox* model_ = nullptr;
+  QLabel* modelDetail_ = nullptr;
   QComboBox* target_ = nullptr;
+  QLabel* targetDetail_ = nullptr;
   QSpinBox* nodes_ = nullptr;
   StrategyFields* strategy_ = nullptr;
   QSpinBox* batch_ = nullptr;
   QSpinBox* epochs_ = nullptr;
   QComboBox* precision_ = nullptr;
   QComboBox* comm_ = nullptr;
+  QToolButton* more_ = nullptr;
   QCheckBox* measure_ = nullptr;
   QFormLayout* form_ = nullptr;
-  QLabel* ranksLabel_ = nullptr;
-  QVBoxLayout* ranksArea_ = nullptr;
   QWidget* ranksHolder_ = nullptr;
   struct NodeRanks { QString node; QSpinBox* spin; int written; };
   QVector<NodeRanks> nodeRanks_;
-  QVector<QLabel*> labels_;
+  struct Row { QLabel* label; QWidget* field; };
+  QVector<Row> rows_;
   Figure* stepTime_ = nullptr;
   Figure* throughput_ = nullptr;
   Figure* memory_ = nullptr;
   Figure* wire_ = nullptr;
   Figure* ranks_ = nullptr;
   QLabel* source_ = nullptr;
+  QPushButton* benchmark_ = nullptr;
   QTabWidget* tabs_ = nullptr;
   QTableView* placement_ = nullptr;
   PlacementModel* placementModel_ = nullptr;
   BreakdownBars* bars_ = nullptr;
+  QTableView* candidates_ = nullptr;
+  CandidateModel* candidateModel_ = nullptr;
   QPlainTextEdit* plan_ = nullptr;
   QLabel* remarks_ = nullptr;
+  QLabel* unsaved_ = nullptr;
+  QLabel* commandLabel_ = nullptr;
   QLineEdit* command_ = nullptr;
   QPushButton* copy_ = nullptr;
   MessagePanel* message_ = nullptr;
@@ -118,9 +156,15 @@ class LaunchDialog : public Dialog {
   QLabel* busyText_ = nullptr;
   QTimer delay_;
   int generation_ = 0;
+  bool wanted_ = false;                // Enter was pressed before the prediction was there
+  // Step times of one place are of one kind: once one was measured here, others are too, or not shown.
+  bool measuredShown_ = false, asked_ = false;
+  std::map<std::string, double> benchmarks_;   // by strategy, of the settings at hand
+  QStringList benchmarkedSettings_;            // what these are, the strategy's kind aside
   std::optional<app::Preview> preview_;
   std::optional<app::LaunchRequest> request_;
   std::shared_ptr<LiveCluster> cluster_, measuredOn_;
+  std::string clusterText_;            // that cluster_ was made of, where this dialog made it
   std::unique_ptr<app::MeasuredPreview> measured_;
   std::unique_ptr<app::Launch> launch_;
   int job_ = 0;

@@ -1,7 +1,10 @@
 #include "ui/models/field_model.h"
 
 #include <QComboBox>
+#include <QAction>
 #include <QCoreApplication>
+#include <QFileDialog>
+#include <QFileInfo>
 #include <QLineEdit>
 
 #include "ui/studio/spec_document.h"
@@ -13,65 +16,122 @@ namespace {
 // Names of fields, for the translators; a field that is not here shows its own name.
 [[maybe_unused]] const char* const kFieldNames[] = {
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Activation"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Add"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Address"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "All reduce"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Backend"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Bandwidth mbit"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Batch norm"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Batch"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Beta1"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Beta2"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Bucket bytes"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Categories"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Classes"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Clip norm"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Columns"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Comm"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Compression"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Concat"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Conv 2-D"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Copy to nodes"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Count"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Crop"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Decay matrices only"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Dense"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Deterministic parts"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Disabled"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Dropout"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Embedding"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Epochs"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Epsilon"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Evaluate batch"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Every"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Factor"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Feed forward"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Filters"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Final rate"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Fixed"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Flatten"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Flip"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "For batch"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Format"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "From"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Function"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Gather bytes"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Global average pool"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Gpus"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Groups"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Growth interval"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Heads"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Host"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Identity file"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Images"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Images sha256"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Images"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Initial"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Inputs"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Interface"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Keep"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Kernel"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Kind"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Labels"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Labels sha256"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Labels"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Latency us"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Layer norm"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Learning rate"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Local steps"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Loss"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Max pool 2-D"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Max steps"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Micro batches"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Momentum"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Name"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "No bias"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "No shuffle"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Not causal"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Overlap"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Padding"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Port"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Precision"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Proxy jump"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Rate"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Recompute"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Roles"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Scale"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Schedule"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Seed"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Servers"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Shape"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Shares"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Size"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Stages"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Staleness"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Steps"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Stride"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Table"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Table sha256"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Table"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Tensor"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Text sha256"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Text"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Threads"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Tied"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "To"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Top k after"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Top k ratio"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Transformer"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Units"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Unpinned"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "User"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Version"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Vocabulary"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Warmup steps"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Weight decay"),
     QT_TRANSLATE_NOOP("lockstep::ui::Field", "Workdir"),
 };
 
-bool scalar(app::FieldType type) {
-  return type == app::FieldType::kText || type == app::FieldType::kInteger ||
-         type == app::FieldType::kNumber || type == app::FieldType::kBoolean;
+bool inOneCell(app::FieldType type) {
+  return type != app::FieldType::kMessage && type != app::FieldType::kMessageList &&
+         type != app::FieldType::kMap;
 }
 
 }  // namespace
@@ -79,7 +139,21 @@ bool scalar(app::FieldType type) {
 QString fieldLabel(const std::string& name) {
   QString text = QString::fromStdString(name).replace('_', ' ');
   if (!text.isEmpty()) text[0] = text[0].toUpper();
+  text.replace("2d", " 2-D");
   return QCoreApplication::translate("lockstep::ui::Field", text.toUtf8().constData());
+}
+
+QString fieldHelp(const std::string& help) {
+  return help.empty() ? QString() : QCoreApplication::translate("lockstep::ui::FieldHelp", help.c_str());
+}
+
+QString fieldHelpOf(app::SpecKind kind, const std::string& path) {
+  const auto dot = path.rfind('.');
+  const std::string parent = dot == std::string::npos ? "" : path.substr(0, dot);
+  for (const app::FieldInfo& field : app::SpecText::fields(kind, parent)) {
+    if (field.name == path.substr(dot == std::string::npos ? 0 : dot + 1)) return fieldHelp(field.help);
+  }
+  return {};
 }
 
 FieldModel::FieldModel(SpecDocument* document, QObject* parent)
@@ -97,7 +171,9 @@ std::vector<FieldModel::Row> FieldModel::build() const {
       out.push_back(std::move(heading));
     }
     for (auto& info : app::SpecText::fields(spec.kind(), section.path)) {
-      if (!scalar(info.type)) continue;
+      if (!inOneCell(info.type)) continue;
+      const auto& only = section.only;
+      if (!only.empty() && std::find(only.begin(), only.end(), info.name) == only.end()) continue;
       Row row;
       row.path = section.path.empty() ? info.name : section.path + "." + info.name;
       row.info = std::move(info);
@@ -106,6 +182,20 @@ std::vector<FieldModel::Row> FieldModel::build() const {
     }
   }
   return out;
+}
+
+QString FieldModel::unwritten(const Row& row) const {
+  if (row.info.type == app::FieldType::kBoolean) return tr("no");
+  if (const auto value = document_->spec().defaultOf(row.path)) return QString::fromStdString(*value);
+  if (row.info.needed) return tr("required");
+  return fieldHelp(row.info.unset);
+}
+
+int FieldModel::find(const std::string& path) const {
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    if (rows_[i].path == path) return static_cast<int>(i);
+  }
+  return -1;
 }
 
 void FieldModel::setSections(std::vector<Section> sections) {
@@ -149,24 +239,32 @@ QVariant FieldModel::data(const QModelIndex& index, int role) const {
   switch (role) {
     case Qt::DisplayRole:
       if (index.column() == 0) return fieldLabel(row.info.name);
-      if (row.info.type == app::FieldType::kBoolean) {
-        return row.value == "true" ? tr("yes") : tr("no");
-      }
-      return row.value.isEmpty() ? tr("default") : row.value;
+      if (row.value.isEmpty()) return unwritten(row);
+      if (row.info.type != app::FieldType::kBoolean) return row.value;
+      return row.value == "true" ? tr("yes") : tr("no");
     case Qt::EditRole: return index.column() == 0 ? QVariant() : row.value;
     case Qt::ForegroundRole:
       if (index.column() == 0) return Theme::instance().color("muted");
-      return row.value.isEmpty() ? QVariant(Theme::instance().color("disabled")) : QVariant();
-    case Qt::ToolTipRole:
-      return QCoreApplication::translate("lockstep::ui::FieldHelp", row.info.help.c_str());
+      if (!row.value.isEmpty()) return {};
+      return Theme::instance().color(row.info.needed ? "warning" : "muted");
+    case Qt::FontRole: {
+      QFont font;
+      font.setItalic(index.column() == 1 && row.value.isEmpty());
+      return font;
+    }
+    case Qt::ToolTipRole: return fieldHelp(row.info.help);
     case kChoicesRole: {
       QStringList choices;
       for (const auto& choice : row.info.choices) choices << QString::fromStdString(choice);
-      if (row.info.type == app::FieldType::kBoolean) choices = {"false", "true"};
+      if (row.info.type == app::FieldType::kBoolean) return QStringList{"false", "true"};
+      // Back to what it is without: the first.
+      if (!choices.isEmpty() && !row.info.needed && !choices.contains(QString())) choices.prepend(QString());
       return choices;
     }
     case kTypeRole: return int(row.info.type);
     case kPathRole: return QString::fromStdString(row.path);
+    case kDefaultRole: return unwritten(row);
+    case kFileRole: return row.info.file;
     default: return {};
   }
 }
@@ -205,13 +303,31 @@ QWidget* FieldDelegate::createEditor(QWidget* parent, const QStyleOptionViewItem
   const QStringList choices = index.data(FieldModel::kChoicesRole).toStringList();
   if (choices.isEmpty()) {
     auto* edit = qobject_cast<QLineEdit*>(QStyledItemDelegate::createEditor(parent, option, index));
-    if (edit) edit->setStyleSheet("padding: 0 4px; border-radius: 0;");
+    if (!edit) return nullptr;
+    edit->setStyleSheet("padding: 0 4px; border-radius: 0;");
+    edit->setPlaceholderText(index.data(FieldModel::kDefaultRole).toString());
+    if (!index.data(FieldModel::kFileRole).toBool()) return edit;
+    QAction* browse = edit->addAction(Theme::instance().icon("open"), QLineEdit::TrailingPosition);
+    browse->setText(tr("Browse…"));
+    browse->setToolTip(tr("Browse…"));
+    connect(browse, &QAction::triggered, this, [view = parent->window(), at = QPersistentModelIndex(index)] {
+      auto* dialog = new QFileDialog(view, tr("Choose a file"), QFileInfo(at.data(Qt::EditRole).toString()).path());
+      dialog->setObjectName("fieldFileDialog");
+      dialog->setFileMode(QFileDialog::ExistingFile);
+      dialog->setAttribute(Qt::WA_DeleteOnClose);
+      connect(dialog, &QFileDialog::fileSelected, dialog, [at](const QString& path) {
+        if (at.isValid()) const_cast<QAbstractItemModel*>(at.model())->setData(at, path, Qt::EditRole);
+      });
+      dialog->open();
+    });
     return edit;
   }
   auto* combo = new QComboBox(parent);
   combo->setStyleSheet("padding: 0 4px; border-radius: 0;");
   for (const QString& choice : choices) {
-    combo->addItem(choice.isEmpty() ? tr("default") : choice, choice);
+    combo->addItem(choice.isEmpty() ? tr("Default: %1").arg(index.data(FieldModel::kDefaultRole).toString())
+                   : choice == "true" ? FieldModel::tr("yes") : choice == "false" ? FieldModel::tr("no") : choice,
+                   choice);
   }
   connect(combo, &QComboBox::activated, this, [this, combo] {
     auto* self = const_cast<FieldDelegate*>(this);

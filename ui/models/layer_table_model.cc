@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "ui/models/pin_model.h"
 #include "ui/studio/spec_document.h"
 #include "ui/theme/format.h"
 #include "ui/theme/theme.h"
@@ -25,6 +26,28 @@ std::string LayerTableModel::listPath() const {
 
 bool LayerTableModel::modelIsFile() const {
   return document_->kind() == app::SpecKind::kRun && document_->spec().value("model").has_value();
+}
+
+bool LayerTableModel::pinned() const {
+  const app::SpecText& spec = document_->spec();
+  return document_->kind() == app::SpecKind::kRun && spec.readable() && !modelIsFile() &&
+         (spec.value("strategy.kind") == "placement" || spec.count("strategy.pins") > 0);
+}
+
+Qt::ItemFlags LayerTableModel::flags(const QModelIndex& index) const {
+  Qt::ItemFlags flags = QAbstractTableModel::flags(index);
+  if (index.column() == kStage && pinned()) flags |= Qt::ItemIsEditable;
+  return flags;
+}
+
+bool LayerTableModel::setData(const QModelIndex& index, const QVariant& value, int role) {
+  std::vector<int> stages = document_->spec().layerStages();
+  if (role != Qt::EditRole || index.column() != kStage || index.row() >= static_cast<int>(stages.size())) return false;
+  moveToStage(stages, index.row(), value.toInt());
+  const std::string pins = app::SpecText::pins(document_->spec().layerNames(), stages);
+  const Status status = document_->setField("strategy.pins", QString::fromStdString(pins), tr("Change stages"));
+  if (!status.ok()) Q_EMIT refused(status.error());
+  return status.ok();
 }
 
 void LayerTableModel::refresh() {
@@ -139,6 +162,11 @@ QVariant LayerTableModel::data(const QModelIndex& index, int role) const {
     return Theme::instance().color("disabled");
   }
   if (role == Qt::DecorationRole && index.column() == kName) return Theme::instance().icon("layer");
+  if (index.column() == kStage && (role == Qt::DisplayRole || role == Qt::EditRole)) {
+    const std::vector<int> stages = document_->spec().layerStages();
+    const auto at = static_cast<std::size_t>(index.row());
+    return at < stages.size() ? QVariant(stages[at]) : QVariant();
+  }
   if (role != Qt::DisplayRole) return {};
   const QString dash(QChar(0x2014));
   switch (index.column()) {
@@ -166,6 +194,7 @@ QVariant LayerTableModel::headerData(int section, Qt::Orientation orientation, i
     case kParameters: return tr("Parameters");
     case kFlops: return tr("Forward");
     case kMemory: return tr("Activations");
+    case kStage: return tr("Stage");
     default: return {};
   }
 }

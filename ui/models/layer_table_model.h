@@ -16,12 +16,14 @@ class LayerTableModel : public QAbstractTableModel {
   Q_OBJECT
 
  public:
-  enum Column { kName, kKind, kOutput, kParameters, kFlops, kMemory, kColumns };
+  enum Column { kName, kKind, kOutput, kParameters, kFlops, kMemory, kStage, kColumns };
 
   explicit LayerTableModel(SpecDocument* document, QObject* parent = nullptr);
 
   std::string listPath() const;    // "model.layers" of a run spec, "layers" of a model
   bool modelIsFile() const;        // `model:` names a file: layers are shown, not edited here
+  // Whether layers are put on stages one by one (strategy.pins): column kStage is of interest.
+  bool pinned() const;
   bool described() const { return described_; }
   qint64 parameters() const;
   double flops() const;
@@ -32,9 +34,13 @@ class LayerTableModel : public QAbstractTableModel {
   int columnCount(const QModelIndex& parent = {}) const override;
   QVariant data(const QModelIndex& index, int role) const override;
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+  Qt::ItemFlags flags(const QModelIndex& index) const override;
+  // Of kStage: the layer and those after it that were on its stage go to another.
+  bool setData(const QModelIndex& index, const QVariant& value, int role = Qt::EditRole) override;
 
  Q_SIGNALS:
   void totalsChanged();
+  void refused(const lockstep::Error& error);
 
  private:
   void refresh();

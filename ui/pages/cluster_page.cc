@@ -72,7 +72,7 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
     table_->setItemDelegateForColumn(
         column, new GpuDelegate(NodeTableModel::kFractionsRole, NodeTableModel::kTonesRole, table_));
   }
-  setColumns(table_, {68, 158, 64, 132, 236, 96, 132, 84, 92, 174, 90, 60, 150, 110});
+  setColumns(table_, {72, 166, 54, 122, 236, 96, 132, 84, 92, 184, 104, 52, 106, 96});
   empty_ = new EmptyState("clusterEmpty", "node", this);
   stack_->addWidget(table_);
   stack_->addWidget(empty_);
@@ -103,20 +103,23 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   gpuButton_->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
   loadCard_->head()->addWidget(gpuButton_);
 
-  auto* left = new QSplitter(Qt::Vertical, this);
-  left->setObjectName("clusterLeftSplitter");
-  left->addWidget(nodeCard_);
-  left->addWidget(loadCard_);
-  left->setStretchFactor(0, 3);
-  left->setStretchFactor(1, 2);
-  left->setChildrenCollapsible(false);
-  auto* splitter = new QSplitter(Qt::Horizontal, this);
+  // The nodes across the page, whose columns are many; below them their load beside the text.
+  auto* below = new QSplitter(Qt::Horizontal, this);
+  below->setObjectName("clusterLowerSplitter");
+  below->addWidget(loadCard_);
+  below->addWidget(textSide());
+  below->setStretchFactor(0, 5);
+  below->setStretchFactor(1, 3);
+  below->setChildrenCollapsible(false);
+  below->setSizes({540, 350});
+  auto* splitter = new QSplitter(Qt::Vertical, this);
   splitter->setObjectName("clusterSplitter");
-  splitter->addWidget(left);
-  splitter->addWidget(textSide());
-  splitter->setStretchFactor(0, 5);
-  splitter->setStretchFactor(1, 2);
-  splitter->setSizes({800, 260});
+  splitter->addWidget(nodeCard_);
+  splitter->addWidget(below);
+  splitter->setStretchFactor(0, 3);
+  splitter->setStretchFactor(1, 4);
+  splitter->setChildrenCollapsible(false);
+  splitter->setSizes({300, 380});
   body()->addWidget(splitter, 1);
 
   connect(connect_, &QPushButton::clicked, this, &ClusterPage::connectAll);
@@ -144,8 +147,6 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
 ClusterPage::~ClusterPage() {
   if (live_) live_->disconnect(this);
 }
-
-std::string ClusterPage::comparable() const { return document()->spec().text(); }
 
 std::shared_ptr<LiveCluster> ClusterPage::live() {
   const app::SpecText& spec = document()->spec();
@@ -250,6 +251,7 @@ void ClusterPage::rebuildRows() {
   }
   stack_->setCurrentWidget(count == 0 ? static_cast<QWidget*>(empty_) : table_);
   refreshState();
+  Q_EMIT inspectorChanged();
 }
 
 void ClusterPage::takeStatus(int node) {
@@ -471,12 +473,11 @@ void ClusterPage::retranslate() {
   setTexts(connect_, tr("Connect"), tr("Connect every node; the agent is deployed where it is missing"));
   setTexts(disconnect_, tr("Disconnect"), tr("End the connections; runs go on"));
   setTexts(add_, tr("Add host"));
-  setTexts(remove_, tr("Remove"), tr("Take the chosen host out of the cluster"));
+  setTexts(remove_, tr("Remove"), tr("Remove the selected host from the cluster"));
   setTexts(launch_, tr("Launch here…"));
   nodeCard_->setTitle(tr("Nodes"));
   loadCard_->setTitle(tr("Load"));
-  empty_->setTexts(tr("No hosts yet"), tr("Add the machines that shall train together. Hosts of your SSH "
-                                          "configuration are offered."), tr("Add host"));
+  empty_->setTexts(tr("No hosts yet"), tr("Add the machines to train on. Hosts from your SSH config are listed."), tr("Add host"));
   table_->setAccessibleName(tr("Nodes"));
   nodes_->retranslate();
   const QString empty = tr("Nothing yet: connect the nodes.");

@@ -68,7 +68,6 @@ class ClusterPage : public SpecPage {
   void nameGpuPlots();
   void showGpus();                                  // or hides what is of them
   void refreshState();
-  std::string comparable() const;                   // of the text: what a session depends on
 
   Workspace& workspace_;
   std::shared_ptr<LiveCluster> live_;

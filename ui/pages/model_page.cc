@@ -5,9 +5,11 @@
 #include <QLabel>
 #include <QMenu>
 #include <QSplitter>
+#include <QStackedWidget>
 #include <QTabBar>
 #include <QTableView>
 #include <QToolButton>
+#include <QVBoxLayout>
 
 #include "ui/models/field_model.h"
 #include "ui/models/layer_table_model.h"
@@ -19,20 +21,6 @@
 namespace lockstep::ui {
 namespace {
 
-struct Preset { const char* name; const char* yaml; };
-const Preset kPresets[] = {
-    {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Dense"), "dense: {units: 128, activation: relu}"},
-    {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Convolution 2-D"),
-     "conv2d: {filters: 32, kernel: 3, activation: relu}"},
-    {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Max pooling 2-D"), "max_pool2d: {size: 2}"},
-    {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Flatten"), "flatten: {}"},
-    {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Activation"), "activation: {function: relu}"},
-    {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Add (residual)"), "add: {}"},
-    {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Batch norm"), "batch_norm: {activation: relu}"},
-    {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Global average pooling"), "global_average_pool: {}"},
-    {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Concatenation"), "concat: {}"},
-    {QT_TRANSLATE_NOOP("lockstep::ui::ModelPage", "Dropout"), "dropout: {rate: 0.1}"},
-};
 enum Section { kLayer, kModel, kTraining, kStrategy, kData };
 
 }  // namespace
@@ -74,8 +62,25 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   table_->setObjectName("layerTable");
   table_->setModel(layers_);
   dressTable(table_);
-  setColumns(table_, {98, 98, 95, 92, 93, 84});
-  layerCard_->body()->addWidget(table_);
+  table_->setEditTriggers(QAbstractItemView::SelectedClicked | QAbstractItemView::DoubleClicked |
+                          QAbstractItemView::EditKeyPressed);
+  setColumns(table_, {92, 104, 92, 88, 86, 90, 56});
+  noLayers_ = new QWidget(this);
+  noLayers_->setObjectName("noLayers");
+  noLayersText_ = makeLabel("noLayersText", this, "muted");
+  noLayersText_->setAlignment(Qt::AlignCenter);
+  noLayersText_->setWordWrap(true);
+  noLayersButton_ = makeButton("noLayersButton", "add", this);
+  auto* invitation = new QVBoxLayout(noLayers_);
+  invitation->setContentsMargins({});
+  invitation->addStretch(1);
+  invitation->addWidget(noLayersText_);
+  invitation->addWidget(noLayersButton_, 0, Qt::AlignCenter);
+  invitation->addStretch(1);
+  layerStack_ = new QStackedWidget(this);
+  layerStack_->addWidget(table_);
+  layerStack_->addWidget(noLayers_);
+  layerCard_->body()->addWidget(layerStack_);
 
   fieldCard_ = new Card("fieldCard", this);
   sections_ = new QTabBar(this);
@@ -94,21 +99,30 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   fieldTable_->setEditTriggers(QAbstractItemView::SelectedClicked | QAbstractItemView::DoubleClicked |
                                QAbstractItemView::EditKeyPressed | QAbstractItemView::AnyKeyPressed);
   fieldTable_->setColumnWidth(0, 180);
+  noLayer_ = makeLabel("noLayerSelected", this, "muted");
+  noLayer_->setAlignment(Qt::AlignCenter);
+  noLayer_->setWordWrap(true);
+  for (QTableView* table : {table_, fieldTable_}) table->setMinimumHeight(60);
+  fieldStack_ = new QStackedWidget(this);
+  fieldStack_->addWidget(fieldTable_);
+  fieldStack_->addWidget(noLayer_);
   fieldCard_->body()->addWidget(sections_);
-  fieldCard_->body()->addWidget(fieldTable_, 1);
+  fieldCard_->body()->addWidget(fieldStack_, 1);
 
   auto* left = new QSplitter(Qt::Vertical, this);
   left->setObjectName("modelLeftSplitter");
   left->addWidget(layerCard_);
   left->addWidget(fieldCard_);
   left->setChildrenCollapsible(false);
-  left->setSizes({320, 300});
+  left->setSizes({230, 400});
   auto* splitter = new QSplitter(Qt::Horizontal, this);
   splitter->setObjectName("modelSplitter");
   splitter->addWidget(left);
   splitter->addWidget(textSide());
   splitter->setChildrenCollapsible(false);
-  splitter->setSizes({660, 270});
+  splitter->setStretchFactor(0, 5);
+  splitter->setStretchFactor(1, 4);
+  splitter->setSizes({500, 400});
   body()->addWidget(splitter, 1);
 
   connect(launch_, &QPushButton::clicked, this, &ModelPage::launchWanted);
@@ -125,6 +139,8 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   });
   connect(layers_, &LayerTableModel::totalsChanged, this, [this] { documentChanged(); });
   connect(fields_, &FieldModel::refused, this, [this](const Error& error) { message()->showError(error); });
+  connect(layers_, &LayerTableModel::refused, this, [this](const Error& error) { message()->showError(error); });
+  connect(noLayersButton_, &QPushButton::clicked, add_, &QToolButton::showMenu);
   retranslate();
   showSection();
 }
@@ -157,19 +173,47 @@ void ModelPage::moveLayer(int by) {
   if (status.ok()) table_->selectRow(to);
 }
 
+bool ModelPage::showField(const std::string& path) {
+  const std::string list = layers_->listPath() + "[";
+  const int wanted = path.starts_with(list) ? std::atoi(path.c_str() + list.size()) : -1;
+  if (wanted >= 0 && wanted < layers_->rowCount()) selectLayer(wanted);
+  const int before = sections_->currentIndex();
+  for (int section = wanted >= 0 ? kLayer : kModel; section < sections_->count(); ++section) {
+    sections_->setCurrentIndex(section);
+    const int row = fields_->find(path);
+    if (row >= 0) {
+      const QModelIndex at = fields_->index(row, 1);
+      fieldTable_->setCurrentIndex(at);
+      fieldTable_->scrollTo(at);
+      fieldTable_->setFocus();
+      return true;
+    }
+    if (wanted >= 0) break;
+  }
+  sections_->setCurrentIndex(before);
+  return false;
+}
+
+void ModelPage::problemChosen(const app::SpecProblem& problem) {
+  // What is not in the text yet is filled in in the form.
+  if (!problem.missing || !showField(problem.path)) SpecPage::problemChosen(problem);
+}
+
 void ModelPage::showSection() {
   const std::string model = layers_->listPath() == "layers" ? "" : "model";
+  QWidget* shown = fieldTable_;
   switch (sections_->currentIndex()) {
     case kLayer: {
       const int row = currentLayer();
       if (row < 0 || layers_->modelIsFile()) {
         fields_->setSections({});
+        shown = noLayer_;
         break;
       }
       const std::string path = layers_->listPath() + "[" + std::to_string(row) + "]";
       const std::string kind = document()->spec().layerKind(path);
       std::vector<FieldModel::Section> sections{{path, {}}};
-      if (!kind.empty()) sections.push_back({path + "." + kind, QString::fromStdString(kind)});
+      if (!kind.empty()) sections.push_back({path + "." + kind, fieldLabel(kind)});
       fields_->setSections(std::move(sections));
       break;
     }
@@ -179,18 +223,27 @@ void ModelPage::showSection() {
     case kTraining:
       fields_->setSections({{"training", {}},
                             {"training.optimizer", tr("Optimizer")},
+                            {"training.schedule", tr("Learning rate schedule")},
                             {"training.loss_scale", tr("Loss scale")},
                             {"training.checkpoint", tr("Checkpoints")}});
       break;
     case kStrategy: fields_->setSections({{"strategy", {}}}); break;
-    case kData:
-      fields_->setSections({{"data", {}},
-                            {"data.train", tr("Training data")},
-                            {"data.evaluate", tr("Evaluation data")},
-                            {"data.augment", tr("Augmentation")}});
+    case kData: {
+      const app::SpecText& spec = document()->spec();
+      const char* usual = spec.value("model.input.vocabulary") ? "text" : "idx";   // of a model not complete yet
+      const std::string format = spec.value("data.format").value_or(spec.defaultOf("data.format").value_or(usual));
+      std::vector<std::string> files{"images", "labels", "images_sha256", "labels_sha256"};
+      if (format != "idx") files = {format, "from", "to", format + "_sha256"};
+      std::vector<FieldModel::Section> sections{{"data", {}},
+                                                {"data.train", tr("Training data"), files},
+                                                {"data.evaluate", tr("Evaluation data"), files}};
+      if (format == "idx") sections.push_back({"data.augment", tr("Augmentation")});
+      fields_->setSections(std::move(sections));
       break;
+    }
     default: break;
   }
+  fieldStack_->setCurrentWidget(shown);
 }
 
 void ModelPage::refreshButtons() {
@@ -206,8 +259,11 @@ void ModelPage::refreshButtons() {
 void ModelPage::documentChanged() {
   SpecPage::documentChanged();
   if (!fields_) return;
-  if (sections_->currentIndex() == kLayer) showSection();
+  if (sections_->currentIndex() == kLayer || sections_->currentIndex() == kData) showSection();
   refreshButtons();
+  table_->setColumnHidden(LayerTableModel::kStage, !layers_->pinned());
+  const bool none = document()->spec().readable() && layers_->rowCount() == 0;
+  layerStack_->setCurrentWidget(none ? noLayers_ : table_);
   const bool known = layers_->described();
   const QString dash(QChar(0x2014));
   parameters_->setValue(known ? formatCount(layers_->parameters()) : dash);
@@ -224,6 +280,7 @@ QVector<InspectorRow> ModelPage::inspectorRows() const {
   if (row >= 0 && row < layers_->rowCount()) {
     out << InspectorRow{layers_->index(row, LayerTableModel::kName).data().toString(), {}, true};
     for (int column = LayerTableModel::kKind; column < LayerTableModel::kColumns; ++column) {
+      if (table_->isColumnHidden(column)) continue;
       out << InspectorRow{layers_->headerData(column, Qt::Horizontal, Qt::DisplayRole).toString(),
                           layers_->index(row, column).data().toString()};
     }
@@ -247,9 +304,12 @@ QVector<InspectorRow> ModelPage::inspectorRows() const {
 
 void ModelPage::fillAddMenu() {
   addMenu_->clear();
-  for (const Preset& preset : kPresets) {
-    QAction* action = addMenu_->addAction(tr(preset.name));
-    connect(action, &QAction::triggered, this, [this, yaml = QString(preset.yaml)] { addLayer(yaml); });
+  addMenu_->setToolTipsVisible(true);
+  for (const app::LayerKind& kind : app::SpecText::layerKinds()) {
+    QAction* action = addMenu_->addAction(fieldLabel(kind.name));
+    action->setObjectName("addLayer_" + QString::fromStdString(kind.name));
+    action->setToolTip(fieldHelp(kind.help));
+    connect(action, &QAction::triggered, this, [this, yaml = QString::fromStdString(kind.yaml)] { addLayer(yaml); });
   }
 }
 
@@ -274,6 +334,9 @@ void ModelPage::retranslate() {
   sections_->setAccessibleName(tr("Part of the spec"));
   table_->setAccessibleName(tr("Layers"));
   fieldTable_->setAccessibleName(tr("Fields"));
+  noLayersText_->setText(tr("No layers yet. The first one takes the input, each other one the layer before it."));
+  setTexts(noLayersButton_, tr("Add layer"));
+  noLayer_->setText(tr("Select a layer in the table above to change its settings."));
   layers_->retranslate();
   fillAddMenu();
   showSection();

@@ -6,6 +6,7 @@
 class QLabel;
 class QMenu;
 class QPushButton;
+class QStackedWidget;
 class QTabBar;
 class QTableView;
 class QToolButton;
@@ -28,7 +29,9 @@ class ModelPage : public SpecPage {
   LayerTableModel* layers() const { return layers_; }
   FieldModel* fields() const { return fields_; }
   void selectLayer(int row);
-  void addLayer(const QString& yaml);
+  void addLayer(const QString& yaml);           // after the selected one, else at the end
+  // Shows the field of the form, where it has it: "training.optimizer.momentum".
+  bool showField(const std::string& path);
   void removeLayer();
   void moveLayer(int by);
 
@@ -44,6 +47,7 @@ class ModelPage : public SpecPage {
   void showSection();
   void refreshButtons();
   void fillAddMenu();
+  void problemChosen(const app::SpecProblem& problem) override;
 
   LayerTableModel* layers_ = nullptr;
   FieldModel* fields_ = nullptr;
@@ -61,6 +65,12 @@ class ModelPage : public SpecPage {
   QToolButton* up_ = nullptr;
   QToolButton* down_ = nullptr;
   QTableView* table_ = nullptr;
+  QWidget* noLayers_ = nullptr;
+  QLabel* noLayersText_ = nullptr;
+  QPushButton* noLayersButton_ = nullptr;
+  QStackedWidget* layerStack_ = nullptr;
+  QLabel* noLayer_ = nullptr;
+  QStackedWidget* fieldStack_ = nullptr;
   QTabBar* sections_ = nullptr;
   QTableView* fieldTable_ = nullptr;
 };

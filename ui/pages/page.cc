@@ -16,7 +16,6 @@ Page::Page(const QString& objectName, QString key, QWidget* parent)
   outer->setContentsMargins(kSpaceL, kSpaceM, kSpaceL, kSpaceM);
   outer->setSpacing(kSpaceM);
   message_ = new MessagePanel(this);
-  outer->addWidget(message_);
   body_ = new QVBoxLayout;
   body_->setSpacing(kSpaceM);
   outer->addLayout(body_, 1);

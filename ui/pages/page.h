@@ -51,7 +51,7 @@ class Page : public QWidget {
   virtual void retranslate() = 0;          // called by the leaf's constructor, then on change
   void changeEvent(QEvent* event) override;
   void setKey(const QString& key) { key_ = key; }
-  QVBoxLayout* body() const { return body_; }  // under the message panel
+  QVBoxLayout* body() const { return body_; }  // all of the page; the message panel lies over it
 
  private:
   QString key_;

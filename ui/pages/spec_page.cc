@@ -11,9 +11,6 @@
 #include "ui/widgets/yaml_editor.h"
 
 namespace lockstep::ui {
-namespace {
-constexpr int kLineRole = Qt::UserRole + 1, kColumnRole = Qt::UserRole + 2;
-}
 
 SpecPage::SpecPage(const QString& objectName, const QString& keyPrefix,
                    std::unique_ptr<SpecDocument> document, QWidget* parent)
@@ -27,6 +24,7 @@ SpecPage::SpecPage(const QString& objectName, const QString& keyPrefix,
   card->head()->addWidget(readOnly_);
   editor_ = new YamlEditor("yamlEditor", this);
   card->body()->addWidget(editor_, 1);
+  card->setMinimumWidth(280);
   problems_ = new QListWidget(this);
   problems_->setObjectName("problemList");
   problems_->setWordWrap(true);
@@ -39,8 +37,9 @@ SpecPage::SpecPage(const QString& objectName, const QString& keyPrefix,
   connect(document_.get(), &SpecDocument::changed, this, [this] { documentChanged(); });
   connect(document_.get(), &SpecDocument::modifiedChanged, this, &Page::titleChanged);
   connect(problems_, &QListWidget::itemActivated, this, [this](QListWidgetItem* item) {
-    editor_->goTo(item->data(kLineRole).toInt(), item->data(kColumnRole).toInt());
-    editor_->setFocus();
+    const auto& problems = document_->spec().problems();
+    const auto at = static_cast<std::size_t>(problems_->row(item));
+    if (at < problems.size()) problemChosen(app::SpecProblem(problems[at]));
   });
   connect(problems_, &QListWidget::itemClicked, problems_, &QListWidget::itemActivated);
 }
@@ -52,6 +51,11 @@ SpecPage::~SpecPage() {
   document_->undoStack()->blockSignals(true);
 }
 
+void SpecPage::problemChosen(const app::SpecProblem& problem) {
+  editor_->goTo(problem.line, problem.column);
+  editor_->setFocus();
+}
+
 void SpecPage::documentChanged() {
   const app::SpecText& spec = document_->spec();
   editor_->setText(document_->text());
@@ -61,12 +65,12 @@ void SpecPage::documentChanged() {
     const QString what = messageText(problem.what);
     const QString expected = messageText(problem.expected);
     const QString text = expected.isEmpty() ? what : tr("%1: %2").arg(what, expected);
-    marks << TextMark{problem.line, problem.column, text};
-    auto* item = new QListWidgetItem(Theme::instance().icon("error", Tone::kBad),
-                                     problem.line > 0 ? tr("Line %1: %2").arg(problem.line).arg(text) : text,
+    // What is not there yet is a step to take, not a mistake in a line.
+    if (!problem.missing) marks << TextMark{problem.line, problem.column, text};
+    auto* item = new QListWidgetItem(problem.missing ? Theme::instance().icon("info", Tone::kActive)
+                                                     : Theme::instance().icon("error", Tone::kBad),
+                                     problem.line > 0 && !problem.missing ? tr("Line %1: %2").arg(problem.line).arg(text) : text,
                                      problems_);
-    item->setData(kLineRole, problem.line);
-    item->setData(kColumnRole, problem.column);
     item->setToolTip(QString::fromStdString(problem.text()));
   }
   problems_->setVisible(!spec.problems().empty());
@@ -92,7 +96,7 @@ bool SpecPage::saveAs(const QString& path) {
 
 void SpecPage::retranslate() {
   static_cast<Card*>(textSide_)->setTitle(tr("Spec text"));
-  readOnly_->setText(tr("does not parse: the form is read-only"));
+  readOnly_->setText(tr("Invalid YAML: form locked"));
   editor_->setAccessibleName(tr("Spec text"));
   problems_->setAccessibleName(tr("Problems in the spec"));
   documentChanged();

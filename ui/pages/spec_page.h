@@ -35,12 +35,13 @@ class SpecPage : public Page {
   void showStatus(const Status& status);
   void retranslate() override;
   virtual void documentChanged();
+  // A problem of the list was clicked: goes to its place in the text.
+  virtual void problemChosen(const app::SpecProblem& problem);
 
  private:
   QString keyPrefix_;
   std::unique_ptr<SpecDocument> document_;
   QWidget* textSide_ = nullptr;
-  QLabel* textTitle_ = nullptr;
   QLabel* readOnly_ = nullptr;
   YamlEditor* editor_ = nullptr;
   QListWidget* problems_ = nullptr;

@@ -51,6 +51,7 @@ QListView* makeList(const QString& name, QStandardItemModel* model, QWidget* par
   list->setItemDelegate(new DetailDelegate(kDetailRole, list));
   list->setUniformItemSizes(true);
   list->setIconSize({16, 16});
+  list->setMinimumHeight(50);
   return list;
 }
 
@@ -62,7 +63,7 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
   centre->setMaximumWidth(980);
   auto* layout = new QVBoxLayout(centre);
   layout->setSpacing(kSpaceL);
-  layout->setContentsMargins(kSpaceXl, kSpaceXl, kSpaceXl, kSpaceXl);
+  layout->setContentsMargins(kSpaceXl, kSpaceM, kSpaceXl, kSpaceM);
   heading_ = makeLabel("welcomeHeading", this);
   text_ = makeLabel("welcomeText", this, "muted");
   text_->setWordWrap(true);
@@ -74,13 +75,15 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
   grid->setHorizontalSpacing(kSpaceL);
   grid->setVerticalSpacing(kSpaceS);
   runHere_ = makeButton("runHereButton", "play", this, "primary");
+  newModel_ = makeButton("newModelButton", "model", this);
   newCluster_ = makeButton("newClusterButton", "cluster", this);
   open_ = makeButton("openButton", "open", this);
   runHereText_ = makeLabel("runHereText", this, "muted");
+  newModelText_ = makeLabel("newModelText", this, "muted");
   newClusterText_ = makeLabel("newClusterText", this, "muted");
   openText_ = makeLabel("openText", this, "muted");
   int row = 0;
-  for (auto [button, text] : {std::pair{runHere_, runHereText_}, {newCluster_, newClusterText_}, {open_, openText_}}) {
+  for (auto [button, text] : {std::pair{runHere_, runHereText_}, {newModel_, newModelText_}, {newCluster_, newClusterText_}, {open_, openText_}}) {
     text->setWordWrap(true);
     grid->addWidget(button, row, 0);
     grid->addWidget(text, row, 1);
@@ -122,6 +125,7 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
     connect(list, &QListView::clicked, this, openIndex);
   }
   connect(runHere_, &QPushButton::clicked, this, &WelcomePage::runHereWanted);
+  connect(newModel_, &QPushButton::clicked, this, &WelcomePage::newModelWanted);
   connect(newCluster_, &QPushButton::clicked, this, &WelcomePage::newClusterWanted);
   connect(open_, &QPushButton::clicked, this, &WelcomePage::openWanted);
   connect(&Theme::instance(), &Theme::changed, this, &WelcomePage::restyle);
@@ -141,7 +145,7 @@ void WelcomePage::setRecent(const QStringList& paths) {
 QVector<InspectorRow> WelcomePage::inspectorRows() const {
   return {{tr("Lockstep"), {}, true},
           {tr("Version"), QCoreApplication::applicationVersion()},
-          {tr("Kept in"), formatPath(home_)},
+          {tr("Data folder"), formatPath(home_)},
           {tr("This machine"), {}, true},
           {tr("Name"), QSysInfo::machineHostName()},
           {tr("Cores"), QString::number(QThread::idealThreadCount())},
@@ -156,9 +160,11 @@ void WelcomePage::retranslate() {
   start_->setTitle(tr("Start"));
   setTexts(runHere_, tr("Run on this machine"));
   runHereText_->setText(tr("Train the Fashion-MNIST example on three local nodes."));
+  setTexts(newModel_, tr("New model…"));
+  newModelText_->setText(tr("Start from an MLP, CNN, ResNet, GPT or CTR model, or from nothing."));
   setTexts(newCluster_, tr("New cluster"));
   newClusterText_->setText(tr("Add hosts from your SSH configuration and deploy the agent to them."));
-  setTexts(open_, tr("Open a file"));
+  setTexts(open_, tr("Open a file…"));
   openText_->setText(tr("A cluster or a run spec in YAML. Files can also be dropped on the window."));
   examples_->setTitle(tr("Examples"));
   recent_->setTitle(tr("Recent files"));

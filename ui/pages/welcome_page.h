@@ -29,6 +29,7 @@ class WelcomePage : public Page {
   void openFile(const QString& path);
   void openWanted();
   void newClusterWanted();
+  void newModelWanted();
   void runHereWanted();      // the example on local agents
 
  protected:
@@ -40,9 +41,11 @@ class WelcomePage : public Page {
   QLabel* heading_ = nullptr;
   QLabel* text_ = nullptr;
   QPushButton* runHere_ = nullptr;
+  QPushButton* newModel_ = nullptr;
   QPushButton* newCluster_ = nullptr;
   QPushButton* open_ = nullptr;
   QLabel* runHereText_ = nullptr;
+  QLabel* newModelText_ = nullptr;
   QLabel* newClusterText_ = nullptr;
   QLabel* openText_ = nullptr;
   Card* start_ = nullptr;

@@ -2,11 +2,13 @@
 
 #include <QApplication>
 #include <QClipboard>
+#include <QCursor>
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QStyle>
 #include <QToolButton>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "ui/theme/error_text.h"
 
@@ -141,6 +143,31 @@ MessagePanel::MessagePanel(QWidget* parent) : QFrame(parent) {
   retranslate();
   action_->hide();
   hide();
+  setArea(parent);
+}
+
+void MessagePanel::setArea(QWidget* area) {
+  if (area_) area_->removeEventFilter(this);
+  area_ = area;
+  area_->installEventFilter(this);
+}
+
+bool MessagePanel::eventFilter(QObject* object, QEvent* event) {
+  if (object == area_ && isVisible() && (event->type() == QEvent::Resize || event->type() == QEvent::Move)) place();
+  return QFrame::eventFilter(object, event);
+}
+
+void MessagePanel::showEvent(QShowEvent* event) {
+  QFrame::showEvent(event);
+  place();
+}
+
+void MessagePanel::place() {
+  const QRect whole(area_ == parentWidget() ? QPoint() : area_->mapTo(parentWidget(), QPoint()), area_->size());
+  const QRect inside = whole.adjusted(kSpaceL, kSpaceM, -kSpaceL, -kSpaceM);
+  const int height = std::min(layout()->totalHeightForWidth(inside.width()), whole.height());
+  setGeometry(inside.x(), above_ ? inside.top() : inside.bottom() + 1 - height, inside.width(), height);
+  raise();
 }
 
 void MessagePanel::retranslate() {
@@ -178,6 +205,13 @@ void MessagePanel::showTexts(Tone tone, const QString& what, const QString& why,
   next_->setText(next);
   next_->setVisible(!next.isEmpty());
   setAccessibleDescription(what);
+  layout()->activate();
+  if (!isVisible()) {
+    above_ = false;
+    place();
+    above_ = geometry().contains(parentWidget()->mapFromGlobal(QCursor::pos()));
+  }
+  place();
   show();
 }
 
@@ -202,6 +236,7 @@ void MessagePanel::setAction(const QString& text) {
   lockstep::ui::setTexts(action_, text);
   if (text.isEmpty()) action_->setAccessibleName(tr("Action"));
   action_->setVisible(!text.isEmpty());
+  if (isVisible()) place();
 }
 
 void MessagePanel::clear() {

@@ -56,11 +56,13 @@ class Figure : public QWidget {
   QLabel* detail_ = nullptr;
 };
 
-// What failed, why, what to do, and the details to copy. Shown inside a page; never modal.
+// What failed, why, what to do, and the details to copy. Lies over the lower edge of its parent, or the
+// upper one where the pointer is below: it moves nothing, and comes under no pointer. Never modal.
 class MessagePanel : public QFrame {
   Q_OBJECT
  public:
-  explicit MessagePanel(QWidget* parent = nullptr);
+  explicit MessagePanel(QWidget* parent);
+  void setArea(QWidget* area);   // over that part of the parent instead
   void showError(const Error& error);
   void showNote(Tone tone, const QString& what, const QString& why = {}, const QString& next = {});
   // A button beside the text for what to do next; none for "".
@@ -74,8 +76,11 @@ class MessagePanel : public QFrame {
 
  protected:
   void changeEvent(QEvent* event) override;
+  void showEvent(QShowEvent* event) override;
+  bool eventFilter(QObject* object, QEvent* event) override;
 
  private:
+  void place();
   void retranslate();
   void showTexts(Tone tone, const QString& what, const QString& why, const QString& next);
 
@@ -86,6 +91,8 @@ class MessagePanel : public QFrame {
   QPushButton* action_ = nullptr;
   QPushButton* copy_ = nullptr;
   QToolButton* close_ = nullptr;
+  QWidget* area_ = nullptr;
+  bool above_ = false;
   QString details_;
   std::optional<Error> error_;   // what is shown, to be told in another language
   Tone tone_ = Tone::kNeutral;

@@ -25,6 +25,7 @@
 
 #include "ui/dialogs/about_dialog.h"
 #include "ui/dialogs/launch_dialog.h"
+#include "ui/dialogs/new_model_dialog.h"
 #include "ui/dialogs/ssh_questions.h"
 #include "ui/models/alert_model.h"
 #include "ui/models/inspector_model.h"
@@ -274,7 +275,7 @@ void MainWindow::addPage(Page* page) {
 Page* MainWindow::openFile(const QString& path) {
   const QString absolute = QFileInfo(path).absoluteFilePath();
   for (Page* page : pages()) {
-    if (page->filePath() == absolute) {
+    if (page->filePath() == absolute || (!page->filePath().isEmpty() && QFileInfo(page->filePath()) == QFileInfo(absolute))) {
       tabs_->setCurrentWidget(page);
       return page;
     }
@@ -363,6 +364,7 @@ WelcomePage* MainWindow::openWelcome() {
   });
   connect(page, &WelcomePage::openWanted, this, &MainWindow::askOpen);
   connect(page, &WelcomePage::newClusterWanted, this, &MainWindow::newCluster);
+  connect(page, &WelcomePage::newModelWanted, this, &MainWindow::newModel);
   connect(page, &WelcomePage::runHereWanted, this, [this] { openReady("fashion-cnn", "local-3"); });
   page->setHome(QString::fromStdString(workspace_->home().root));
   page->setExamples(workspace_->examples());
@@ -385,47 +387,112 @@ ClusterPage* MainWindow::newCluster() {
   return qobject_cast<ClusterPage*>(openFile(path));
 }
 
+NewModelDialog* MainWindow::newModel() {
+  auto* dialog = new NewModelDialog(QString::fromStdString(workspace_->home().modelsFolder()), this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QDialog::accepted, this, [this, dialog] { openFile(dialog->path()); });
+  dialog->open();
+  return dialog;
+}
+
+namespace {
+
+// A document that is open, as it stands.
+template <typename Entry, typename PageType>
+Entry openDocument(PageType* page) {
+  Entry out;
+  const QPointer<PageType> safe(page);
+  out.title = page->document()->name();
+  out.file = page->filePath();
+  out.modified = [safe] { return safe && safe->isModified(); };
+  out.save = [safe] { return safe ? safe->document()->save(safe->filePath()) : Status(); };
+  return out;
+}
+
+template <typename Entry>
+void sortByTitle(QVector<Entry>& entries) {
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.title < b.title; });
+}
+
+template <typename Entry>
+bool has(const QVector<Entry>& entries, const QString& file) {
+  return std::any_of(entries.begin(), entries.end(), [&](const Entry& one) { return one.file == file; });
+}
+
+std::string textOf(const QString& path) {
+  QFile file(path);
+  return file.open(QIODevice::ReadOnly) ? file.readAll().toStdString() : std::string();
+}
+
+}  // namespace
+
+// Those that are open, those of the navigator, and the examples of which there is no copy.
+QVector<LaunchModel> MainWindow::launchModels() const {
+  QVector<LaunchModel> out;
+  const auto add = [&](const QString& path) {
+    if (has(out, path) || kindOf(path) != app::SpecKind::kRun) return;
+    out << LaunchModel{QFileInfo(path).completeBaseName(), path, [path] { return textOf(path); }, {}, {}};
+  };
+  for (Page* page : pages()) {
+    auto* open = qobject_cast<ModelPage*>(page);
+    if (!open || open->document()->kind() != app::SpecKind::kRun) continue;
+    out << openDocument<LaunchModel>(open);
+    out.last().text = [safe = QPointer(open)] { return safe ? safe->document()->spec().text() : std::string(); };
+  }
+  for (const auto& entry : navigatorModel_->entries(NavigatorModel::kModels)) add(entry.key);
+  for (const QString& path : workspace_->examples()) {
+    const QString title = QFileInfo(path).completeBaseName();
+    if (std::none_of(out.begin(), out.end(), [&](const LaunchModel& one) { return one.title == title; })) add(path);
+  }
+  sortByTitle(out);
+  return out;
+}
+
+QVector<LaunchTarget> MainWindow::launchTargets() const {
+  QVector<LaunchTarget> out;
+  for (Page* page : pages()) {
+    auto* open = qobject_cast<ClusterPage*>(page);
+    if (!open) continue;
+    const QPointer<ClusterPage> safe(open);
+    out << openDocument<LaunchTarget>(open);
+    out.last().yaml = [safe] { return safe ? safe->document()->spec().text() : std::string(); };
+    out.last().connected = [safe] { return safe ? safe->liveIfAny() : nullptr; };
+    out.last().live = [safe] { return safe ? safe->live() : nullptr; };
+  }
+  for (const auto& entry : navigatorModel_->entries(NavigatorModel::kClusters)) {
+    if (has(out, entry.key)) continue;
+    LaunchTarget target;
+    target.title = entry.title;
+    target.file = entry.key;
+    target.yaml = [path = entry.key] { return textOf(path); };
+    out << target;
+  }
+  sortByTitle(out);
+  return out;
+}
+
 LaunchDialog* MainWindow::openLaunch(ModelPage* model, ClusterPage* cluster) {
   if (launch_) {
     launch_->raise();
     return launch_;
   }
   if (!model) model = lastModel_;
-  if (!model) {
-    if (Page* page = currentPage()) {
-      page->message()->showNote(Tone::kNeutral, tr("Open a run spec first."),
-                                tr("What is launched is a run spec: a model with its training and strategy."));
-    }
+  if (!cluster) cluster = lastCluster_;
+  const QVector<LaunchModel> models = launchModels();
+  const QVector<LaunchTarget> targets = launchTargets();
+  if (models.isEmpty()) {
+    newModel();
     return nullptr;
   }
-  QVector<LaunchTarget> targets;
-  int chosen = -1;
-  for (Page* page : pages()) {
-    auto* open = qobject_cast<ClusterPage*>(page);
-    if (!open) continue;
-    if (open == cluster || (!cluster && chosen < 0)) chosen = static_cast<int>(targets.size());
-    LaunchTarget target;
-    target.title = open->document()->name();
-    target.file = open->document()->path();
-    QPointer<ClusterPage> safe(open);
-    target.yaml = [safe] { return safe ? safe->document()->spec().text() : std::string(); };
-    target.live = [safe] { return safe ? safe->live() : nullptr; };
-    targets << target;
-  }
-  for (const auto& entry : navigatorModel_->entries(NavigatorModel::kClusters)) {
-    const bool open = std::any_of(targets.begin(), targets.end(), [&](const auto& t) { return t.file == entry.key; });
-    if (open) continue;
-    LaunchTarget target;
-    target.title = entry.title;
-    target.file = entry.key;
-    target.yaml = [path = entry.key] {
-      QFile file(path);
-      return file.open(QIODevice::ReadOnly) ? file.readAll().toStdString() : std::string();
-    };
-    targets << target;
-  }
-  auto* dialog = new LaunchDialog(model->document()->text(), model->document()->path(), targets, *workspace_, this);
-  dialog->chooseTarget(chosen >= 0 ? chosen : static_cast<int>(targets.size()));
+  const auto indexOf = [](const auto& entries, const Page* page, int otherwise) {
+    for (int i = 0; page && i < entries.size(); ++i) {
+      if (entries[i].file == page->filePath()) return i;
+    }
+    return otherwise;
+  };
+  auto* dialog = new LaunchDialog(models, targets, *workspace_, this);
+  dialog->chooseModel(indexOf(models, model, 0));
+  dialog->chooseTarget(indexOf(targets, cluster, static_cast<int>(targets.size())));
   return showLaunch(dialog);
 }
 
@@ -450,13 +517,16 @@ void MainWindow::relaunch(const QString& run, app::RelaunchKind kind) {
           if (Page* page = currentPage()) page->message()->showError(found.error());
           return;
         }
+        LaunchModel model;
+        model.title = QString::fromStdString(found->name);
+        model.file = tr("run %1").arg(run);
+        model.text = [yaml = found->specYaml] { return yaml; };
         LaunchTarget target;
         target.title = QString::fromStdString(found->clusterName);
         target.file = tr("cluster of run %1").arg(run);
         target.yaml = [yaml = found->clusterYaml] { return yaml; };
-        target.live = [this, run] { return workspace_->clusterForRun(run); };
-        const QString yaml = QString::fromStdString(found->specYaml);
-        showLaunch(new LaunchDialog(yaml, tr("run %1").arg(run), {target}, *workspace_, this, std::move(*found)));
+        target.connected = target.live = [this, run] { return workspace_->clusterForRun(run); };
+        showLaunch(new LaunchDialog({model}, {target}, *workspace_, this, std::move(*found)));
       });
 }
 
@@ -500,6 +570,9 @@ void MainWindow::openReady(const QString& model, const QString& cluster) {
     }
     for (const QString& path : workspace_->examples()) {
       if (QFileInfo(path).completeBaseName() != name) continue;
+      for (Page* page : pages()) {   // the example itself, which is as good as a copy
+        if (QFileInfo(page->filePath()) == QFileInfo(path)) return openFile(page->filePath());
+      }
       const QString copy = workspace_->copyOfExample(path);
       return openFile(copy.isEmpty() ? path : copy);
     }
@@ -514,7 +587,6 @@ void MainWindow::openReady(const QString& model, const QString& cluster) {
   auto* clusterPage = qobject_cast<ClusterPage*>(open(cluster));
   auto* modelPage = qobject_cast<ModelPage*>(open(model));
   if (!modelPage) return;
-  if (clusterPage) clusterPage->connectAll();
   openLaunch(modelPage, clusterPage);
 }
 
@@ -540,6 +612,7 @@ void MainWindow::currentChanged() {
   Page* page = currentPage();
   undo_->setActiveStack(page ? page->undoStack() : nullptr);
   if (auto* model = qobject_cast<ModelPage*>(page)) lastModel_ = model;
+  if (auto* cluster = qobject_cast<ClusterPage*>(page)) lastCluster_ = cluster;
   if (auto* welcome = qobject_cast<WelcomePage*>(page)) welcome->setRecent(workspace_->settings().recentFiles());
   if (page) {
     for (int group = 0; group < NavigatorModel::kGroups; ++group) {

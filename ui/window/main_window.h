@@ -29,8 +29,11 @@ class CommandPalette;
 class HistoryPage;
 class InspectorModel;
 class LaunchDialog;
+struct LaunchModel;
+struct LaunchTarget;
 class ModelPage;
 class NavigatorModel;
+class NewModelDialog;
 class QuestionQueue;
 class RunPage;
 class SpecDocument;
@@ -52,16 +55,17 @@ class MainWindow : public QMainWindow {
   HistoryPage* openHistory();
   WelcomePage* openWelcome();
   ClusterPage* newCluster();
-  // The launch dialog for a model page (null: the current or last one), on that cluster page
-  // (null: the first open one, or this machine).
+  NewModelDialog* newModel();              // asks for its kind; the file it makes is opened
+  // The launch dialog for a model page (null: the current or last one, else what there is), on that
+  // cluster page (null: the current or last one, or this machine). Both can be changed in it.
   LaunchDialog* openLaunch(ModelPage* model, ClusterPage* cluster);
   // A run of the history again: the launch dialog with its spec on its cluster, anew or from its
   // last checkpoint. In the background.
   void relaunch(const QString& run, app::RelaunchKind kind);
   // Its spec as a new model that is not saved yet, and the launch dialog for it. In the background.
   void clone(const QString& run);
-  // Files, or examples by name without ending (a copy in the home is opened); "" for none. Connects
-  // the cluster's nodes and opens the launch dialog.
+  // Files, or examples by name without ending (where none is open, a copy in the home is opened); ""
+  // for none. Opens the launch dialog; nothing is started before the person says so.
   void openReady(const QString& model, const QString& cluster);
   // Documents open when the studio was closed or killed, and every run that still goes on.
   void restoreSession();
@@ -114,6 +118,8 @@ class MainWindow : public QMainWindow {
   QString shownRun() const;             // of a run's page, or chosen in the history; "": none
   ModelPage* addModel(std::unique_ptr<SpecDocument> document);
   LaunchDialog* showLaunch(LaunchDialog* dialog);
+  QVector<LaunchModel> launchModels() const;
+  QVector<LaunchTarget> launchTargets() const;
 
   std::unique_ptr<Workspace> workspace_;
   QTabWidget* tabs_ = nullptr;
@@ -136,6 +142,7 @@ class MainWindow : public QMainWindow {
   QuestionQueue* questions_ = nullptr;
   QPointer<LaunchDialog> launch_;
   QPointer<ModelPage> lastModel_;
+  QPointer<ClusterPage> lastCluster_;
   QPointer<Page> closing_;              // asked whether to close without saving
   QHash<QString, QAction*> actions_;
   QHash<QString, const char*> actionIcons_;

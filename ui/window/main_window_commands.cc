@@ -50,6 +50,8 @@ QAction* MainWindow::command(const char* name, const char* icon, const QKeySeque
 void MainWindow::makeActions() {
   const auto page = [this] { return currentPage(); };
   command("actionNewCluster", "cluster", QKeySequence(Qt::CTRL | Qt::Key_N), [this] { newCluster(); });
+  command("actionNewModel", "model", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_N), [this] { newModel(); });
+  command("actionNewRun", "play", {}, [this] { openLaunch(nullptr, nullptr); });
   command("actionOpen", "open", QKeySequence::Open, [this] { askOpen(); });
   command("actionImport", "cluster", {}, [this] { askImport(); });
   command("actionSave", "save", QKeySequence::Save, [this, page] {
@@ -146,7 +148,7 @@ void MainWindow::makeMenus() {
     menus_ << out;
     return out;
   };
-  QMenu* file = menu("menuFile", {"actionNewCluster", "actionOpen"});
+  QMenu* file = menu("menuFile", {"actionNewModel", "actionNewCluster", "actionNewRun", "actionOpen"});
   recentMenu_ = file->addMenu(QString());
   recentMenu_->setObjectName("menuRecent");
   connect(recentMenu_, &QMenu::aboutToShow, this, &MainWindow::fillRecent);
@@ -316,7 +318,9 @@ void MainWindow::restyle() {
 
 void MainWindow::retranslate() {
   const auto text = [this](const char* name, const QString& value) { actions_[name]->setText(value); };
+  text("actionNewModel", tr("New &model…"));
   text("actionNewCluster", tr("&New cluster"));
+  text("actionNewRun", tr("New &run…"));
   text("actionOpen", tr("&Open…"));
   text("actionImport", tr("&Import hostfile or TF_CONFIG…"));
   text("actionSave", tr("&Save"));

@@ -90,6 +90,36 @@ class PreviewTest : public QObject {
     QCOMPARE(makePreview(request, {})->planHash, makePreview(request, {})->planHash);
   }
 
+  // A pipeline says what makes its ranks wait, and what to do.
+  void waitingStagesAreRemarked() {
+    const auto remarks = [&](const char* example, int ranks, int parts, int batch) {
+      auto spec = loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR "/resources/examples/") + example,
+                              {"strategy.kind=pipeline", fmt::format("strategy.micro_batches={}", parts),
+                               fmt::format("training.batch={}", batch)});
+      if (!spec.ok()) qFatal("%s", spec.error().text().c_str());
+      LaunchRequest request;
+      request.spec = spec->spec;
+      request.cluster = localCluster(ranks, "/tmp/x", "").spec;
+      const auto preview = makePreview(request, {});
+      if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
+      return fmt::format("{}", fmt::join(preview->remarks, "\n"));
+    };
+    const std::string one = remarks("fashion-cnn.yaml", 2, 1, 64);
+    QVERIFY2(one.find("set strategy.micro_batches to 8") != std::string::npos, one.c_str());
+    const std::string many = remarks("fashion-cnn.yaml", 3, 1, 96);
+    QVERIFY2(many.find("of the pipeline has no parameters") != std::string::npos, many.c_str());
+    // What is advised is accepted, of any batch and number of stages.
+    for (const auto& [ranks, batch] : {std::pair{2, 64}, {3, 96}, {3, 60}, {4, 36}, {2, 7}}) {
+      const std::string first = remarks("fashion-cnn.yaml", ranks, 1, batch);
+      const std::string words = "set strategy.micro_batches to ";
+      if (const auto at = first.find(words); at != std::string::npos)
+        (void)remarks("fashion-cnn.yaml", ranks, std::stoi(first.substr(at + words.size())), batch);
+    }
+    const std::string fine = remarks("gpt-tiny.yaml", 2, 12, 12);
+    QVERIFY2(fine.find("strategy.micro_batches") == std::string::npos, fine.c_str());
+    QVERIFY2(fine.find("has no parameters") == std::string::npos, fine.c_str());
+  }
+
   // Nodes of one host share its memory.
   void tooLittleMemoryIsSaidFirst() {
     const LaunchRequest request = requestFor("fashion-mlp.yaml", 3, "");

@@ -1,5 +1,7 @@
 #include <QTemporaryDir>
 #include <QTest>
+#include <functional>
+#include <map>
 #include <random>
 
 #include "app/specs/spec_text.h"
@@ -131,6 +133,179 @@ class SpecsTest : public QObject {
     QVERIFY2(batch.startsWith("f.yaml:17:10: "), qPrintable(batch));
     const QString data = firstProblem(replaced(kRun, "images: c.gz, ", ""), SpecKind::kRun);
     QVERIFY2(data.startsWith("f.yaml:15:"), qPrintable(data));
+    // Which of the fields of that name is missing, and that it is no mistake but a gap.
+    QVERIFY2(data.contains(": data.evaluate.images is missing"), qPrintable(data));
+    const auto missing = [](const std::string& text, SpecKind kind) {
+      const SpecText spec = SpecText::parse(text, "f.yaml", kind);
+      return !spec.problems().empty() && spec.problems().front().missing;
+    };
+    QVERIFY(missing(replaced(kRun, "images: c.gz, ", ""), SpecKind::kRun));
+    QVERIFY(missing("version: 1\n", SpecKind::kRun));
+    QVERIFY(missing("version: 1\nname: c\nnodes: []\n", SpecKind::kCluster));
+    QVERIFY(!missing(replaced(kRun, "units: 10", "units: 0"), SpecKind::kRun));
+  }
+
+  // A model made of nothing but edits of fields and lists, as the form makes it, reads as one
+  // written by hand.
+  void growsFromNothing() {
+    std::string text;
+    const auto set = [&](const char* path, const char* value) { text = edited(text, path, value); };
+    const auto add = [&](const char* list, const char* yaml) {
+      const SpecText spec = SpecText::parse(text, "f.yaml", SpecKind::kRun);
+      const auto edit = spec.insertItem(list, 1000, yaml);
+      QVERIFY2(edit.ok(), edit.ok() ? "" : edit.error().text().c_str());
+      text = edit->applied(text);
+    };
+    set("version", "1");
+    set("model.name", "gpt");
+    set("model.input.shape", "64");
+    set("model.input.vocabulary", "256");
+    for (const auto& kind : {"embedding", "transformer", "layer_norm", "dense"}) {
+      for (const LayerKind& known : SpecText::layerKinds()) {
+        if (known.name == kind) add("model.layers", known.yaml.c_str());
+      }
+    }
+    set("model.layers[3].dense.units", "256");
+    set("model.layers[3].dense.activation", "");
+    set("model.layers[3].dense.tied", "embedding1");
+    set("model.loss", "cross-entropy");
+    set("data.train.text", "/usr/share/common-licenses/GPL-3");
+    set("data.train.to", "0.9");
+    set("data.evaluate.text", "/usr/share/common-licenses/GPL-3");
+    set("data.evaluate.from", "0.9");
+    set("training.batch", "12");
+    set("training.max_steps", "100");
+    set("training.optimizer.kind", "adam");
+    set("training.schedule.kind", "cosine");
+    set("training.schedule.warmup_steps", "10");
+    set("strategy.kind", "placement");
+    const SpecText spec = SpecText::parse(text, "f.yaml", SpecKind::kRun);
+    QVERIFY2(spec.ok(), qPrintable(firstProblem(text, SpecKind::kRun) + "\n" + text.c_str()));
+    set("strategy.pins", SpecText::pins(spec.layerNames(), {0, 0, 1, 1}).c_str());
+    QCOMPARE(QString::fromStdString(text), QString(
+        "version: 1\n"
+        "model:\n"
+        "  name: gpt\n"
+        "  input: {shape: [64], vocabulary: 256}\n"
+        "  layers:\n"
+        "    - embedding: {units: 128}\n"
+        "    - transformer: {heads: 4}\n"
+        "    - layer_norm: {}\n"
+        "    - dense: {units: 256, tied: embedding1}\n"
+        "  loss: cross-entropy\n"
+        "data:\n"
+        "  train:\n"
+        "    text: /usr/share/common-licenses/GPL-3\n"
+        "    to: 0.9\n"
+        "  evaluate:\n"
+        "    text: /usr/share/common-licenses/GPL-3\n"
+        "    from: 0.9\n"
+        "training:\n"
+        "  batch: 12\n"
+        "  max_steps: 100\n"
+        "  optimizer: {kind: adam}\n"
+        "  schedule: {kind: cosine, warmup_steps: 10}\n"
+        "strategy:\n"
+        "  kind: placement\n"
+        "  pins: [{layer: embedding1, stage: 0}, {layer: norm1, stage: 1}]\n"));
+    const SpecText pinned = SpecText::parse(text, "f.yaml", SpecKind::kRun);
+    QCOMPARE(pinned.layerStages(), (std::vector<int>{0, 0, 1, 1}));
+    // A cluster's nodes, from the list in brackets that a new one begins with.
+    text = "version: 1\nname: lab\nnodes: []\n";
+    for (const char* node : {"{name: \"n1\", ssh: {host: \"n1.lab\", user: \"ann\"}, address: \"10.0.0.1\"}",
+                             "{name: \"n2\", devices: [{kind: cuda, count: 4}]}"}) {
+      const SpecText cluster = SpecText::parse(text, "lab.yaml", SpecKind::kCluster);
+      const auto edit = cluster.insertItem("nodes", cluster.count("nodes"), node);
+      QVERIFY(edit.ok());
+      text = edit->applied(text);
+    }
+    QCOMPARE(QString::fromStdString(text), QString(
+        "version: 1\nname: lab\n"
+        "nodes:\n"
+        "  - name: n1\n"
+        "    ssh: {host: n1.lab, user: ann}\n"
+        "    address: 10.0.0.1\n"
+        "  - name: n2\n"
+        "    devices: [{kind: cuda, count: 4}]\n"));
+  }
+
+  // Seeded edits of any field of any message, in any order, from texts in any style: what was
+  // written is there, nothing else has changed, and no line the form wrote is longer than a line.
+  void anyFieldCanBeEdited() {
+    std::mt19937 random(5);
+    std::vector<std::string> paths;
+    const std::function<void(const std::string&)> walk = [&](const std::string& path) {
+      for (const FieldInfo& field : SpecText::fields(SpecKind::kRun, path)) {
+        const std::string below = path.empty() ? field.name : path + "." + field.name;
+        if (field.type == FieldType::kMessage) walk(below);
+        if (field.type == FieldType::kText || field.type == FieldType::kInteger ||
+            field.type == FieldType::kIntegerList || field.type == FieldType::kTextList) {
+          paths.push_back(below);
+        }
+      }
+    };
+    walk("");
+    QVERIFY(paths.size() > 40);
+    for (int round = 0; round < 120; ++round) {
+      std::string text = round % 3 == 0 ? "" : round % 3 == 1 ? kRun : "version: 1\nmodel: {}\ntraining:\n";
+      std::map<std::string, std::string> wanted;
+      for (int step = 0; step < 25; ++step) {
+        const std::string& path = paths[random() % paths.size()];
+        const bool number = round % 2 == 0;
+        const std::string value = number ? std::to_string(random() % 1000) : "word" + std::to_string(random() % 100);
+        text = edited(text, path.c_str(), value.c_str());
+        wanted[path] = value;
+        const SpecText spec = SpecText::parse(text, "f.yaml", SpecKind::kRun);
+        QVERIFY2(spec.readable(), text.c_str());
+        for (const auto& [field, was] : wanted) {
+          QVERIFY2(spec.value(field).value_or("") == was,
+                   fmt::format("{} is not {} after {} in\n{}", field, was, path, text).c_str());
+        }
+        std::size_t begin = 0;
+        for (std::size_t end = text.find('\n'); end != std::string::npos; begin = end + 1, end = text.find('\n', begin)) {
+          QVERIFY2(end - begin <= 100, text.c_str());
+        }
+      }
+    }
+  }
+
+  // What a field that is left out means is known of every one.
+  void everyFieldSaysWhatItIsWithoutAValue() {
+    std::string text = kRun;
+    QStringList silent;
+    const std::function<void(const SpecText&, const std::string&)> walk = [&](const SpecText& spec, const std::string& path) {
+      for (const FieldInfo& field : SpecText::fields(spec.kind(), path)) {
+        const std::string below = path.empty() ? field.name : path + "." + field.name;
+        if (field.type == FieldType::kMessage || field.type == FieldType::kMessageList) {
+          walk(spec, field.type == FieldType::kMessage ? below : below + "[0]");
+        } else if (field.type != FieldType::kBoolean && field.type != FieldType::kMap && field.unset.empty() &&
+                   !field.needed && !spec.defaultOf(below)) {
+          silent << QString::fromStdString(below);
+        }
+      }
+    };
+    walk(SpecText::parse(text, "f.yaml", SpecKind::kRun), "");
+    walk(SpecText::parse("", "f.yaml", SpecKind::kRun), "");   // nothing yet, and the defaults are known
+    walk(SpecText::parse("", "f.yaml", SpecKind::kCluster), "");
+    QVERIFY2(silent.isEmpty(), qPrintable(silent.join('\n')));
+    const SpecText spec = SpecText::parse(kRun, "f.yaml", SpecKind::kRun);
+    QCOMPARE(spec.defaultOf("training.optimizer.learning_rate").value_or(""), std::string("0.001"));
+    QCOMPARE(spec.defaultOf("model.layers[0].name").value_or(""), std::string("conv1"));
+    QCOMPARE(spec.defaultOf("model.layers[1].max_pool2d.stride").value_or(""), std::string("2"));
+    QCOMPARE(SpecText::parse("", "", SpecKind::kRun).defaultOf("training.batch").value_or(""), std::string("64"));
+  }
+
+  void everyLayerKindCanBeAdded() {
+    const auto kinds = SpecText::layerKinds();
+    QCOMPARE(static_cast<int>(kinds.size()), spec::v1::LayerSpec::descriptor()->FindOneofByName("kind")->field_count());
+    for (const LayerKind& kind : kinds) {
+      QVERIFY(!kind.help.empty());
+      const SpecText spec = SpecText::parse("version: 1\nmodel:\n  layers:\n    - " + kind.yaml + "\n", "f", SpecKind::kRun);
+      QCOMPARE(QString::fromStdString(spec.layerKind("model.layers[0]")), QString::fromStdString(kind.name));
+      // Nothing about the layer's own fields is wrong: what it may say is about its place.
+      for (const SpecProblem& problem : spec.problems())
+        QVERIFY2(!problem.path.starts_with("model.layers[0]." + kind.name), problem.text().c_str());
+    }
   }
 
   void tooLargeOrDeep() {
@@ -170,14 +345,25 @@ class SpecsTest : public QObject {
              replaced(kRun, ", activation: relu", ""));
     QCOMPARE(edited(kRun, "model.layers[0].conv2d.filters", ""),
              replaced(kRun, "filters: 32, ", ""));
-    QCOMPARE(edited(kRun, "strategy.kind", "mirrored"), kRun + "strategy: {kind: mirrored}\n");
+    QCOMPARE(edited(kRun, "strategy.kind", "mirrored"), kRun + "strategy:\n  kind: mirrored\n");
     QCOMPARE(edited(kRun, "model.name", "1e5"), replaced(kRun, "name: m", "name: \"1e5\""));
     QCOMPARE(edited(kRun, "training.batch", ""), replaced(kRun, "  batch: 64\n", ""));
     QCOMPARE(edited(kRun, "training.schedule.kind", "constant"),
              replaced(kRun, "{kind: adam}\n", "{kind: adam}\n  schedule: {kind: constant}\n"));
     QVERIFY(edited(kRun, "training.colour", "x").rfind("error", 0) == 0);
     // The empty text grows into a spec.
-    QCOMPARE(edited("", "training.batch", "8"), std::string("training: {batch: 8}\n"));
+    QCOMPARE(edited("", "training.batch", "8"), std::string("training:\n  batch: 8\n"));
+    QCOMPARE(edited("version: 1\nmodel:\n", "model.input.shape", "28x28x1"),
+             std::string("version: 1\nmodel:\n  input: {shape: [28, 28, 1]}\n"));
+    QCOMPARE(edited(kRun, "model.input.shape", "1, 2"), replaced(kRun, "[28, 28, 1]", "[1, 2]"));
+    QCOMPARE(edited(kRun, "data.augment.flip", "true"),
+             replaced(kRun, "  evaluate: {images: c.gz, labels: d.gz}\n",
+                      "  evaluate: {images: c.gz, labels: d.gz}\n  augment: {flip: true}\n"));
+    QCOMPARE(edited(kRun, "strategy.pins", "[{layer: conv1, stage: 0}, {layer: dense1, stage: 1}]"),
+             kRun + "strategy:\n  pins: [{layer: conv1, stage: 0}, {layer: dense1, stage: 1}]\n");
+    QCOMPARE(edited(kRun, "model.layers[1].inputs", "input, conv1"),
+             replaced(kRun, "- max_pool2d: {size: 2}\n",
+                      "- max_pool2d: {size: 2}\n      inputs: [input, conv1]\n"));
   }
 
   // Whatever is typed into a text field comes back as it was typed.

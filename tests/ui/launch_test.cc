@@ -1,0 +1,640 @@
+// Models made from nothing in the window, and the launch dialog: what it shows is what is launched,
+// nothing begins before it is asked for, and nothing is cut off or moves. No agents.
+#include <QtTest>
+#include <QtWidgets>
+#include <random>
+
+#include "engine/cluster/strategies.h"
+#include "tests/ui/studio_fixture.h"
+#include "ui/dialogs/add_host_dialog.h"
+#include "ui/dialogs/launch_dialog.h"
+#include "ui/dialogs/new_model_dialog.h"
+#include "ui/models/candidate_model.h"
+#include "ui/models/field_model.h"
+#include "ui/models/inspector_model.h"
+#include "ui/models/layer_table_model.h"
+#include "ui/models/node_table_model.h"
+#include "ui/models/pin_model.h"
+#include "ui/pages/cluster_page.h"
+#include "ui/pages/history_page.h"
+#include "ui/pages/model_page.h"
+#include "ui/pages/welcome_page.h"
+#include "ui/studio/new_model.h"
+#include "ui/theme/theme.h"
+#include "ui/widgets/widgets.h"
+#include "ui/widgets/yaml_editor.h"
+#include "ui/window/language.h"
+
+using namespace lockstep;
+using namespace lockstep::ui;
+using lockstep::tests::examplePath;
+using lockstep::tests::StudioHome;
+
+namespace {
+
+bool wait(const std::function<bool()>& done, int limitMs = 15'000) { return QTest::qWaitFor(done, limitMs); }
+
+QString example(const char* name) { return QString::fromStdString(examplePath(name)); }
+
+}  // namespace
+
+class LaunchTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void init() {
+    home_ = std::make_unique<StudioHome>();
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->resize(1440, 900);
+    window_->show();
+    QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
+    QCursor::setPos(0, 0);
+  }
+  void cleanup() {
+    window_.reset();
+    home_.reset();
+    Language::instance().set("en");
+  }
+
+  // From menu, palette and welcome page; every kind is complete, saved where the dialog says, and
+  // written as a person would.
+  void newModelsAreComplete() {
+    window_->openWelcome()->findChild<QPushButton*>("newModelButton")->click();
+    QVERIFY(wait([&] { return newModelDialog() != nullptr; }));
+    newModelDialog()->reject();
+    QVERIFY(wait([&] { return newModelDialog() == nullptr; }));
+    window_->findChild<QAction*>("actionPalette")->trigger();
+    QTest::keyClicks(window_->findChild<QLineEdit*>("commandPaletteEdit"), "new model");
+    QTest::keyClick(window_->findChild<QLineEdit*>("commandPaletteEdit"), Qt::Key_Return);
+    QVERIFY(wait([&] { return newModelDialog() != nullptr; }));
+    newModelDialog()->reject();
+    QVERIFY(wait([&] { return newModelDialog() == nullptr; }));
+    QVERIFY(window_->findChild<QMenu*>("menuFile")->actions().contains(window_->findChild<QAction*>("actionNewModel")));
+    for (const ModelTemplate& kind : modelTemplates()) {
+      ModelPage* page = newModel(kind.id);
+      QVERIFY2(page, kind.id);
+      QVERIFY(!page->isModified());
+      QVERIFY(QFileInfo(page->filePath()).isFile());
+      QCOMPARE(page->filePath(), QString::fromStdString(home_->home().root) + "/models/" + page->document()->name() + ".yaml");
+      const app::SpecText& spec = page->document()->spec();
+      QCOMPARE(QString::fromStdString(spec.value("model.name").value_or("")), page->document()->name());
+      QVERIFY2(spec.ok() == (qstrcmp(kind.id, "empty") != 0),
+               qPrintable(page->document()->text() + (spec.ok() ? "" : spec.problems().front().text().c_str())));
+      for (const QString& line : page->document()->text().split('\n')) QVERIFY2(line.size() <= 120, qPrintable(line));
+      QVERIFY(!page->document()->text().contains("reaches"));   // what is said of the example
+    }
+    // Another of a kind has another name, and no file is overwritten.
+    ModelPage* second = newModel("gpt");
+    QCOMPARE(second->document()->name(), QString("gpt-2"));
+    window_->newModel();
+    QVERIFY(wait([&] { return newModelDialog() != nullptr; }));
+    newModelDialog()->findChild<QLineEdit*>("newModelName")->clear();
+    QTest::keyClicks(newModelDialog()->findChild<QLineEdit*>("newModelName"), "gpt-2");
+    QVERIFY(!newModelDialog()->findChild<QPushButton*>("newModelDialogAccept")->isEnabled());
+  }
+
+  // Every kind that a layer can be is offered, with words in Chinese too.
+  void everyLayerKindIsOffered() {
+    ModelPage* page = newModel("empty");
+    const auto labels = [&] {
+      QStringList out;
+      for (const QAction* action : page->findChild<QMenu*>("addLayerMenu")->actions()) out << action->text() + action->toolTip();
+      return out;
+    };
+    const QStringList english = labels();
+    const auto kinds = app::SpecText::layerKinds();
+    QCOMPARE(static_cast<int>(kinds.size()), static_cast<int>(english.size()));
+    Language::instance().set("zh_CN");
+    QVERIFY(wait([&] { return labels() != english; }));
+    for (int i = 0; i < english.size(); ++i) QVERIFY2(labels()[i] != english[i], qPrintable(english[i]));
+    Language::instance().set("en");
+    for (const app::LayerKind& kind : kinds) {
+      page->findChild<QAction*>("addLayer_" + QString::fromStdString(kind.name))->trigger();
+      QCOMPARE(QString::fromStdString(page->document()->spec().layerKind(fmt::format("model.layers[{}]", page->layers()->rowCount() - 1))),
+               QString::fromStdString(kind.name));
+    }
+  }
+
+  // A GPT from the empty file by the form alone; what is still missing is said as a step to take, and
+  // leads to the field.
+  void aGptIsMadeByTheForm() {
+    ModelPage* page = newModel("empty");
+    auto* problems = page->findChild<QListWidget*>("problemList");
+    QVERIFY(page->findChild<QWidget*>("noLayers")->isVisible());
+    QVERIFY(page->findChild<QWidget*>("noLayerSelected")->isVisible());
+    for (const char* kind : {"embedding", "transformer", "transformer", "layer_norm", "dense"}) {
+      page->findChild<QAction*>(QString("addLayer_") + kind)->trigger();
+    }
+    QVERIFY(!page->findChild<QWidget*>("noLayers")->isVisible());
+    // The shape typed in its cell.
+    QVERIFY2(page->document()->spec().problems().front().path == "model.input.shape",
+             page->document()->spec().problems().front().text().c_str());
+    QVERIFY(page->findChild<YamlEditor*>("yamlEditor")->marks().isEmpty());
+    Q_EMIT problems->itemActivated(problems->item(0));
+    auto* table = page->findChild<QTableView*>("fieldTable");
+    QCOMPARE(table->currentIndex().data(FieldModel::kPathRole).toString(), QString("model.input.shape"));
+    QCOMPARE(table->currentIndex().data().toString(), QString("required"));
+    QTest::keyClick(table, Qt::Key_F2);
+    QVERIFY(table->focusWidget() != table);
+    QTest::keyClicks(table->focusWidget(), "64");
+    QTest::keyClick(table->focusWidget(), Qt::Key_Return);
+    QVERIFY(wait([&] { return page->document()->spec().value("model.input.shape") == "64"; }));
+    for (const auto& [path, value] : std::vector<std::pair<const char*, const char*>>{
+             {"model.input.vocabulary", "256"},
+             {"model.layers[4].dense.units", "256"},
+             {"model.layers[4].dense.activation", ""},
+             {"model.layers[4].dense.tied", "embedding1"},
+             {"data.train.text", "/usr/share/common-licenses/GPL-3"},
+             {"data.train.to", "0.9"},
+             {"data.evaluate.text", "/usr/share/common-licenses/GPL-3"},
+             {"data.evaluate.from", "0.9"},
+             {"training.batch", "12"},
+             {"training.max_steps", "200"},
+             {"training.evaluate_batch", "60"},
+             {"training.optimizer.clip_norm", "1"},
+             {"training.schedule.kind", "cosine"},
+             {"training.schedule.warmup_steps", "20"},
+             {"strategy.kind", "placement"}}) {
+      QVERIFY2(page->showField(path), path);
+      QVERIFY2(table->model()->setData(table->currentIndex(), value) || *value == '\0', path);
+    }
+    // Layers on stages, in their table.
+    auto* layers = page->findChild<QTableView*>("layerTable");
+    QVERIFY(!layers->isColumnHidden(LayerTableModel::kStage));
+    QVERIFY(page->layers()->setData(page->layers()->index(2, LayerTableModel::kStage), 1));
+    QCOMPARE(page->layers()->index(4, LayerTableModel::kStage).data().toInt(), 1);
+    QCOMPARE(page->layers()->index(1, LayerTableModel::kStage).data().toInt(), 0);
+    QVERIFY2(page->document()->spec().ok(), qPrintable(page->document()->text()));
+    QVERIFY(page->document()->text().contains("pins: [{layer: embedding1, stage: 0}, {layer: block2, stage: 1}]"));
+    for (const QString& line : page->document()->text().split('\n')) QVERIFY2(line.size() <= 100, qPrintable(line));
+    LaunchDialog* dialog = window_->openLaunch(page, nullptr);
+    dialog->findChild<QSpinBox*>("launchNodes")->setValue(2);
+    QVERIFY(wait([&] { return dialog->ready(); }));
+    QVERIFY(!dialog->command().contains("pins"));   // as in the file
+    auto* pins = dialog->findChild<QTableView*>("launchPins");
+    QVERIFY(pins->isVisible());
+    QVERIFY(pins->model()->setData(pins->model()->index(2, PinModel::kStage), 0));
+    QVERIFY(pins->model()->setData(pins->model()->index(3, PinModel::kStage), 1));
+    QVERIFY2(dialog->command().contains("'strategy.pins=[{layer: embedding1, stage: 0}, {layer: norm1, stage: 1}]'"),
+             qPrintable(dialog->command()));
+    QVERIFY(wait([&] { return dialog->ready(); }));
+    dialog->reject();
+  }
+
+  // What a field is that is not written: its value, or in words; never just "default".
+  void fieldsShowTheirDefaults() {
+    ModelPage* page = newModel("cnn");
+    const auto shown = [&](const char* path) {
+      if (!page->showField(path)) return QString("no such field");
+      return page->findChild<QTableView*>("fieldTable")->currentIndex().data().toString();
+    };
+    QCOMPARE(shown("training.optimizer.beta1"), QString("0.9"));
+    QCOMPARE(shown("training.precision"), QString("fp32"));
+    QCOMPARE(shown("training.max_steps"), QString("no limit"));
+    QCOMPARE(shown("training.schedule.kind"), QString("constant"));
+    QCOMPARE(shown("strategy.tensor"), QString("strategy default"));
+    QCOMPARE(shown("model.layers[0].conv2d.padding"), QString("valid"));
+    QCOMPARE(shown("model.layers[0].name"), QString("conv1"));
+    auto* table = page->findChild<QTableView*>("fieldTable");
+    auto* sections = page->findChild<QTabBar*>("fieldSections");
+    for (const char* language : {"en", "zh_CN"}) {
+      Language::instance().set(language);
+      for (int section = 0; section < sections->count(); ++section) {
+        sections->setCurrentIndex(section);
+        for (int row = 0; row < table->model()->rowCount(); ++row) {
+          const QModelIndex at = table->model()->index(row, 1);
+          if (at.data(FieldModel::kPathRole).toString().isEmpty()) continue;
+          QVERIFY2(!at.data().toString().isEmpty(), qPrintable(at.data(FieldModel::kPathRole).toString()));
+        }
+      }
+    }
+    // A path may be looked for.
+    Language::instance().set("en");
+    QVERIFY(page->showField("data.train.images"));
+    QTest::keyClick(table, Qt::Key_F2);
+    auto* edit = qobject_cast<QLineEdit*>(table->focusWidget());
+    QVERIFY(edit && edit->actions().size() == 1);
+    edit->actions().first()->trigger();
+    QFileDialog* files = nullptr;
+    QVERIFY(wait([&] { return (files = window_->findChild<QFileDialog*>("fieldFileDialog")) != nullptr; }));
+    Q_EMIT files->fileSelected("/data/own.gz");
+    QCOMPARE(page->document()->spec().value("data.train.images").value_or(""), std::string("/data/own.gz"));
+  }
+
+  // A new cluster is an invitation, not a mistake; what is listed is what is counted.
+  void aNewClusterIsCalm() {
+    ClusterPage* page = window_->newCluster();
+    auto* problems = page->findChild<QListWidget*>("problemList");
+    QVERIFY(page->findChild<YamlEditor*>("yamlEditor")->marks().isEmpty());
+    for (int i = 0; i < problems->count(); ++i) QVERIFY(!problems->item(i)->text().startsWith("Line"));
+    const auto counted = [&] {
+      const auto* inspector = window_->findChild<QTableView*>("inspector")->model();
+      for (int row = 0; row < inspector->rowCount(); ++row) {
+        if (inspector->index(row, 0).data().toString() == "Nodes") return inspector->index(row, 1).data().toInt();
+      }
+      return -1;
+    };
+    for (int i = 1; i <= 3; ++i) {
+      QVERIFY(page->addNode(QString("{name: \"n%1\", ssh: {host: \"n%1.lab\"}}").arg(i)).ok());
+      QCOMPARE(page->nodes()->rowCount(), i);
+      QCOMPARE(counted(), i);
+    }
+    QVERIFY2(page->document()->text().contains("nodes:\n  - name: n1\n    ssh: {host: n1.lab}\n  - name: n2"),
+             qPrintable(page->document()->text()));
+  }
+
+  // The example is opened once, whichever way it came.
+  void theExampleIsNotOpenedTwice() {
+    window_->openFile(example("fashion-cnn.yaml"));
+    window_->openFile(example("local-3.yaml"));
+    const auto before = window_->pages().size();
+    window_->openReady("fashion-cnn", "local-3");
+    QCOMPARE(window_->pages().size(), before);
+    auto* dialog = window_->findChild<LaunchDialog*>();
+    QVERIFY(dialog);
+    dialog->reject();
+    QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
+    window_->openReady("fashion-cnn", "local-3");
+    QCOMPARE(window_->pages().size(), before);
+  }
+
+  // Opening the dialog, waiting, and changing what is in it starts no agent and measures nothing.
+  void nothingBeginsBeforeConsent() {
+    window_->openReady("fashion-mlp", "local-3");
+    auto* dialog = window_->findChild<LaunchDialog*>();
+    QVERIFY(dialog && wait([&] { return dialog->ready(); }));
+    ClusterPage* cluster = nullptr;
+    for (Page* page : window_->pages()) if (auto* one = qobject_cast<ClusterPage*>(page)) cluster = one;
+    QVERIFY(cluster);
+    auto* strategy = dialog->findChild<QComboBox*>("launchStrategy");
+    for (const char* kind : {"zero-1", "pipeline", "multi-worker-mirrored"}) {
+      strategy->setCurrentIndex(strategy->findData(kind));
+      QVERIFY(wait([&] { return dialog->ready(); }));
+      QTest::qWait(200);
+      QVERIFY(!dialog->benchmarking());
+    }
+    dialog->chooseTarget(dialog->findChild<QComboBox*>("launchCluster")->count() - 1);
+    QVERIFY(wait([&] { return dialog->ready(); }));
+    QVERIFY(!dialog->benchmarking());
+    QVERIFY(!cluster->liveIfAny());
+    QVERIFY(!QFileInfo::exists(QString::fromStdString(home_->home().root) + "/local"));
+    QVERIFY(dialog->findChild<QLabel*>("launchSource")->text().contains("Rough estimate"));
+    QVERIFY(dialog->findChild<QPushButton*>("launchBenchmark")->isEnabled());
+  }
+
+  // Documents of one name are told apart, and the order is the navigator's.
+  void whatIsLaunchedWhereIsUnmistakable() {
+    QStringList files;
+    for (const char* folder : {"a", "b"}) {
+      QDir().mkpath(home_->path(folder));
+      files << home_->path(QString(folder) + "/local-3.yaml");
+      QVERIFY(QFile::copy(example("local-3.yaml"), files.last()));
+      window_->openFile(files.last());
+    }
+    ModelPage* gpt = newModel("gpt");
+    newModel("mlp");
+    window_->openFile(files[0]);
+    LaunchDialog* dialog = window_->openLaunch(gpt, qobject_cast<ClusterPage*>(window_->currentPage()));
+    auto* clusters = dialog->findChild<QComboBox*>("launchCluster");
+    auto* models = dialog->findChild<QComboBox*>("launchModel");
+    QSet<QString> titles;
+    for (int i = 0; i < clusters->count(); ++i) titles << clusters->itemText(i);
+    QCOMPARE(static_cast<int>(titles.size()), clusters->count());
+    QVERIFY2(clusters->currentText().contains("/a"), qPrintable(clusters->currentText()));
+    QVERIFY(dialog->findChild<QLabel*>("launchClusterDetail")->toolTip().contains(files[0]));
+    QVERIFY(dialog->findChild<QLabel*>("launchClusterDetail")->text().contains("local1"));
+    QCOMPARE(models->currentText(), QString("gpt-1"));
+    QVERIFY(dialog->findChild<QLabel*>("launchModelDetail")->toolTip().contains(gpt->filePath()));
+    QVERIFY(dialog->windowTitle().contains("gpt-1"));
+    QStringList order;
+    for (int i = 0; i < models->count(); ++i) order << models->itemText(i);
+    QStringList sorted = order;
+    sorted.sort();
+    QCOMPARE(order, sorted);
+    // Another model brings its own settings.
+    models->setCurrentIndex(models->findText("mlp-1"));
+    QVERIFY(dialog->command().contains("mlp-1.yaml"));
+    QVERIFY(dialog->windowTitle().contains("mlp-1"));
+    QVERIFY(!dialog->command().contains("--set"));
+    QCOMPARE(dialog->findChild<QSpinBox*>("launchBatch")->value(), 32);
+  }
+
+  // Unsaved text is saved when it is launched; where that fails nothing is launched.
+  void unsavedTextIsSavedAtLaunch() {
+    ModelPage* page = newModel("mlp");
+    QVERIFY(page->document()->setField("training.batch", "48", "change").ok());
+    LaunchDialog* dialog = window_->openLaunch(page, nullptr);
+    auto* unsaved = dialog->findChild<QLabel*>("launchUnsaved");
+    QVERIFY(unsaved->isVisible());
+    QVERIFY(unsaved->text().contains(page->document()->name() + ".yaml"));
+    QVERIFY(!dialog->command().contains("batch"));
+    QVERIFY(wait([&] { return dialog->ready(); }));
+    const QString path = page->filePath(), folder = QFileInfo(path).path();
+    QVERIFY(QDir().rename(folder, folder + "-away"));
+    dialog->findChild<QPushButton*>("launchDialogAccept")->click();
+    QVERIFY(dialog->findChild<MessagePanel*>()->isVisible());
+    QVERIFY2(dialog->findChild<MessagePanel*>()->what().contains(path), qPrintable(dialog->findChild<MessagePanel*>()->what()));
+    QVERIFY(page->isModified());
+    QVERIFY(!QFileInfo::exists(QString::fromStdString(home_->home().root) + "/local"));
+    QVERIFY(QDir().rename(folder + "-away", folder));
+  }
+
+  // The command, given to a shell, plans what the dialog shows: seeded choices of all settings.
+  void theCommandIsWhatIsShown() {
+    const QString lockstep = qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep";
+    if (!QFileInfo(lockstep).isExecutable()) QSKIP("there is no lockstep");
+    ModelPage* model = newModel("gpt");
+    auto* cluster = qobject_cast<ClusterPage*>(window_->openFile(example("local-3.yaml")));
+    LaunchDialog* dialog = window_->openLaunch(model, cluster);
+    std::mt19937 random(3);
+    int planned = 0, refused = 0;
+    for (int round = 0; round < 14; ++round) {
+      const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+      auto* clusters = dialog->findChild<QComboBox*>("launchCluster");
+      clusters->setCurrentIndex(round % 3 == 0 ? clusters->count() - 1 : clusters->findText("local-3"));
+      for (QComboBox* box : dialog->findChildren<QComboBox*>()) {
+        if (box == clusters || box->objectName() == "launchModel" || pick(2) == 0) continue;
+        if (box->objectName() == "launchComm" || box->objectName() == "launchPrecision") continue;
+        box->setCurrentIndex(pick(box->count()));
+      }
+      dialog->findChild<QSpinBox*>("launchBatch")->setValue(12 * (1 + pick(4)));
+      dialog->findChild<QSpinBox*>("launchNodes")->setValue(1 + pick(4));
+      dialog->findChild<QSpinBox*>("launchMicroBatches")->setValue(1 + pick(2));
+      for (QSpinBox* spin : dialog->findChildren<QSpinBox*>()) {
+        if (spin->objectName().startsWith("launchRanks_")) spin->setValue(1 + pick(2));
+      }
+      auto* message = dialog->findChild<MessagePanel*>();
+      message->clear();
+      QVERIFY(wait([&] { return dialog->ready() || message->isVisible(); }));
+      QString command = dialog->command();
+      QVERIFY(command.startsWith("lockstep run "));
+      command.replace(0, 13, lockstep + " plan ");
+      command.remove(" --no-benchmark");
+      QProcess shell;
+      shell.start("/bin/sh", {"-c", command + " --json"});
+      QVERIFY(shell.waitForFinished(60'000));
+      const QByteArray out = shell.readAllStandardOutput();
+      if (!dialog->ready()) {
+        QVERIFY2(shell.exitCode() != 0, qPrintable(command + "\n" + message->what()));
+        ++refused;
+        continue;
+      }
+      QVERIFY2(shell.exitCode() == 0, qPrintable(command + "\n" + shell.readAllStandardError() + out));
+      const QJsonObject plan = QJsonDocument::fromJson(out).object();
+      QVERIFY2(plan["prediction"].toObject()["world"].toInt() == static_cast<int>(dialog->preview()->ranks.size()), qPrintable(command));
+      QCOMPARE(plan["prediction"].toObject()["plan_hash"].toString().toStdString(), dialog->preview()->planHash);
+      ++planned;
+    }
+    QVERIFY2(planned > 4, qPrintable(QString("%1 planned, %2 refused").arg(planned).arg(refused)));
+  }
+
+  // Strategies side by side, all from the same costs; a double click chooses one.
+  void strategiesAreCompared() {
+    LaunchDialog* dialog = window_->openLaunch(newModel("gpt"), nullptr);
+    QVERIFY(wait([&] { return dialog->ready(); }));
+    dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(3);
+    auto* table = dialog->findChild<QTableView*>("candidateTable");
+    auto* model = qobject_cast<CandidateModel*>(table->model());
+    QVERIFY(wait([&] { return model->rowCount() == static_cast<int>(cluster::strategies().size()); }));
+    int possible = 0;
+    for (const Candidate& one : model->candidates()) {
+      QVERIFY2((one.stepSeconds > 0) == one.refusal.empty(), one.strategy.c_str());
+      possible += one.refusal.empty();
+      if (one.strategy == "multi-worker-mirrored") QCOMPARE(one.stepSeconds, dialog->preview()->stepSeconds);
+    }
+    QVERIFY(possible >= 6);
+    const int row = static_cast<int>(std::find_if(model->candidates().begin(), model->candidates().end(),
+                                                  [](const Candidate& one) { return one.strategy == "zero-1"; }) -
+                                     model->candidates().begin());
+    const double estimated = model->candidates()[static_cast<std::size_t>(row)].stepSeconds;
+    Q_EMIT table->activated(model->index(row, 0));
+    QVERIFY(wait([&] { return dialog->ready() && dialog->preview()->plan.strategy == "zero-1"; }));
+    QCOMPARE(dialog->preview()->stepSeconds, estimated);
+  }
+
+  // A message covers a part of the page, and moves none of it.
+  void messagesMoveNothing() {
+    home_->addRun(0, app::RunPhase::kSucceeded, 50);
+    ModelPage* model = newModel("cnn");
+    QList<QWidget*> places;
+    places << window_->openWelcome() << model << window_->openFile(example("local-3.yaml")) << window_->openHistory();
+    LaunchDialog* dialog = nullptr;
+    Error error = makeError(Code::kUnavailable, "the node did not answer in time");
+    error.why = std::string(300, 'x') + " " + std::string(200, 'y');
+    error.next = "look at the node";
+    for (int i = 0; i <= places.size(); ++i) {
+      QWidget* place = i < places.size() ? places[i] : nullptr;
+      if (!place) {
+        place = dialog = window_->openLaunch(model, nullptr);
+        QVERIFY(wait([&] { return dialog->ready(); }));
+      } else if (auto* page = qobject_cast<Page*>(place)) {
+        window_->findChild<QTabWidget*>("documents")->setCurrentWidget(page);
+      }
+      QTest::qWait(50);
+      auto* panel = place->findChild<MessagePanel*>();
+      const auto geometry = [&] {
+        QHash<QString, QRect> out;
+        for (QWidget* one : place->findChildren<QWidget*>()) {
+          if (one->isVisible() && one != panel && !panel->isAncestorOf(one) && !one->objectName().isEmpty()) {
+            out[one->objectName()] = QRect(one->mapTo(place, QPoint()), one->size());
+          }
+        }
+        return out;
+      };
+      for (const bool below : {false, true}) {
+        QCursor::setPos(below ? place->mapToGlobal(QPoint(place->width() / 2, place->height() - 40)) : place->mapToGlobal(QPoint(5, 5)));
+        const auto before = geometry();
+        panel->showError(error);
+        QTest::qWait(50);
+        QVERIFY(panel->isVisible());
+        QVERIFY(place->rect().contains(panel->geometry()));
+        QVERIFY(panel->height() >= 60);
+        QVERIFY(!panel->geometry().contains(place->mapFromGlobal(QCursor::pos())));
+        const auto after = geometry();
+        for (auto it = before.begin(); it != before.end(); ++it) {
+          QVERIFY2(after[it.key()] == it.value(), qPrintable(place->objectName() + "/" + it.key()));
+        }
+        panel->clear();
+      }
+    }
+  }
+
+  // Enter launches from a field of any kind, the moment the prediction is there.
+  void enterLaunchesFromEveryField() {
+    ModelPage* page = newModel("mlp");
+    QVERIFY(page->document()->setField("training.batch", "48", "change").ok());
+    for (const auto& [field, typed] : {std::pair{"launchNodes", "2"}, {"launchBatch", "60"}, {"launchEpochs", "2"},
+                                       {"launchMicroBatches", "2"}, {"launchStrategy", ""}}) {
+      LaunchDialog* dialog = window_->openLaunch(page, nullptr);
+      QVERIFY(wait([&] { return dialog->ready(); }));
+      // What is launched is saved first: where it cannot be, that is said, and shows that Enter launched.
+      const QString folder = QFileInfo(page->filePath()).path();
+      QVERIFY(QDir().rename(folder, folder + "-away"));
+      auto* widget = dialog->findChild<QWidget*>(field);
+      widget->setFocus();
+      if (auto* spin = qobject_cast<QSpinBox*>(widget)) {
+        spin->selectAll();
+        QTest::keyClicks(spin, typed);   // which begins another prediction
+        QVERIFY(!dialog->ready());
+      }
+      QTest::keyClick(widget, Qt::Key_Return);
+      QVERIFY2(wait([&] { return dialog->findChild<MessagePanel*>()->isVisible(); }), field);
+      QVERIFY(QDir().rename(folder + "-away", folder));
+      QVERIFY2(dialog->findChild<MessagePanel*>()->what().contains(page->document()->name()), field);
+      dialog->reject();
+      QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
+    }
+  }
+
+  // Every field of the dialogs says what it is.
+  void fieldsHaveToolTips() {
+    LaunchDialog* dialog = window_->openLaunch(newModel("mlp"), nullptr);
+    dialog->findChild<QToolButton*>("launchMore")->setChecked(true);
+    QList<QWidget*> fields;
+    for (QSpinBox* one : dialog->findChildren<QSpinBox*>()) fields << one;
+    for (QComboBox* one : dialog->findChildren<QComboBox*>()) fields << one;
+    QVERIFY(fields.size() > 15);
+    for (QWidget* one : fields) QVERIFY2(!one->toolTip().isEmpty(), qPrintable(one->objectName()));
+    dialog->reject();
+    AddHostDialog host({"n1"}, {}, window_.get());
+    for (QLineEdit* one : host.findChildren<QLineEdit*>()) {
+      if (one->objectName().startsWith("addHost")) QVERIFY2(!one->toolTip().isEmpty(), qPrintable(one->objectName()));
+    }
+  }
+
+  // The spec text is wide enough to be read beside the form.
+  void specTextIsWideEnough() {
+    ModelPage* page = newModel("cnn");
+    QTest::qWait(50);
+    auto* editor = page->findChild<YamlEditor*>("yamlEditor");
+    const int columns = editor->viewport()->width() / editor->fontMetrics().horizontalAdvance('0');
+    QVERIFY2(columns >= 40, qPrintable(QString::number(columns)));
+  }
+
+  void everythingFits_data() {
+    QTest::addColumn<QSize>("size");
+    QTest::addColumn<QString>("language");
+    for (const char* language : {"en", "zh_CN"}) {
+      QTest::newRow(qPrintable(QString("1000x700 ") + language)) << QSize(1000, 700) << language;
+      QTest::newRow(qPrintable(QString("1440x900 ") + language)) << QSize(1440, 900) << language;
+    }
+  }
+  // No text of a control is cut off, whatever is chosen.
+  void everythingFits() {
+    QFETCH(QSize, size);
+    QFETCH(QString, language);
+    Language::instance().set(language);
+    window_->resize(size);
+    window_->restoreDefaultLayout();
+    check(window_->openWelcome());
+    ModelPage* model = newModel("gpt");
+    auto* sections = model->findChild<QTabBar*>("fieldSections");
+    for (int i = 0; i < sections->count(); ++i) {
+      sections->setCurrentIndex(i);
+      check(model);
+    }
+    check(newModel("empty"));
+    check(window_->newCluster());
+    check(window_->openFile(example("local-3.yaml")));
+    if (QTest::currentTestFailed()) return;
+    window_->newModel();
+    QVERIFY(wait([&] { return newModelDialog() != nullptr; }));
+    for (const ModelTemplate& kind : modelTemplates()) {
+      newModelDialog()->chooseKind(kind.id);
+      check(newModelDialog());
+    }
+    newModelDialog()->reject();
+    QVERIFY(wait([&] { return newModelDialog() == nullptr; }));
+    AddHostDialog host({"n1"}, {}, window_.get());
+    host.show();
+    check(&host);
+    host.close();
+    LaunchDialog* dialog = window_->openLaunch(model, nullptr);
+    auto* strategy = dialog->findChild<QComboBox*>("launchStrategy");
+    for (const bool more : {false, true}) {
+      dialog->findChild<QToolButton*>("launchMore")->setChecked(more);
+      for (int i = 0; i < strategy->count(); ++i) {
+        strategy->setCurrentIndex(i);
+        QVERIFY(wait([&] { return dialog->ready() || dialog->findChild<MessagePanel*>()->isVisible(); }));
+        dialog->findChild<MessagePanel*>()->clear();
+        check(dialog);
+        if (QTest::currentTestFailed()) return;
+      }
+    }
+  }
+
+  // The same on a screen of twice the density, in a process of its own.
+  void everythingFitsAtTwiceTheScale() {
+    if (qEnvironmentVariableIsSet("QT_SCALE_FACTOR")) return;   // this is it
+    QProcess again;
+    QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+    environment.insert("QT_SCALE_FACTOR", "2");
+    again.setProcessEnvironment(environment);
+    again.start(QCoreApplication::applicationFilePath(), {"everythingFits"});
+    QVERIFY(again.waitForFinished(120'000));
+    const QByteArray said = again.readAllStandardOutput();
+    QVERIFY2(again.exitCode() == 0, said.right(2000).constData());
+  }
+
+ private:
+  NewModelDialog* newModelDialog() const {
+    for (auto* one : window_->findChildren<NewModelDialog*>()) if (one->isVisible()) return one;
+    return nullptr;
+  }
+  ModelPage* newModel(const char* kind) {
+    NewModelDialog* dialog = window_->newModel();
+    dialog->chooseKind(kind);
+    dialog->findChild<QPushButton*>("newModelDialogAccept")->click();
+    QTest::qWait(0);
+    return qobject_cast<ModelPage*>(window_->currentPage());
+  }
+
+  // Labels, buttons and fields below `root` that are seen have the room their texts need, and lie
+  // within what scrolls or the root.
+  void check(QWidget* root) {
+    QVERIFY(root);
+    if (auto* page = qobject_cast<Page*>(root)) window_->findChild<QTabWidget*>("documents")->setCurrentWidget(page);
+    QTest::qWait(30);
+    QVERIFY2(window_->width() <= 1440 && window_->height() <= (window_->width() <= 1000 ? 700 : 900),
+             qPrintable(QString("%1 makes the window %2 x %3").arg(root->objectName()).arg(window_->width()).arg(window_->height())));
+    const auto* panel = root->findChild<MessagePanel*>();
+    for (QWidget* one : root->findChildren<QWidget*>()) {
+      if (!one->isVisible() || (panel && panel->isAncestorOf(one))) continue;
+      const QString name = root->objectName() + "/" + one->objectName();
+      int needed = 0;
+      if (auto* label = qobject_cast<QLabel*>(one)) {
+        if (label->text().isEmpty() || label->textFormat() == Qt::RichText) continue;
+        if (label->wordWrap()) {
+          QVERIFY2(label->height() >= label->heightForWidth(label->width()) - 1,
+                   qPrintable(QString("%1 is %2 high: %3").arg(name).arg(label->height()).arg(label->text())));
+        } else {
+          needed = label->sizeHint().width();
+        }
+      } else if (auto* button = qobject_cast<QAbstractButton*>(one)) {
+        if (button->parentWidget()->inherits("QTabBar") || button->objectName().startsWith("qt_")) continue;
+        needed = button->minimumSizeHint().width();
+      } else if (auto* spin = qobject_cast<QSpinBox*>(one)) {
+        needed = spin->minimumSizeHint().width();
+        QVERIFY2(spin->height() >= spin->minimumSizeHint().height(), qPrintable(name));
+      } else if (auto* box = qobject_cast<QComboBox*>(one)) {
+        needed = box->minimumSizeHint().width();
+      } else {
+        continue;
+      }
+      QVERIFY2(one->width() >= needed,
+               qPrintable(QString("%1 is %2 wide and needs %3").arg(name).arg(one->width()).arg(needed)));
+      // Not outside of what is around it, unless that scrolls.
+      for (QWidget* at = one; at != root && at->parentWidget(); at = at->parentWidget()) {
+        if (at->parentWidget()->parentWidget() && qobject_cast<QAbstractScrollArea*>(at->parentWidget()->parentWidget())) break;
+        QVERIFY2(at->parentWidget()->rect().adjusted(-1, -1, 1, 1).contains(at->geometry()) || at->isWindow(),
+                 qPrintable(QString("%1: %2 is cut off by %3").arg(name, at->objectName(), at->parentWidget()->objectName())));
+      }
+    }
+  }
+
+  std::unique_ptr<StudioHome> home_;
+  std::unique_ptr<MainWindow> window_;
+};
+
+QTEST_MAIN(LaunchTest)
+#include "launch_test.moc"

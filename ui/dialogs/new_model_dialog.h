@@ -1,0 +1,52 @@
+// NewModelDialog: asks for the kind of a new model, its name, where it is saved, and its data.
+#pragma once
+
+#include "ui/dialogs/dialog.h"
+
+class QFormLayout;
+class QLineEdit;
+class QListWidget;
+class QPushButton;
+
+namespace lockstep::ui {
+
+struct ModelTemplate;
+
+class NewModelDialog : public Dialog {
+  Q_OBJECT
+
+ public:
+  NewModelDialog(const QString& folder, QWidget* parent);   // where models are saved unless asked otherwise
+
+  void chooseKind(const QString& id);
+  QString path() const;      // of the file, which accept() writes
+
+ public Q_SLOTS:
+  void accept() override;    // writes the file; where that fails, says why and stays
+
+ protected:
+  void retranslate() override;
+
+ private:
+  const ModelTemplate& kind() const;
+  void kindChanged();
+  void suggest();            // name and file that are not taken
+  void check();
+  void browse(QLineEdit* edit, bool save);
+
+  QString folder_;
+  QListWidget* kinds_ = nullptr;
+  QFormLayout* form_ = nullptr;
+  QLineEdit* name_ = nullptr;
+  QLineEdit* file_ = nullptr;
+  QPushButton* browseFile_ = nullptr;
+  QLineEdit* data_ = nullptr;
+  QPushButton* browseData_ = nullptr;
+  QWidget* dataRow_ = nullptr;
+  QVector<QLabel*> labels_;
+  QLabel* help_ = nullptr;
+  QLabel* wrong_ = nullptr;
+  bool nameTyped_ = false, fileTyped_ = false;
+};
+
+}  // namespace lockstep::ui

@@ -1,0 +1,80 @@
+#include "ui/models/candidate_model.h"
+
+#include <QFont>
+
+#include "ui/theme/format.h"
+#include "ui/theme/message_text.h"
+#include "ui/theme/theme.h"
+
+namespace lockstep::ui {
+
+void CandidateModel::setCandidates(std::vector<Candidate> candidates) {
+  beginResetModel();
+  candidates_ = std::move(candidates);
+  endResetModel();
+}
+void CandidateModel::setBenchmarks(std::map<std::string, double> seconds) {
+  benchmarks_ = std::move(seconds);
+  if (rowCount() > 0) Q_EMIT dataChanged(index(0, kBenchmark), index(rowCount() - 1, kBenchmark));
+}
+void CandidateModel::setChosen(const std::string& strategy) {
+  chosen_ = strategy;
+  if (rowCount() > 0) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
+}
+void CandidateModel::retranslate() {
+  Q_EMIT headerDataChanged(Qt::Horizontal, 0, kColumns - 1);
+  setCandidates(std::move(candidates_));
+}
+
+int CandidateModel::rowCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : static_cast<int>(candidates_.size());
+}
+int CandidateModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : kColumns; }
+
+QVariant CandidateModel::data(const QModelIndex& index, int role) const {
+  if (!index.isValid() || index.row() >= rowCount()) return {};
+  const Candidate& one = candidates_[static_cast<std::size_t>(index.row())];
+  const bool possible = one.refusal.empty();
+  switch (role) {
+    case Qt::TextAlignmentRole:
+      return int((index.column() == kStrategy || !possible ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
+    case Qt::ForegroundRole: return possible ? QVariant() : QVariant(Theme::instance().color("muted"));
+    case Qt::FontRole: {
+      QFont font;
+      if (one.strategy == chosen_) font.setWeight(QFont::DemiBold);
+      return font;
+    }
+    case Qt::ToolTipRole: return possible ? QVariant() : QVariant(messageText(one.refusal));
+    case Qt::DisplayRole: break;
+    default: return {};
+  }
+  const QString dash(QChar(0x2014));
+  switch (index.column()) {
+    case kStrategy: return QString::fromStdString(one.strategy);
+    case kEstimate: return possible ? formatSeconds(one.stepSeconds) : messageText(one.refusal);
+    case kBenchmark: {
+      if (!possible) return {};
+      const auto found = benchmarks_.find(one.strategy);
+      return found == benchmarks_.end() ? dash : formatSeconds(found->second);
+    }
+    case kMemory: return possible ? formatBytes(static_cast<double>(one.memoryBytes)) : QString();
+    case kWire: return possible ? formatBytes(static_cast<double>(one.wireBytes)) : QString();
+    default: return {};
+  }
+}
+
+QVariant CandidateModel::headerData(int section, Qt::Orientation orientation, int role) const {
+  if (orientation != Qt::Horizontal) return {};
+  if (role == Qt::TextAlignmentRole) return int((section == kStrategy ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
+  if (role != Qt::DisplayRole) return {};
+  switch (section) {
+    case kStrategy: return tr("Strategy");
+    case kEstimate: return tr("Rough estimate");
+    case kBenchmark: return tr("Benchmarked");
+    case kMemory: return tr("Memory per rank");
+    case kWire: return tr("Traffic per step");
+    default: return {};
+  }
+}
+
+}  // namespace lockstep::ui

@@ -1,0 +1,45 @@
+// CandidateModel: what each strategy is predicted to take with the settings at hand, a row a strategy.
+// All estimates of a column come from the same costs.
+#pragma once
+
+#include <QAbstractTableModel>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace lockstep::ui {
+
+struct Candidate {
+  std::string strategy;
+  double stepSeconds = 0;       // from built-in costs
+  std::int64_t memoryBytes = 0; // of the rank that needs most
+  std::int64_t wireBytes = 0;   // of rank 0, a step
+  std::string refusal;          // why it cannot be; "" : it can
+};
+
+class CandidateModel : public QAbstractTableModel {
+  Q_OBJECT
+
+ public:
+  enum Column { kStrategy, kEstimate, kBenchmark, kMemory, kWire, kColumns };
+  using QAbstractTableModel::QAbstractTableModel;
+
+  void setCandidates(std::vector<Candidate> candidates);
+  // Step times from a benchmark, by strategy, of these settings.
+  void setBenchmarks(std::map<std::string, double> seconds);
+  void setChosen(const std::string& strategy);
+  const std::vector<Candidate>& candidates() const { return candidates_; }
+  void retranslate();
+
+  int rowCount(const QModelIndex& parent = {}) const override;
+  int columnCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+
+ private:
+  std::vector<Candidate> candidates_;
+  std::map<std::string, double> benchmarks_;
+  std::string chosen_;
+};
+
+}  // namespace lockstep::ui

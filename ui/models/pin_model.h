@@ -1,0 +1,40 @@
+// PinModel: which stage each layer is on, for a strategy that is told: a row a layer. Editing a stage
+// moves the layer and those after it that were on its stage, as a pin of the spec does.
+#pragma once
+
+#include <QAbstractTableModel>
+#include <string>
+#include <vector>
+
+namespace lockstep::ui {
+
+// The layer at `row`, and those after it up to the next stage, go to `stage`.
+void moveToStage(std::vector<int>& stages, int row, int stage);
+
+class PinModel : public QAbstractTableModel {
+  Q_OBJECT
+
+ public:
+  enum Column { kLayer, kStage, kColumns };
+  using QAbstractTableModel::QAbstractTableModel;
+
+  void setLayers(std::vector<std::string> layers, std::vector<int> stages);
+  const std::vector<std::string>& layers() const { return layers_; }
+  const std::vector<int>& stages() const { return stages_; }
+
+  int rowCount(const QModelIndex& parent = {}) const override;
+  int columnCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  bool setData(const QModelIndex& index, const QVariant& value, int role = Qt::EditRole) override;
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+  Qt::ItemFlags flags(const QModelIndex& index) const override;
+
+ Q_SIGNALS:
+  void edited();
+
+ private:
+  std::vector<std::string> layers_;
+  std::vector<int> stages_;
+};
+
+}  // namespace lockstep::ui
