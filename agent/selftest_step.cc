@@ -82,11 +82,11 @@ StepFinding testTwoRanks(const std::function<Result<std::unique_ptr<backends::Ba
     LOCKSTEP_ASSIGN(const plan::Plan twoProbe, planOf(model, 2, true));
     const MadeUpText text;
     const runtime::KeptBatches batches(text, {.batch = kBatch, .steps = kSteps, .seed = 1, .shuffle = false, .augment = {}});
-    const runtime::KeptBatches probes(text, {.batch = kBatch, .steps = 2, .seed = 1, .shuffle = false, .augment = {}});
+    const runtime::KeptBatches probes(text, {.batch = kBatch, .steps = runtime::kUpdateSteps, .seed = 1, .shuffle = false, .augment = {}});
     runtime::Experiment experiment{.batches = batches, .steps = kSteps, .probes = probes, .schedule = {}, .backendOptions = {}};
     experiment.openBackend = open;
     const std::atomic<bool> stop{false};
-    LOCKSTEP_ASSIGN(const runtime::Reference reference, runtime::playReference({oneProbe, one}, {}, kBatch, experiment, stop));
+    LOCKSTEP_ASSIGN(const runtime::Reference reference, runtime::playReference({oneProbe, one}, experiment, stop));
     return runtime::verifyAgainst(reference, {twoProbe, two}, experiment, stop);
   }();
   if (!verified.ok()) {

@@ -16,7 +16,7 @@ Result<plan::Plan> parsePlan(const std::string& text, const char* name) {
   return plan;
 }
 
-constexpr int kGradientBatches = 8;
+constexpr int kGradientBatches = 8;  // kinks are in some, and not in others
 constexpr std::int64_t kGradientBytes = std::int64_t{512} << 20;
 
 bool hasKinks(const spec::v1::ModelSpec& model) {
@@ -31,14 +31,13 @@ std::string keyOf(const node::v1::VerifyRequest& request) {
   node::v1::VerifyRequest reference = request;
   reference.clear_several();
   reference.clear_several_probe();
-  reference.clear_unequal();
   reference.clear_any_order();
   reference.mutable_spec()->clear_strategy();
   return sha256Hex(reference.SerializeAsString());
 }
 
 // Ranks on GPUs: each on another, as far as there are.
-std::function<Result<std::unique_ptr<backends::Backend>>(int)> openers(const std::string& backend) {
+OpenBackend openers(const std::string& backend) {
   if (backend != "cuda") return nullptr;
   const int gpus = std::max(1, static_cast<int>(device::survey().devices.size()));
   return [backend, gpus](int rank) { return backends::makeBackend(backend, {.device = rank % gpus}); };
@@ -47,16 +46,12 @@ std::function<Result<std::unique_ptr<backends::Backend>>(int)> openers(const std
 }  // namespace
 
 Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request,
-                                          std::map<std::string, runtime::Reference>* known) {
+                                          std::map<std::string, runtime::Reference>* known,
+                                          const OpenBackend& openSeveral) {
   LOCKSTEP_ASSIGN(const plan::Plan one, parsePlan(request.one(), "one"));
   LOCKSTEP_ASSIGN(const plan::Plan oneProbe, parsePlan(request.one_probe(), "one_probe"));
   LOCKSTEP_ASSIGN(const plan::Plan several, parsePlan(request.several(), "several"));
   LOCKSTEP_ASSIGN(const plan::Plan severalProbe, parsePlan(request.several_probe(), "several_probe"));
-  std::vector<plan::Plan> reordered;
-  for (const std::string& text : request.reordered()) {
-    LOCKSTEP_ASSIGN(plan::Plan plan, parsePlan(text, "reordered"));
-    reordered.push_back(std::move(plan));
-  }
   const auto& training = request.spec().training();
   for (const auto& [plan, batch] : {std::pair{&one, training.batch()}, {&several, training.batch()},
                                     {&severalProbe, oneProbe.globalBatch}})
@@ -84,8 +79,10 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
                                         .augment = augmentOf(request.spec().data())});
   };
   const runtime::KeptBatches batches = kept(training.batch(), request.steps());
-  const runtime::KeptBatches probes = kept(oneProbe.globalBatch, probeCount + 1);
-  const runtime::Experiment experiment{.batches = batches,
+  // The last kept one is half a batch, and only updates read it.
+  const runtime::KeptBatches probes =
+      kept(oneProbe.globalBatch, std::max<std::int64_t>(probeCount + 1, runtime::kUpdateSteps));
+  runtime::Experiment experiment{.batches = batches,
                                        .steps = request.steps(),
                                        .probes = probes,
                                        .probeCount = probeCount,
@@ -101,16 +98,16 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
   const std::string key = keyOf(request);
   if (!known->contains(key)) {
     LOCKSTEP_ASSIGN(runtime::Reference reference,
-                    runtime::playReference({oneProbe, one}, reordered, request.permute_within(),
-                                           experiment, stop));
+                    runtime::playReference({oneProbe, one}, experiment, stop));
     known->emplace(key, std::move(reference));
   }
   const runtime::Reference& reference = known->at(key);
+  if (openSeveral) experiment.openBackend = openSeveral;
   LOCKSTEP_ASSIGN(const runtime::Verified verified,
                   runtime::verifyAgainst(reference, {severalProbe, several}, experiment, stop));
 
   node::v1::VerifyReply reply;
-  reply.set_reordering(reference.reordering);
+  reply.set_rounding(reference.lossNoise);
   for (const double loss : verified.losses) reply.add_losses(loss);
   for (const runtime::Finding& finding : verified.findings) {
     auto* out = reply.add_findings();
@@ -119,6 +116,7 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
     out->set_limit(finding.limit);
     out->set_where(finding.where);
     out->set_holds(finding.holds);
+    out->set_undecided(finding.undecided);
   }
   return reply;
 }

@@ -24,13 +24,13 @@ struct Question {
   RunSpecFile spec;
   ClusterSpecFile cluster;  // the ranks are planned for
   int ranks = 0;
-  std::int64_t steps = 10;
+  std::int64_t steps = 0;   // 0: as many as what is compared needs
 };
 
 Result<Question> questionOf(const Globals& globals, const Arguments& arguments) {
   Question out;
   LOCKSTEP_ASSIGN(const std::int64_t ranks, arguments.integer("ranks", 0, 1, kMostRanks));
-  LOCKSTEP_ASSIGN(out.steps, arguments.integer("steps", 10, 1, 1000));
+  LOCKSTEP_ASSIGN(out.steps, arguments.integer("steps", 0, 1, 1000));
   LOCKSTEP_ASSIGN(out.spec, loadRunSpec(modelFile(arguments.words()[0]), arguments.all("set")));
   if (arguments.has("cluster")) {
     LOCKSTEP_ASSIGN(out.cluster, loadClusterSpec(arguments.text("cluster")));
@@ -74,10 +74,11 @@ void printTable(const VerifyCase& one, const node::v1::VerifyReply& reply, const
   for (const auto& finding : reply.findings())
     table.rows.push_back({finding.check(), number(finding.difference(), finding.limit()),
                           number(finding.limit(), finding.limit()), finding.where(),
-                          finding.holds() ? style.green("holds") : style.yellow("DOES NOT HOLD")});
+                          !finding.holds()      ? style.yellow("DOES NOT HOLD")
+                          : finding.undecided() ? style.yellow("undecided")
+                                                : style.green("holds")});
   std::printf("\n%s\n%s", titleOf(one).c_str(), table.text().c_str());
-  if (one.request->permute_within() > 0)
-    std::printf("adding up in another order changes one rank's losses by %.1e\n", reply.reordering());
+  if (reply.rounding() > 0) std::printf("rounding alone changes one rank's losses by %.1e\n", reply.rounding());
   std::fflush(stdout);
 }
 
@@ -96,6 +97,7 @@ void printLines(const Question& question, const VerifyCase& one, const node::v1:
         .add("limit", finding.limit())
         .add("where", finding.where())
         .add("holds", finding.holds())
+        .add("undecided", finding.undecided())
         .print();
 }
 
@@ -148,7 +150,7 @@ int verifyCommand(const Globals& globals, const Arguments& arguments) {
           .add("model", question.spec.spec->model().name())
           .add("strategy", strategy.kind())
           .add("ranks", question.ranks)
-          .add("steps", question.steps)
+          .add("steps", cases.front().request->steps())
           .add("holds", holds)
           .print();
     else

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "engine/cluster/strategies.h"
 #include "engine/models/model.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -136,7 +137,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   planner::PlanRequest plan;
   plan.products = products;
   plan.tf32 = tf32;
-  LOCKSTEP_ASSIGN(plan.microBatches, specs::microBatches(request.spec->strategy(), out.cluster.mesh.axisSize("data")));
+  LOCKSTEP_ASSIGN(plan.microBatches, specs::microBatches(*request.spec, out.cluster.mesh.axisSize("data")));
   plan.inOrder = request.spec->strategy().deterministic_parts() > 0;
   LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch() / plan.microBatches, compute,
                                            models::Use::kTraining, plan.microBatches));
@@ -230,6 +231,12 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
         request.spec->strategy().deterministic_parts(), kibibytes((ranks - 1) * sums * plan.microBatches),
         kibibytes(2 * (ranks - 1) * sums / ranks)));
   }
+  const cluster::Strategy* const kind = cluster::findStrategy(plan.strategy);
+  if (kind != nullptr && kind->local && request.spec->strategy().local_steps() == 0)
+    out.remarks.push_back(fmt::format(
+        "strategy.local_steps is chosen: {}, the largest divisor of the batch of {} up to {} that leaves each rank a sample "
+        "of each part",
+        plan.microBatches, training.batch(), specs::kLocalSteps));
   if (const double scale = specs::rateScale(training); scale != 1)
     out.remarks.push_back(fmt::format(
         "the learning rate is {:.6g}: {:.6g} for a batch of {}, in proportion to this one of {}",

@@ -33,8 +33,8 @@ ClusterSpec oneRank() {
   return out;
 }
 
-// The same training on one rank, in so many micro-batches.
-RunSpec alone(const RunSpec& spec, int microBatches) {
+// The same training on one rank.
+RunSpec alone(const RunSpec& spec) {
   RunSpec out = spec;
   out.clear_strategy();
   out.mutable_strategy()->set_kind(std::string(specs::strategyKinds().front()));
@@ -42,8 +42,21 @@ RunSpec alone(const RunSpec& spec, int microBatches) {
   out.mutable_strategy()->set_all_reduce("auto");
   out.mutable_strategy()->set_compression("none");
   out.mutable_strategy()->set_dense("servers");
-  out.mutable_strategy()->set_micro_batches(microBatches);
+  out.mutable_strategy()->set_micro_batches(1);
   return out;
+}
+
+void setBatch(RunSpec& spec, std::int64_t batch) {
+  spec.mutable_training()->set_batch(batch);
+  spec.mutable_training()->set_evaluate_batch(batch);
+}
+
+// The plan of `spec`, which has fewer samples than `batch` where these can be planned, else as many.
+Result<std::string> planOfFewer(RunSpec& spec, std::int64_t batch, const ClusterSpec& cluster) {
+  Result<std::string> out = planText(spec, cluster);
+  if (out.ok() || spec.training().batch() == batch) return out;
+  setBatch(spec, batch);
+  return planText(spec, cluster);
 }
 
 constexpr double kProbeLossScale = 256;  // at most
@@ -51,8 +64,7 @@ constexpr double kProbeLossScale = 256;  // at most
 // Few samples have seldom one that makes a gradient jump.
 RunSpec probe(const RunSpec& spec, int dataRanks) {
   RunSpec out = spec;
-  out.mutable_training()->set_batch(specs::smallBatch(spec, dataRanks));
-  out.mutable_training()->set_evaluate_batch(out.training().batch());
+  setBatch(out, specs::smallBatch(spec, dataRanks));
   auto& training = *out.mutable_training();
   training.clear_optimizer();
   training.mutable_optimizer()->set_kind("sgd");
@@ -60,24 +72,6 @@ RunSpec probe(const RunSpec& spec, int dataRanks) {
   if (training.has_loss_scale())  // its one step is to update
     training.mutable_loss_scale()->set_initial(std::min(training.loss_scale().initial(), kProbeLossScale));
   return out;
-}
-
-// Equal parts of a batch whose statistics are taken together; 1 where there are none.
-std::int64_t statisticsGroups(const RunSpec& spec, bool& any) {
-  std::int64_t groups = 1;
-  for (const auto& layer : spec.model().layers())
-    if (layer.has_batch_norm()) {
-      groups = std::lcm(groups, std::max<std::int64_t>(1, layer.batch_norm().groups()));
-      any = true;
-    }
-  return groups;
-}
-
-// A mask is of a sample's place: samples that change places have others.
-bool hasDropout(const RunSpec& spec) {
-  return std::any_of(spec.model().layers().begin(), spec.model().layers().end(), [](const auto& layer) {
-    return layer.dropout().rate() > 0 || layer.transformer().dropout() > 0;
-  });
 }
 
 // A whole training of so many steps, with the rate for its batch instead of one of `batch` samples: while the
@@ -124,31 +118,23 @@ Result<VerifyCase> verifyCase(const RunSpec& given, const ClusterSpec& cluster, 
     if (spec.training().backend() != "reference" && spec.training().backend() != "cuda")
       spec.mutable_training()->set_backend("onednn");
   }
-  spec.mutable_training()->set_evaluate_batch(spec.training().batch());
-
+  setBatch(spec, spec.training().batch());
+  const std::int64_t batch = given.training().batch(), fewer = spec.training().batch();
   auto request = std::make_shared<node::v1::VerifyRequest>();
+  LOCKSTEP_ASSIGN(*request->mutable_several(), planOfFewer(spec, batch, cluster));
+  if (spec.training().batch() != fewer)
+    std::erase_if(out.changes, [](const std::string& change) { return change.starts_with("batch "); });
   *request->mutable_spec() = spec;
   const bool unequal = !unequalByDesign(spec).empty();
-  request->set_steps(unequal ? std::max(steps, kQualitySteps) : steps);
+  request->set_steps(steps > 0 ? steps : unequal ? kQualitySteps : kEqualSteps);
   request->set_unequal(unequal);
   if (unequal) shorten(*request->mutable_spec()->mutable_training(), given.training().batch(), request->steps());
   request->set_any_order(spec.strategy().staleness() != 0);
   const ClusterSpec one = oneRank();
-  const RunSpec probing = probe(spec, mesh.axisSize("data"));
-  LOCKSTEP_ASSIGN(*request->mutable_several(), planText(spec, cluster));
-  LOCKSTEP_ASSIGN(*request->mutable_several_probe(), planText(probing, cluster));
-  LOCKSTEP_ASSIGN(*request->mutable_one(), planText(alone(spec, 1), one));
-  LOCKSTEP_ASSIGN(*request->mutable_one_probe(), planText(alone(probing, 1), one));
-  if (!isDouble && !unequal) {
-    bool batchNorm = false;
-    const std::int64_t batch = spec.training().batch();
-    request->set_permute_within(batch / statisticsGroups(spec, batchNorm));
-    if (hasDropout(spec)) request->set_permute_within(0);
-    for (const int parts : {2, 3, 5})
-      if (!batchNorm && batch % parts == 0 && request->reordered().empty()) {
-        LOCKSTEP_ASSIGN(*request->add_reordered(), planText(alone(spec, parts), one));
-      }
-  }
+  RunSpec probing = probe(spec, mesh.axisSize("data"));
+  LOCKSTEP_ASSIGN(*request->mutable_several_probe(), planOfFewer(probing, spec.training().batch(), cluster));
+  LOCKSTEP_ASSIGN(*request->mutable_one(), planText(alone(spec), one));
+  LOCKSTEP_ASSIGN(*request->mutable_one_probe(), planText(alone(probing), one));
   out.request = std::move(request);
   return out;
 }

@@ -30,12 +30,12 @@ struct VerifyCase {
   std::vector<std::string> changes;  // in the small variant: "batch 64 → 8"
 };
 
-// Steps that show whether a strategy learns as well as one rank where it is not meant to compute the same.
-inline constexpr std::int64_t kQualitySteps = 100;
+// Steps where their number is chosen: as many as show equality, and where a strategy is not meant to compute what one
+// rank computes, as many as show whether it learns as well.
+inline constexpr std::int64_t kEqualSteps = 10, kQualitySteps = 100;
 
-// `spec` is complete; all ranks are those of `cluster`. It takes `steps` steps, or where equality is not
-// meant kQualitySteps if that is more. Errors: as makePreview has them; what cannot be
-// divided is refused with the number to change.
+// `spec` is complete; all ranks are those of `cluster`. It takes `steps` steps; 0: chosen. What can be planned can be
+// verified: the small variant has as large a batch as that needs. Errors: as makePreview has them.
 Result<VerifyCase> verifyCase(const spec::v1::RunSpec& spec, const spec::v1::ClusterSpec& cluster,
                               Precision precision, std::int64_t steps);
 

@@ -417,7 +417,7 @@ const std::vector<FieldFacts>& facts() {
       {"StrategySpec.kind", {strategies.begin(), strategies.end()}, "How the work is distributed"},
       {"StrategySpec.bucket_bytes", {}, "Bytes of gradients sent together; 0: chosen"},
       {"StrategySpec.micro_batches", {}, "Parts of the batch that are added up before an update; 0: 1"},
-      {"StrategySpec.local_steps", {}, "Updates each rank makes by itself in a step; 0: 8 with local-sgd"},
+      {"StrategySpec.local_steps", {}, "Updates each rank makes by itself in a step; 0: at most 8, as the batch divides"},
       {"StrategySpec.staleness", {}, "Steps a worker may be ahead of the slowest; 0: none, -1: any number"},
       {"StrategySpec.dense",
        {"servers", "all-reduce"},

@@ -51,6 +51,7 @@ class Backend {
 struct BackendOptions {
   int threads = 1;  // of the compute thread and its helpers together
   int device = 0;   // which of the node's
+  int meeting = 0;  // how long the threads take to meet, in tens of microseconds; 0: measured
 };
 // What is built in, by the one list in backends.cc.
 std::vector<std::string> backendNames();

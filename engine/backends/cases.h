@@ -33,9 +33,11 @@ struct Case {
 };
 std::vector<Case> allCases();
 
-// The largest error allowed in f32, relative to the largest magnitude of an output; sums over tens of thousands of elements
-// are among the cases.
-inline constexpr double kCaseTolerance = 2e-5;
+// The largest error allowed in f32. Of every element, relative to itself; besides what a backward stable kernel may be wrong
+// by, which computes the exact result of operands that are off by some 2⁻²⁴ of themselves (Higham: "Accuracy and
+// Stability of Numerical Algorithms", 1.5): kStableUnits times CaseOutcome::conditioning. And never more than of the
+// largest magnitude of its output. Sums over tens of thousands of elements are among the cases.
+inline constexpr double kCaseTolerance = 2e-5, kStableUnits = 32;
 
 // Numbers of `key`, which f32 holds exactly, so that all precisions see the same.
 double draw(Fill fill, std::uint64_t key, std::uint64_t i);
@@ -72,12 +74,16 @@ struct CaseOutcome {
   std::string problem;           // "" where it was played
   std::int64_t allocations = 0;  // of the last run, where they are counted
   double rounding = 0;           // what outputs may be wrong by besides
+  // Where it was asked for, of each element of each output: what it is off by where every operand is off by 2⁻²⁴ of itself
+  // and all go the same way, 2⁻²⁴·Σ|∂y/∂x·x|: of a product 2⁻²⁴ times the sum of its terms' magnitudes.
+  std::vector<std::vector<double>> conditioning;
 };
 struct CaseOptions {
   DType compute = DType::kF32;
   bool inPlace = false;                     // outputs that may lie on an input's memory do
   bool aligned = false;                     // operands lie on 16 bytes
   std::int64_t (*allocations)() = nullptr;  // until now
+  std::uint64_t disturbed = 0;              // in f64: not 0 puts operands off a little, by a number of this key
 };
 // Runs the case twice, so that a kernel that leaves something behind is found out. Outputs are poisoned before. The
 // backend's operands are in the host's memory (hosted.h).
@@ -85,11 +91,14 @@ CaseOutcome play(Backend& backend, const Case& one, const CaseOptions& options);
 // Whether an output of the op may lie on an input's memory.
 bool canBeInPlace(ir::Op op);
 
-// How far two outcomes are apart: the greatest difference of two elements, relative to the largest magnitude of their
-// output in `want`, beyond what `got` is rounded by; where one is no number, infinity.
+// What a case is held against: the reference backend in f64, with the conditioning of its elements.
+CaseOutcome expected(const Case& one);
+
+// How far two outcomes are apart beyond what `got` is rounded by; where one is no number, infinity.
 struct CaseDifference {
-  double relative = 0;
-  std::string where;  // "output 0 element 7: 1.5 instead of 1, of at most 3"; "" where there is none
+  double relative = 0;  // the greatest difference of two elements, relative to the largest magnitude of their output in `want`
+  double share = 0;     // of what is allowed in f32: above 1 the kernel is wrong. Integers are allowed nothing
+  std::string where;    // of the greatest share:  // "output 0 element 7: 1.5 instead of 1, of at most 3"; "" where there is none
 };
 CaseDifference difference(const CaseOutcome& want, const CaseOutcome& got);
 

@@ -340,8 +340,9 @@ std::unique_ptr<Kernel> bindRandom(const Cpu& cpu, const KernelSpec& spec) {
 
 class OneDnn final : public Backend {
  public:
-  OneDnn(int threads, const cpu::Kernels& kernels)
-      : cpu_{kernels, std::max(1, threads)}, engine_(threads) {}
+  OneDnn(const BackendOptions& options, const cpu::Kernels& kernels)
+      : cpu_{kernels, options.threads, options.meeting > 0 ? options.meeting : meetingCost(options.threads)},
+        engine_(options.threads) {}
   std::string_view name() const override { return "onednn"; }
   bool supports(Op op, DType dtype) const override {
     return hasKernel(op) && (dtype == DType::kF32 || (op == Op::kCast && sizeOf(dtype) == 2));
@@ -442,7 +443,7 @@ class OneDnn final : public Backend {
 
 Result<std::unique_ptr<Backend>> makeOneDnn(const BackendOptions& options,
                                             const cpu::Kernels& kernels) {
-  return std::unique_ptr<Backend>(std::make_unique<OneDnn>(options.threads, kernels));
+  return std::unique_ptr<Backend>(std::make_unique<OneDnn>(options, kernels));
 }
 
 }  // namespace lockstep::backends

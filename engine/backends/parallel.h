@@ -10,13 +10,20 @@
 
 namespace lockstep::backends {
 
+// How long a team of so many threads takes to meet, in tens of microseconds, 1 at least: a few microseconds where each
+// waits awake on a core of its own, a hundred where it sleeps, more where others have the cores. Measured, in some
+// milliseconds, the first time that the calling thread asks; 1 of a team of one.
+int meetingCost(int threads);
+
 // What a rank computes with.
 struct Cpu {
   const cpu::Kernels& kernels;
   int threads = 1;
-  // How many parts `work` is worth where less than `least` is done before a thread wakes.
+  int meeting = 1;
+  // How many parts `work` is worth, of which a thread does `least` in some ten microseconds: as many as are each longer
+  // than the team takes to meet.
   int parts(std::int64_t work, std::int64_t least) const {
-    return static_cast<int>(std::clamp<std::int64_t>(work / least, 1, threads));
+    return static_cast<int>(std::clamp<std::int64_t>(work / (least * meeting), 1, threads));
   }
 };
 inline constexpr std::int64_t kLeastProducts = 1 << 19, kLeastElements = 1 << 15;

@@ -403,24 +403,6 @@ Status placeWithin(const ir::Graph& placed, const ir::Node& node, const cluster:
 
 }  // namespace
 
-std::vector<std::int64_t> evenCuts(std::int64_t extent, int shares) {
-  std::vector<std::int64_t> cuts{0};
-  const std::int64_t base = extent / shares, larger = extent % shares;
-  for (int i = 0; i < shares; ++i) cuts.push_back(cuts.back() + base + (i < larger ? 1 : 0));
-  return cuts;
-}
-
-std::vector<std::int64_t> cutsBy(std::int64_t extent, const std::vector<double>& shares) {
-  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
-  std::vector<std::int64_t> cuts{0};
-  double before = 0;
-  for (const double share : shares) {
-    before += share;
-    cuts.push_back(std::llround(static_cast<double>(extent) * before / all));
-  }
-  return cuts;
-}
-
 Result<ir::Graph> place(const ir::Graph& graph, std::string_view axis, const Sources& sources,
                         bool servers) {
   return Placer(graph, axis, sources, servers).run();

@@ -8,17 +8,14 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/cluster/cuts.h"
 #include "engine/cluster/mesh.h"
 #include "engine/ir/graph.h"
 
 namespace lockstep::passes {
 
-// Cut-points of `extent` over `shares`, as even as possible, larger shares first: 64 over 3 is
-// 0, 22, 43, 64.
-std::vector<std::int64_t> evenCuts(std::int64_t extent, int shares);
-
-// In proportion to `shares`, which are above 0, each cut rounded to the nearest sample.
-std::vector<std::int64_t> cutsBy(std::int64_t extent, const std::vector<double>& shares);
+using cluster::cutsBy;
+using cluster::evenCuts;
 
 // The strategy's part: where the values without operands (inputs, states, constants) live on the
 // axis, by node name, of a state its name; replicated where not named. Of a node with operands: where

@@ -452,6 +452,10 @@ Result<TrainerSummary> Training::run() {
     LOCKSTEP_TRY(state_->fetch());
     LOCKSTEP_TRY(options_.beforeFirst(replicaHash(plan_, rank_, *state_)));
   }
+  if (options_.onFirstTensor) {
+    LOCKSTEP_TRY(state_->fetch());
+    LOCKSTEP_TRY(exportModel({}, rankState(), options_.onFirstTensor).status());
+  }
   if (loader_) loader_->awaitFull();
   observer_.onReady(bytes);
   if (options_.warmUpSeconds > 0) LOCKSTEP_TRY(warmAgain());

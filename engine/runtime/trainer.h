@@ -41,6 +41,7 @@ struct TrainerOptions {
   // step. Its error ends the training.
   std::function<Status(const std::string& replica)> beforeFirst;
   TensorSink onTensor;                // on rank 0, where not null: the same tensors, one after another
+  TensorSink onFirstTensor;           // likewise, before the first step
   std::int64_t eventsEvery = 0;       // full events of every n-th step; 0: none
 };
 

@@ -5,11 +5,18 @@
 #include <cstring>
 
 #include "engine/comm/memory_store.h"
+#include "engine/runtime/rounding_noise.h"
 
 namespace lockstep::runtime {
 namespace {
 
 constexpr Nanoseconds kPeerLimit = 120'000'000'000;
+constexpr int kNoisyPlays = 6;
+constexpr double kNoiseTimes = 4;  // what several ranks may differ by, where noise differs by 1
+// Sixteen times what rounding one result puts it off: a sum of many terms is off by that of its partial sums.
+constexpr double kNoise = 0x1p-20;
+// Of its norm, all parameters move about so far in a first step of `updates`.
+constexpr double kUpdateLength = 0x1p-6;
 // So great that what is left of a parameter after a step is its gradient; a power of two, so that the
 // product is exact.
 constexpr double kProbeRate = 1 << 20;
@@ -29,11 +36,11 @@ class Collect final : public TrainerObserver {
   std::int64_t skipped = 0;
 };
 
-// One batch of kept ones.
-class OneBatch final : public data::Dataset {
+// So many batches of kept ones.
+class SomeBatches final : public data::Dataset {
  public:
-  OneBatch(const data::Dataset& from, std::int64_t batch, std::int64_t number)
-      : from_(from), first_(batch * number), size_(std::min(batch, from.size() - first_)) {}
+  SomeBatches(const data::Dataset& from, std::int64_t batch, std::int64_t number, std::int64_t batches = 1)
+      : from_(from), first_(batch * number), size_(std::min(batch * batches, from.size() - first_)) {}
   std::int64_t size() const override { return size_; }
   const std::vector<data::Field>& fields() const override { return from_.fields(); }
   void read(std::int64_t index, std::size_t field, std::byte* out) const override {
@@ -45,38 +52,11 @@ class OneBatch final : public data::Dataset {
   std::int64_t first_, size_;
 };
 
-// Samples change places within blocks of a batch: `way` 0 reverses them, 1 turns them by half a block, 2
-// takes every other one first.
-class Permuted final : public data::Dataset {
- public:
-  Permuted(const data::Dataset& from, std::int64_t batch, std::int64_t block, int way)
-      : from_(from), batch_(batch), block_(block), way_(way) {}
-  std::int64_t size() const override { return from_.size(); }
-  const std::vector<data::Field>& fields() const override { return from_.fields(); }
-  void read(std::int64_t index, std::size_t field, std::byte* out) const override {
-    const std::int64_t inBatch = index % batch_;
-    const std::int64_t begin = index - inBatch + inBatch / block_ * block_;
-    const std::int64_t batchEnd = std::min(index - inBatch + batch_, size());
-    const std::int64_t count = std::min(block_, batchEnd - begin), at = index - begin;
-    std::int64_t place = at;
-    if (way_ == 0) place = count - 1 - at;
-    if (way_ == 1) place = (at + count / 2) % count;
-    if (way_ == 2) place = at < (count + 1) / 2 ? 2 * at : 2 * (at - (count + 1) / 2) + 1;
-    from_.read(begin + place, field, out);
-  }
-
- private:
-  const data::Dataset& from_;
-  std::int64_t batch_, block_;
-  int way_;
-};
-constexpr int kWays = 3;
-
 struct Training {
   std::vector<double> losses;
   std::int64_t skipped = 0;  // updates
   TrainerSummary summary;
-  Tensors tensors;
+  Tensors start, tensors;
   std::string differing;
 };
 
@@ -104,11 +84,16 @@ Result<Training> trainOnce(const plan::Plan& plan, const Experiment& experiment,
   options.shuffle = false;
   options.hashReplica = true;
   options.schedule = schedule;
-  if (keepTensors)
-    options.onTensor = [&](const TensorInfo& tensor, std::span<const std::byte> bytes) {
-      out.tensors[tensor.name] = {tensor.dtype, {bytes.begin(), bytes.end()}};
+  const auto keepIn = [](Tensors& tensors) {
+    return [&tensors](const TensorInfo& tensor, std::span<const std::byte> bytes) {
+      tensors[tensor.name] = {tensor.dtype, {bytes.begin(), bytes.end()}};
     };
-  const OneBatch batch(batches, plan.globalBatch, 0);
+  };
+  if (keepTensors) {
+    options.onFirstTensor = keepIn(out.start);
+    options.onTensor = keepIn(out.tensors);
+  }
+  const SomeBatches batch(batches, plan.globalBatch, 0);
   const data::Dataset& evaluate = experiment.equal ? static_cast<const data::Dataset&>(batch) : batches;
   LocalGroups groups(plan.mesh, kPeerLimit);
   std::vector<std::unique_ptr<Collect>> observers;
@@ -137,14 +122,14 @@ Result<Training> trainOnce(const plan::Plan& plan, const Experiment& experiment,
   return out;
 }
 
-// The parameters after one step on one batch.
-Result<Tensors> probe(const plan::Plan& plan, const Experiment& experiment, const data::Dataset& probes, double rate,
-                      int batch, const std::atomic<bool>& stop) {
+// How far parameters come in `steps` steps from the probes' batch of this number.
+Result<Tensors> probe(const plan::Plan& plan, const Experiment& experiment, double rate, int batch, std::int64_t steps,
+                      const std::atomic<bool>& stop) {
   Schedule constant;
   constant.peak = rate;
   LOCKSTEP_ASSIGN(Training probed,
-                  trainOnce(plan, experiment, OneBatch(probes, plan.globalBatch, batch),
-                            constant, 1, true, stop));
+                  trainOnce(plan, experiment, SomeBatches(experiment.probes, plan.globalBatch, batch, steps),
+                            constant, steps, true, stop));
   if (probed.skipped > 0) {
     Error error = makeError(Code::kInvalidArgument, "gradients overflow, and a step that updates nothing shows none");
     error.next = "set training.loss_scale.initial to a smaller power of two";
@@ -153,7 +138,14 @@ Result<Tensors> probe(const plan::Plan& plan, const Experiment& experiment, cons
   for (const plan::StateSlot& slot : plan.state)  // running statistics have no gradients
     if (slot.name.starts_with("stats."))
       for (const auto& member : slot.members) probed.tensors.erase(member.name);
+  for (auto& [name, tensor] : probed.tensors) {
+    const Tensor& before = probed.start.at(name);
+    for (std::size_t i = 0; i < tensor.count(); ++i) tensor.set(i, before.at(i) - tensor.at(i));
+  }
   return std::move(probed.tensors);
+}
+Result<Tensors> gradient(const plan::Plan& plan, const Experiment& experiment, int batch, const std::atomic<bool>& stop) {
+  return probe(plan, experiment, kProbeRate, batch, 1, stop);
 }
 
 // Not a number is worse than any difference.
@@ -176,98 +168,181 @@ double worstRelative(const std::vector<double>& a, const std::vector<double>& b,
   return worst;
 }
 
-// By tensors: value(of the tensor in a or b, element).
-template <typename Value>
-Finding compareTensors(std::string check, const Tensors& a, const Tensors& b, double limit,
-                       Value value) {
-  Finding out{std::move(check), 0, limit, "", true};
-  for (const auto& [name, tensor] : b) {
-    const auto other = a.find(name);
-    double difference = INFINITY;
-    if (other != a.end() && other->second.count() == tensor.count()) {
-      double apart = 0, norm = 0;
-      for (std::size_t i = 0; i < tensor.count(); ++i) {
-        const double mine = value(false, name, i), theirs = value(true, name, i);
-        apart += (mine - theirs) * (mine - theirs);
-        norm += theirs * theirs;
-      }
-      difference = relative(std::sqrt(apart), std::sqrt(norm));
+// How far tensors are apart, relative to `b`.
+struct Apart {
+  Reference::Noise tensors;  // ‖a − b‖ / ‖b‖
+  double scale = 0;          // the mean of ⟨a − b, b⟩ / ⟨b, b⟩
+};
+Apart apartness(const Tensors& a, const Tensors& b) {
+  Apart out;
+  double scales = 0;
+  int measured = 0;
+  for (const auto& [name, theirs] : b) {
+    const auto mine = a.find(name);
+    double& difference = out.tensors[name] = INFINITY;
+    if (mine == a.end() || mine->second.count() != theirs.count()) continue;
+    double apart = 0, along = 0, norm = 0;
+    for (std::size_t i = 0; i < theirs.count(); ++i) {
+      const double other = theirs.at(i), by = mine->second.at(i) - other;
+      apart += by * by;
+      along += by * other;
+      norm += other * other;
     }
-    if (difference <= out.difference && !out.where.empty()) continue;
-    out.difference = difference;
-    out.where = name;
+    difference = relative(std::sqrt(apart), std::sqrt(norm));
+    if (norm == 0) continue;
+    scales += along / norm;
+    ++measured;
   }
-  if (a.size() != b.size()) out = {out.check, INFINITY, limit, "not the same tensors", false};
-  out.holds = out.difference <= limit;
+  for (const auto& [name, tensor] : a)
+    if (!b.contains(name)) out.tensors[name] = INFINITY;
+  if (measured > 0) out.scale = scales / measured;
+  return out;
+}
+
+// A finding that is as near to its limit as any of those it is made of.
+class Worst {
+ public:
+  explicit Worst(std::string check) : found_{std::move(check), 0, 0, "", true} {}
+  // Of `what`, a tensor or a number; `where` it is found.
+  void add(double difference, const Tolerance& tolerance, double noise, const std::string& what, const std::string& where) {
+    const double limit = tolerance.of(noise);
+    const bool decides = tolerance.decides(noise);
+    bool& decided = decided_[what];
+    decided = decided || decides;
+    ++all_;
+    if (limit > tolerance.least) ++stretched_;
+    if (!decides) ++aside_;
+    noise_ = std::max(noise_, noise);
+    const double share = std::isnan(difference) ? INFINITY : difference / limit;
+    found_.holds = found_.holds && share <= 1;
+    if (share <= share_ && all_ > 1) return;
+    share_ = share;
+    found_.difference = std::isnan(difference) ? INFINITY : difference;
+    found_.limit = limit;
+    found_.where = where;
+  }
+  Finding take() {
+    found_.undecided = std::any_of(decided_.begin(), decided_.end(), [](const auto& one) { return !one.second; });
+    if (stretched_ > 0 && all_ > 1)
+      found_.where += fmt::format("; rounding alone moves {} of {} by up to {:.0e}", stretched_, all_, noise_);
+    if (aside_ > 0 && all_ > 1) found_.where += fmt::format(", {} too far to decide", aside_);
+    return std::move(found_);
+  }
+
+ private:
+  Finding found_;
+  double share_ = 0, noise_ = 0;
+  int all_ = 0, stretched_ = 0, aside_ = 0;
+  std::map<std::string, bool> decided_;
+};
+
+Finding sameBits(std::string check, const Tensors& a, const Tensors& b) {
+  Finding out{std::move(check), 0, 0, "", true};
+  for (const auto& [name, difference] : apartness(a, b).tensors) {
+    if (difference <= out.difference) continue;
+    out = {out.check, difference, 0, name, false};
+  }
   return out;
 }
 
 std::string stepText(std::size_t index) { return fmt::format("step {}", index + 1); }
 
-struct Limits {
-  double gradients = 0, losses = 0;
-  bool exact = false;  // what is left at the end is compared too
-  // So many times what reordering does to gradients is allowed: where no batch is without jumps, one rank's sums and
-  // several ranks' are each as far from the exact ones. 0: they agree in some.
-  double reorderings = 0;
-};
-// A factor jumps by up to its unit, of bf16 2⁻⁸, where what it is rounded from differs in its last bits. Of fp16, 2⁻¹¹,
-// eight times as many do, and losses come as far apart as neighbours are, 2⁻¹⁰; tf32 has as many bits.
-Limits limitsOf(const plan::Plan& plan) {
-  if (plan.precision == "fp64") return {1e-9, 1e-9, true};
-  if (plan.precision == "tf32") return {.gradients = 1.0 / 2048, .losses = 1.0 / 1024, .reorderings = 2};
-  if (plan.precision == "bf16") return {1.0 / 256, 1.0 / 256};
-  if (plan.precision == "fp16") return {.gradients = 1.0 / 2048, .losses = 1.0 / 1024, .reorderings = 2};
-  return {1e-5, 1e-5};
+void widen(Reference::Noise& noise, const Apart& apart) {
+  for (const auto& [name, difference] : apart.tensors) noise[name] = std::max(noise[name], difference);
 }
 
-// Of what is left of parameters after a step of plain descent.
-Finding gradientsApart(const Tensors& start, const Tensors& mine, const Tensors& theirs, double limit) {
-  return compareTensors("gradients", mine, theirs, limit, [&](bool of, const std::string& name, std::size_t i) {
-    return (start.at(name).at(i) - (of ? theirs : mine).at(name).at(i)) / kProbeRate;
-  });
+// On processors, where results can be disturbed.
+Experiment disturbed(const Experiment& experiment, std::string_view precision, int number) {
+  Experiment out = experiment;
+  if (out.backend != "reference") out.backend = "onednn";
+  // Processors compute tf32 as fp32, and GPUs round factors to 11 bits: of what is off by kNoise, this share changes
+  // sides.
+  RoundingNoise noise{.relative = kNoise, .seed = static_cast<std::uint64_t>(number) + 1};
+  if (precision == "tf32") noise.flipped = kNoise * 0x1p11, noise.flip = 0x1p-11;
+  out.openBackend = [noise, backend = out.backend,
+                     options = out.backendOptions](int) -> Result<std::unique_ptr<backends::Backend>> {
+    LOCKSTEP_ASSIGN(std::unique_ptr<backends::Backend> inner, backends::makeBackend(backend, options));
+    return withRoundingNoise(std::move(inner), noise);
+  };
+  return out;
 }
 
-Result<Finding> compareGradients(const Reference& one, const plan::Plan& plan,
-                                 const Experiment& experiment, const std::atomic<bool>& stop) {
-  const Tensors& start = one.played.start;
-  double jump = 0;  // the greatest
-  for (std::size_t batch = 0;; ++batch) {
-    LOCKSTEP_ASSIGN(const Tensors mine,
-                    probe(plan, experiment, experiment.probes, kProbeRate, static_cast<int>(batch), stop));
-    Finding found = gradientsApart(start, mine, one.stepped[batch], limitsOf(plan).gradients);
-    const bool last = batch + 1 == one.stepped.size();
-    if (const double reordered = limitsOf(plan).reorderings * one.gradientReordering;
-        !found.holds && last && reordered > found.limit) {
-      found.limit = reordered;
-      found.holds = found.difference <= found.limit;
+Status addNoise(const PlanPair& plans, const Experiment& experiment, Reference& one, const std::atomic<bool>& stop) {
+  for (int play = 0; play < kNoisyPlays; ++play) {
+    const Experiment noisy = disturbed(experiment, plans.probe.precision, play);
+    double scale = 0;
+    for (std::size_t batch = 0; batch < one.gradients.size(); ++batch) {
+      LOCKSTEP_ASSIGN(const Tensors other, gradient(plans.probe, noisy, static_cast<int>(batch), stop));
+      const Apart apart = apartness(other, one.gradients[batch]);
+      widen(one.gradientNoise[batch], apart);
+      scale += apart.scale / static_cast<double>(one.gradients.size());
     }
-    if (found.holds || last) {
-      if (batch > 0) found.where += fmt::format(" in batch {}, after jumps of {:.0e}", batch + 1, jump);
-      return found;
-    }
-    jump = std::max(jump, found.difference);
+    one.scaleNoise = std::max(one.scaleNoise, std::abs(scale));
+    LOCKSTEP_ASSIGN(const Tensors moved, probe(plans.probe, noisy, one.updateRate, 0, kUpdateSteps, stop));
+    widen(one.updateNoise, apartness(moved, one.updates));
+    LOCKSTEP_ASSIGN(const Training trained, trainOnce(plans.train, noisy, experiment.batches, experiment.schedule,
+                                                      experiment.steps, false, stop));
+    one.lossNoise = std::max(one.lossNoise, worstRelative(trained.losses, one.played.losses));
   }
+  return {};
 }
 
-// Losses, and of fp64 what is left after the last step.
-void compareEnds(const Played& mine, const Played& theirs, double reordering, const Limits& limits,
-                 std::vector<Finding>& out) {
+// A power of two, so that products are exact.
+double updateRate(const Tensors& start, const Tensors& gradients) {
+  double weights = 0, slopes = 0;
+  for (const auto& [name, tensor] : gradients)
+    for (std::size_t i = 0; i < tensor.count(); ++i) {
+      weights += start.at(name).at(i) * start.at(name).at(i);
+      slopes += tensor.at(i) * tensor.at(i) / (kProbeRate * kProbeRate);
+    }
+  const double rate = kUpdateLength * std::sqrt(weights / slopes);
+  return std::isfinite(rate) && rate > 0 ? std::exp2(std::round(std::log2(rate))) : 1;
+}
+
+// Of plans that are to be equal to one rank.
+Status compareEqual(const Reference& one, const Played& mine, const PlanPair& several, const Experiment& experiment,
+                    std::vector<Finding>& out, const std::atomic<bool>& stop) {
+  const Played& theirs = one.played;
+  const Limits limits = limitsOf(several.train.precision);
+  Worst gradients("gradients");
+  double scale = 0;
+  for (std::size_t batch = 0; batch < one.gradients.size(); ++batch) {
+    LOCKSTEP_ASSIGN(const Tensors stepped, gradient(several.probe, experiment, static_cast<int>(batch), stop));
+    const Apart apart = apartness(stepped, one.gradients[batch]);
+    for (const auto& [name, difference] : apart.tensors) {
+      const auto& noise = one.gradientNoise[batch];
+      const auto known = noise.find(name);
+      gradients.add(difference, limits.gradients, known == noise.end() ? 0 : known->second, name,
+                    one.gradients.size() == 1 ? name : fmt::format("{} in batch {}", name, batch + 1));
+    }
+    scale += apart.scale / static_cast<double>(one.gradients.size());
+  }
+  out.push_back(gradients.take());
+  Worst scales("gradient scale");
+  scales.add(std::abs(scale), limits.scale, one.scaleNoise, "", "");
+  out.push_back(scales.take());
+
+  LOCKSTEP_ASSIGN(const Tensors moved, probe(several.probe, experiment, one.updateRate, 0, kUpdateSteps, stop));
+  Worst updates("updates");
+  for (const auto& [name, difference] : apartness(moved, one.updates).tensors) {
+    const auto known = one.updateNoise.find(name);
+    updates.add(difference, limits.updates, known == one.updateNoise.end() ? 0 : known->second, name, name);
+  }
+  out.push_back(updates.take());
+
+  Worst losses("losses");
   std::size_t at = 0;
-  Finding losses{"losses", worstRelative(mine.losses, theirs.losses, &at),
-                 std::max(limits.losses, limits.exact ? 0 : reordering), "", false};
-  losses.where = stepText(at);
-  losses.holds = losses.difference <= losses.limit;
-  out.push_back(std::move(losses));
-  if (!limits.exact) return;
-  out.push_back(compareTensors("weights at the end", mine.end, theirs.end, 1e-9,
-                               [&](bool of, const std::string& name, std::size_t i) {
-                                 return (of ? theirs : mine).end.at(name).at(i);
-                               }));
-  Finding evaluation{"evaluation", worstRelative({mine.evaluation}, {theirs.evaluation}), 1e-9, "",
-                     false};
-  evaluation.holds = evaluation.difference <= evaluation.limit;
-  out.push_back(std::move(evaluation));
+  const double apart = worstRelative(mine.losses, theirs.losses, &at);
+  losses.add(apart, limits.losses, one.lossNoise, "", stepText(at));
+  out.push_back(losses.take());
+  if (several.train.precision != "fp64") return {};
+  Worst weights("weights at the end"), evaluation("evaluation");
+  for (const auto& [name, difference] : apartness(mine.end, theirs.end).tensors)
+    weights.add(difference, limits.gradients, 0, name, name);
+  evaluation.add(worstRelative({mine.evaluation}, {theirs.evaluation}), limits.losses, 0, "", "");
+  out.push_back(weights.take());
+  out.push_back(evaluation.take());
+  return {};
 }
 
 }  // namespace
@@ -281,6 +356,30 @@ double Tensor::at(std::size_t index) const {
   float out = 0;
   std::memcpy(&out, bytes.data() + index * sizeof out, sizeof out);
   return static_cast<double>(out);
+}
+
+void Tensor::set(std::size_t index, double value) {
+  std::byte* const to = bytes.data() + index * sizeOf(dtype);
+  if (dtype == DType::kF64) {
+    std::memcpy(to, &value, sizeof value);
+    return;
+  }
+  const auto single = static_cast<float>(value);
+  std::memcpy(to, &single, sizeof single);
+}
+
+double Tolerance::of(double noise) const { return std::max(least, kNoiseTimes * noise); }
+bool Tolerance::decides(double noise) const { return of(noise) <= most; }
+
+// A factor is rounded to one of its 16-bit neighbours, of bf16 2⁻⁸ apart and of fp16 2⁻¹¹, as few of all factors are
+// otherwise where sums are in another order: least is what that makes of small models. Most is a kink of a small batch,
+// and of a loss what all factors rounded otherwise would make.
+Limits limitsOf(std::string_view precision) {
+  if (precision == "fp64") return {{1e-9, 1e-9}, {1e-9, 1e-9}, {1e-9, 1e-9}, {1e-9, 1e-9}};
+  if (precision == "bf16") return {{0x1p-12, 0x1p-3}, {0x1p-16, 0x1p-12}, {0x1p-11, 0x1p-3}, {0x1p-15, 0x1p-8}};
+  if (precision == "fp16" || precision == "tf32")
+    return {{0x1p-13, 0x1p-4}, {0x1p-16, 0x1p-12}, {0x1p-12, 0x1p-4}, {0x1p-15, 0x1p-10}};
+  return {{1e-5, 0x1p-4}, {2e-6, 1e-4}, {4e-5, 0x1p-4}, {1e-5, 1e-3}};
 }
 
 KeptBatches::KeptBatches(const data::Dataset& from, const Options& options)
@@ -306,9 +405,9 @@ void KeptBatches::read(std::int64_t index, std::size_t field, std::byte* out) co
 Result<Played> play(const PlanPair& plans, const Experiment& experiment,
                     const std::atomic<bool>& stop) {
   Played out;
-  LOCKSTEP_ASSIGN(out.start, probe(plans.probe, experiment, experiment.probes, 0, 0, stop));
   LOCKSTEP_ASSIGN(Training trained, trainOnce(plans.train, experiment, experiment.batches,
                                               experiment.schedule, experiment.steps, true, stop));
+  out.start = std::move(trained.start);
   out.end = std::move(trained.tensors);
   out.losses = std::move(trained.losses);
   out.evaluation = trained.summary.evalLoss;
@@ -317,34 +416,18 @@ Result<Played> play(const PlanPair& plans, const Experiment& experiment,
   return out;
 }
 
-Result<Reference> playReference(const PlanPair& plans, std::span<const plan::Plan> reordered,
-                                std::int64_t permuteWithin, const Experiment& experiment,
-                                const std::atomic<bool>& stop) {
+Result<Reference> playReference(const PlanPair& plans, const Experiment& experiment, const std::atomic<bool>& stop) {
   Reference out;
   LOCKSTEP_ASSIGN(out.played, play(plans, experiment, stop));
+  if (!experiment.equal) return out;
   for (int batch = 0; batch < experiment.probeCount; ++batch) {
-    LOCKSTEP_ASSIGN(Tensors stepped, probe(plans.probe, experiment, experiment.probes, kProbeRate, batch, stop));
-    out.stepped.push_back(std::move(stepped));
+    LOCKSTEP_ASSIGN(Tensors of, gradient(plans.probe, experiment, batch, stop));
+    out.gradients.push_back(std::move(of));
   }
-  const std::int64_t block = permuteWithin * plans.probe.globalBatch / plans.train.globalBatch;
-  for (int way = 0; way < kWays && block > 1 && limitsOf(plans.probe).reorderings > 0; ++way) {
-    LOCKSTEP_ASSIGN(const Tensors other,
-                    probe(plans.probe, experiment, Permuted(experiment.probes, plans.probe.globalBatch, block, way),
-                          kProbeRate, experiment.probeCount - 1, stop));
-    const Finding apart = gradientsApart(out.played.start, other, out.stepped.back(), 0);
-    out.gradientReordering = std::max(out.gradientReordering, apart.difference);
-  }
-  const auto reorder = [&](const plan::Plan& plan, const data::Dataset& batches) -> Status {
-    LOCKSTEP_ASSIGN(const Training other, trainOnce(plan, experiment, batches, experiment.schedule,
-                                                    experiment.steps, false, stop));
-    out.reordering = std::max(out.reordering, worstRelative(other.losses, out.played.losses));
-    return {};
-  };
-  for (const plan::Plan& plan : reordered) LOCKSTEP_TRY(reorder(plan, experiment.batches));
-  if (permuteWithin > 1)
-    for (int way = 0; way < kWays; ++way)
-      LOCKSTEP_TRY(reorder(plans.train, Permuted(experiment.batches, plans.train.globalBatch,
-                                                 permuteWithin, way)));
+  out.gradientNoise.resize(out.gradients.size());
+  out.updateRate = updateRate(out.played.start, out.gradients.front());
+  LOCKSTEP_ASSIGN(out.updates, probe(plans.probe, experiment, out.updateRate, 0, kUpdateSteps, stop));
+  if (plans.probe.precision != "fp64") LOCKSTEP_TRY(addNoise(plans, experiment, out, stop));
   return out;
 }
 
@@ -372,16 +455,9 @@ Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
   LOCKSTEP_ASSIGN(const Played mine, play(several, experiment, stop));
   const Played& theirs = one.played;
   std::vector<Finding> out;
-  Finding start = compareTensors("initial weights", mine.start, theirs.start, 0,
-                                 [&](bool of, const std::string& name, std::size_t i) {
-                                   return (of ? theirs : mine).start.at(name).at(i);
-                                 });
-  if (start.holds) start.where.clear();
-  out.push_back(std::move(start));
+  out.push_back(sameBits("initial weights", mine.start, theirs.start));
   if (experiment.equal) {
-    LOCKSTEP_ASSIGN(Finding gradients, compareGradients(one, several.probe, experiment, stop));
-    out.push_back(std::move(gradients));
-    compareEnds(mine, theirs, one.reordering, limitsOf(several.train), out);
+    LOCKSTEP_TRY(compareEqual(one, mine, several, experiment, out, stop));
   } else {
     const double worse = (mine.evaluation - theirs.evaluation) / std::abs(theirs.evaluation);
     out.push_back({"quality", std::isnan(worse) ? INFINITY : std::max(0.0, worse), 0.1,

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/data/dataset.h"
@@ -40,10 +41,8 @@ class KeptBatches final : public data::Dataset {
 struct Experiment {
   const data::Dataset& batches;  // KeptBatches of the training plans
   std::int64_t steps = 1;
-  // Gradients jump where the input of a kink (relu, the greatest of a pool) is 0 within rounding, in one
-  // batch and not in another: they are compared on the first of so many batches on which they agree.
-  const data::Dataset& probes;   // of the probes, so many at least
-  int probeCount = 1;
+  const data::Dataset& probes;   // of the probes: probeCount whole batches, and kUpdateSteps at least
+  int probeCount = 1;            // gradients are compared on each of so many batches
   // Of a strategy that is by design not equal to one rank, initial weights, ranks and quality alone are
   // compared; two plays where the order of its sums is fixed.
   bool equal = true, fixedOrder = true;
@@ -53,6 +52,7 @@ struct Experiment {
   // What opens a rank's; null: makeBackend() with these. Ranks' devices become groups where they can.
   std::function<Result<std::unique_ptr<backends::Backend>>(int rank)> openBackend = nullptr;
 };
+inline constexpr int kUpdateSteps = 3;
 
 // Two plans of the same ranks: `train` has the run's optimizer, `probe` plain SGD without momentum,
 // decay or clipping, so that one of its steps shows the gradients.
@@ -66,13 +66,14 @@ struct Tensor {
   std::vector<std::byte> bytes;
   std::size_t count() const { return bytes.size() / sizeOf(dtype); }
   double at(std::size_t index) const;
+  void set(std::size_t index, double value);
 };
 using Tensors = std::map<std::string, Tensor>;  // whole ones, by their names in the model
 
 // What a plan made of the batches.
 struct Played {
-  Tensors start;                 // parameters before the first step
-  Tensors end;                   // parameters and running statistics after the last step
+  Tensors start;                 // parameters and running statistics before the first step
+  Tensors end;                   // the same after the last step
   std::vector<double> losses;    // of the steps
   double evaluation = 0;         // loss after the last step: of the first batch, or of all of them
   std::string differing;         // ranks that should hold the same weights at the end and do not
@@ -81,35 +82,64 @@ struct Played {
 // Errors: what a rank says; kCancelled where `stop` was set.
 Result<Played> play(const PlanPair& plans, const Experiment& experiment, const std::atomic<bool>& stop);
 
-// One rank, and how far apart its losses come where nothing but the order of its sums differs.
+// One rank, and what rounding does to it: everything is played again a few times with results that are off by
+// what rounding puts them off (rounding_noise.h). Of fp64, and where equality is not meant, there is no noise.
 struct Reference {
+  using Noise = std::map<std::string, double>;  // of each tensor: the greatest relative difference
   Played played;
-  std::vector<Tensors> stepped;  // parameters after one step of the probe, of each gradient batch
-  double reordering = 0;         // greatest relative difference of a loss
-  double gradientReordering = 0; // of the last batch's gradients, of fp16
+  std::vector<Tensors> gradients;  // of each probe's batch, all times the same number
+  std::vector<Noise> gradientNoise;
+  double scaleNoise = 0;           // of the mean relative length of the gradients along those without noise
+  double updateRate = 1;           // at which weights move visibly, and little
+  Tensors updates;                 // how far the probe moves in kUpdateSteps steps at that rate
+  Noise updateNoise;
+  double lossNoise = 0;            // greatest relative difference of a step's loss
 };
-// Sums are reordered by `reordered`, plans of one rank with micro-batches, and by changing the places
-// of samples within blocks of `permuteWithin` of a batch, where it is above 1.
-Result<Reference> playReference(const PlanPair& plans, std::span<const plan::Plan> reordered,
-                                std::int64_t permuteWithin, const Experiment& experiment,
-                                const std::atomic<bool>& stop);
+Result<Reference> playReference(const PlanPair& plans, const Experiment& experiment, const std::atomic<bool>& stop);
 
 struct Finding {
   std::string check;             // "gradients"
   double difference = 0;         // relative: of tensors |a − b| / |b| in the Euclidean norm
   double limit = 0;              // 0: the same bits
-  std::string where;             // of the greatest difference: a tensor, "step 7"
+  std::string where;             // of the difference nearest to, or furthest beyond, its limit: a tensor, "step 7"
   bool holds = false;
+  // Rounding alone moves a tensor, in every batch, too far to tell right from wrong: another precision has to.
+  bool undecided = false;
 };
 struct Verified {
   std::vector<Finding> findings;
   std::vector<double> losses;    // of the several ranks
 };
-// Of fp64: losses, gradients, weights and evaluation within 1e-9. Of fp32: gradients within 1e-5,
-// losses within the greater of 1e-5 and what reordering does. Of bf16 2⁻⁸ instead, of fp16
-// 2⁻¹¹, of losses 2⁻¹⁰, and of gradients that agree in no batch twice what reordering does. All: equal bits at the
-// start, of the ranks that hold the same weights, and of two plays. Where equality is not meant, the loss of all batches
-// after the last step is within a tenth of one rank's, or below it; after few steps that says nothing.
+
+// How far apart plans of a precision may be. Where noise alone moves one rank by n, as it does where the input of a kink
+// (relu, the greatest of a pool) is 0 within rounding or an operand is near the middle between two of its 16-bit
+// neighbours, 4·n is allowed in the place of `least`. Beyond `most` what is compared decides nothing: it is counted, still
+// has to be within 4·n, and the same tensor has to be decided in another batch, or the finding is undecided.
+struct Tolerance {
+  double least = 0, most = 0;
+  double of(double noise) const;       // `least` at least
+  bool decides(double noise) const;    // whether that is `most` at most
+};
+struct Limits {
+  Tolerance gradients;  // of each tensor in each batch
+  Tolerance scale;      // of all of them together: of gradients that are all a little too long
+  Tolerance updates;    // of each tensor after kUpdateSteps
+  Tolerance losses;     // of each step
+};
+Limits limitsOf(std::string_view precision);
+
+// Checks, of strategies that are to be equal to one rank:
+//   initial weights     the same bits
+//   gradients           of every tensor in every probe's batch, one batch as good as another
+//   gradient scale      ⟨a − b, b⟩ / ⟨b, b⟩, the mean over tensors and batches: rounding goes all ways, a factor does not
+//   updates             of every tensor after kUpdateSteps steps of plain descent: each has what the one before made
+//   losses              of each step with the run's optimizer
+//   weights at the end, evaluation    of fp64
+//   all ranks           those that hold the same weights at the end hold the same bits
+//   two plays           the same bits
+// Of others: initial weights, all ranks, two plays where the order of sums is fixed, and
+//   quality             the loss of all batches after the last step is within a tenth of one rank's, or below it; after few
+//                       steps that says nothing
 Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
                                const Experiment& experiment, const std::atomic<bool>& stop);
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/cluster/cuts.h"
 #include "engine/cluster/strategies.h"
 #include "engine/specs/field.h"
 #include "engine/specs/model_spec.h"
@@ -291,7 +292,6 @@ Status checkAndFill(RunSpec& spec) {
   const cluster::Strategy& kind = *cluster::findStrategy(strategy.kind());
   const bool local = kind.local;
   LOCKSTEP_TRY(checkRange("strategy.local_steps", strategy.local_steps(), 0, 4096));
-  if (local && strategy.local_steps() == 0) strategy.set_local_steps(8);
   if (!local && strategy.local_steps() > 0)
     return wrongField("strategy.local_steps",
                       fmt::format("local_steps is {}, but {} has none; expected it left out",
@@ -321,7 +321,28 @@ Status checkAndFill(RunSpec& spec) {
   return checkRange("strategy.bucket_bytes", strategy.bucket_bytes(), 0, std::int64_t{1} << 40);
 }
 
-Result<int> microBatches(const spec::v1::StrategySpec& strategy, int dataRanks) {
+namespace {
+
+// Statistics of batch norm are of all ranks' samples, and local steps have none such.
+int localSteps(const RunSpec& spec, int dataRanks) {
+  for (const auto& layer : spec.model().layers())
+    if (layer.has_batch_norm()) return 1;
+  const std::vector<double> shares(spec.strategy().shares().begin(), spec.strategy().shares().end());
+  const std::int64_t batch = spec.training().batch();
+  for (int steps = kLocalSteps; steps > 1; --steps)
+    if (batch % steps == 0 &&
+        cluster::leaveNoneEmpty(shares.empty() ? cluster::evenCuts(batch / steps, dataRanks)
+                                               : cluster::cutsBy(batch / steps, shares)))
+      return steps;
+  return 1;
+}
+
+}  // namespace
+
+Result<int> microBatches(const RunSpec& spec, int dataRanks) {
+  const auto& strategy = spec.strategy();
+  const cluster::Strategy* const kind = cluster::findStrategy(strategy.kind());
+  if (kind != nullptr && kind->local && strategy.local_steps() == 0) return localSteps(spec, dataRanks);
   const int parts = strategy.deterministic_parts();
   if (parts == 0) return std::max({1, strategy.micro_batches(), strategy.local_steps()});
   if (parts % dataRanks == 0) return parts / dataRanks;

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/cluster/cuts.h"
+#include "engine/cluster/strategies.h"
 #include "engine/specs/specs.h"
 
 namespace lockstep::specs {
@@ -31,6 +33,11 @@ class Shrink {
   void batch(int dataRanks) {
     auto& training = *out_.spec.mutable_training();
     const std::int64_t before = training.batch();
+    // Chosen for the batch as it is.
+    auto& strategy = *out_.spec.mutable_strategy();
+    const cluster::Strategy* const kind = cluster::findStrategy(strategy.kind());
+    if (const auto parts = microBatches(out_.spec, dataRanks); kind != nullptr && kind->local && parts.ok())
+      strategy.set_local_steps(*parts);
     training.set_batch(smallBatch(out_.spec, dataRanks));
     training.set_evaluate_batch(training.batch());
     say("batch", before, training.batch());
@@ -93,13 +100,29 @@ class Shrink {
 
 std::int64_t smallBatch(const RunSpec& spec, int dataRanks) {
   const std::int64_t batch = spec.training().batch();
-  std::int64_t unit = std::max({1, spec.strategy().micro_batches(), spec.strategy().local_steps(),
-                                spec.strategy().deterministic_parts()});
-  if (batch % (unit * dataRanks) == 0) unit *= dataRanks;
+  const auto parts = microBatches(spec, dataRanks);
+  if (!parts.ok() || batch % *parts != 0) return batch;  // to be refused with the reason
+  const std::vector<double> shares(spec.strategy().shares().begin(), spec.strategy().shares().end());
+  const auto cuts = [&](std::int64_t samples) {
+    return shares.empty() ? cluster::evenCuts(samples, dataRanks) : cluster::cutsBy(samples, shares);
+  };
+  std::vector<std::int64_t> groups;  // of statistics, of a micro-batch
   for (const LayerSpec& layer : spec.model().layers())
     if (layer.has_batch_norm())
-      unit = std::lcm(unit, std::max<std::int64_t>(1, layer.batch_norm().groups()));
-  return std::min(batch, (kBatch + unit - 1) / unit * unit);
+      groups.push_back(std::max<std::int64_t>(1, layer.batch_norm().groups() / *parts));
+  const std::int64_t whole = batch / *parts;  // samples of a micro-batch
+  const auto fits = [&](std::int64_t samples) {
+    if (samples * *parts < kBatch || (whole % dataRanks == 0 && samples % dataRanks != 0)) return false;
+    if (!cluster::leaveNoneEmpty(cuts(samples)) || !cluster::leaveNoneEmpty(cuts(samples * *parts))) return false;
+    return std::all_of(groups.begin(), groups.end(), [&](std::int64_t count) {
+      if (samples % count != 0) return false;
+      const std::vector<std::int64_t> all = cuts(samples);
+      return count == 1 || std::all_of(all.begin(), all.end(), [&](std::int64_t cut) { return cut % (samples / count) == 0; });
+    });
+  };
+  for (std::int64_t samples = 1; samples < whole; ++samples)
+    if (fits(samples)) return samples * *parts;
+  return batch;
 }
 
 SmallRun smallVariant(const RunSpec& spec, int dataRanks) { return Shrink(spec).run(dataRanks); }

@@ -79,9 +79,11 @@ struct DataFile {
 };
 std::vector<DataFile> dataFiles(const spec::v1::DataSpec& data);
 
-// The micro-batches of a step, or of local-sgd its local steps, where the batch is divided over so many ranks. Errors:
-// kInvalidArgument where these do not divide the deterministic parts.
-Result<int> microBatches(const spec::v1::StrategySpec& strategy, int dataRanks);
+// The micro-batches of a step, or of local-sgd its local steps, where the batch is divided over so many ranks. Local steps
+// that the spec leaves out are chosen: the largest divisor of the batch up to kLocalSteps that leaves each rank a sample of
+// each. Errors: kInvalidArgument where the ranks do not divide the deterministic parts.
+inline constexpr int kLocalSteps = 8;
+Result<int> microBatches(const spec::v1::RunSpec& spec, int dataRanks);
 
 // What training.precision says: of parameters and most else, and of the factors of products.
 struct Precision {
@@ -106,8 +108,8 @@ struct SmallRun {
   spec::v1::RunSpec spec;
   std::vector<std::string> changes;  // "batch 64 → 8"
 };
-// A few samples, as many as micro-batches, local steps, statistics groups and ranks can share as they do
-// the spec's batch.
+// The fewest samples, 8 at least where the batch has so many, that micro-batches, local steps, statistics groups and ranks,
+// by their shares, can divide as they do the spec's batch.
 std::int64_t smallBatch(const spec::v1::RunSpec& spec, int dataRanks);
 SmallRun smallVariant(const spec::v1::RunSpec& spec, int dataRanks);
 

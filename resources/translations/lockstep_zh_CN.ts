@@ -1018,8 +1018,8 @@ It uses:
             <translation>一个阶段上微批次的顺序</translation>
         </message>
         <message>
-            <source>Updates each rank makes by itself in a step; 0: 8 with local-sgd</source>
-            <translation>每步中各进程自行更新的次数；0：local-sgd 时为 8</translation>
+            <source>Updates each rank makes by itself in a step; 0: at most 8, as the batch divides</source>
+            <translation>每步中各进程自行更新的次数；0：最多 8 次，须整除批次</translation>
         </message>
         <message>
             <source>Steps a worker may be ahead of the slowest; 0: none, -1: any number</source>
@@ -3475,6 +3475,10 @@ It uses:
         <message>
             <source>the learning rate is %1: %2 for a batch of %3, in proportion to this one of %4</source>
             <translation>学习率为 %1：批量 %3 时为 %2，按比例用于此批量 %4</translation>
+        </message>
+        <message>
+            <source>strategy.local_steps is chosen: %1, the largest divisor of the batch of %2 up to %3 that leaves each rank a sample of each part</source>
+            <translation>strategy.local_steps 自动选为 %1：批次 %2 的不超过 %3 且使每个进程在每一部分中都有样本的最大约数</translation>
         </message>
         <message>
             <source>gradients of %1 parts are added up in one order: a rank receives %2 a step for it, where sums alone would take %3</source>

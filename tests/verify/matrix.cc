@@ -49,6 +49,7 @@ struct Row {
 
 constexpr int kLocalSteps = 4;
 constexpr int kQualitySeeds = 3;
+constexpr std::int64_t kSteps = 4;
 
 // Layers in equal numbers on each stage.
 std::string pins(const spec::v1::RunSpec& spec, int stages) {
@@ -175,7 +176,7 @@ std::vector<Example> examples(const std::string& folder, const std::string& scra
 struct Options {
   bool list = false, small = false, wholeModels = false, json = false;
   std::string contains, refusals, precision, backend, examples = LOCKSTEP_SOURCE_DIR "/resources/examples";
-  std::int64_t steps = 4;
+  std::int64_t steps = 0;  // 0: kSteps, or as many as quality takes
 };
 
 struct Verdict {
@@ -215,7 +216,8 @@ Verdict judge(const Example& example, const Row& row, const Options& options,
     for (int seed = 1; seed == 1 || (!qualities.empty() && seed <= kQualitySeeds); ++seed) {
       spec::v1::RunSpec seeded = *spec->spec;
       seeded.mutable_training()->set_seed(seed);
-      const auto one = app::verifyCase(seeded, *cluster.spec, precision, options.steps);
+      const std::int64_t usual = app::unequalByDesign(seeded).empty() ? kSteps : 0;
+      const auto one = app::verifyCase(seeded, *cluster.spec, precision, options.steps > 0 ? options.steps : usual);
       if (!one.ok()) return refused(one.error());
       if (options.list) break;
       const auto reply = agent::verifyPlans(*one->request, &known);
@@ -229,8 +231,9 @@ Verdict judge(const Example& example, const Row& row, const Options& options,
           qualityLimit = finding.limit();
           continue;
         }
-        if (seed == 1 && (finding.check() == "gradients" || finding.check() == "losses"))
-          differences += fmt::format(" {} {:.0e}", finding.check(), finding.difference());
+        if (seed == 1 && (finding.limit() > 0 || !finding.holds()))
+          differences += fmt::format(" {} {:.0e}/{:.0e}{}", finding.check(), finding.difference(), finding.limit(),
+                                     finding.undecided() ? " undecided" : "");
         if (finding.holds()) continue;
         out.holds = false;
         out.text += fmt::format("{}: {} differ by {:.1e}, limit {:.1e}: {}  ", dtype, finding.check(),

@@ -57,7 +57,7 @@ namespace lockstep::ui {
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Path, absolute or relative to this file"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Expected SHA-256 of the file; empty: not checked"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Parts of the batch that are added up before an update; 0: 1"),
-    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Updates each rank makes by itself in a step; 0: 8 with local-sgd"),
+    QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Updates each rank makes by itself in a step; 0: at most 8, as the batch divides"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Steps a worker may be ahead of the slowest; 0: none, -1: any number"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "With servers: where what is no table is; all-reduce: with the workers"),
     QT_TRANSLATE_NOOP("lockstep::ui::FieldHelp", "Ranks that share each layer; 0: all with tensor-parallel, else 1"),

@@ -272,6 +272,7 @@ constexpr const char* kPatterns[] = {
     // Notes and progress.
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "%1 compute threads share the %2 cores of one host, so a step takes longer than on hosts of their own"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the learning rate is %1: %2 for a batch of %3, in proportion to this one of %4"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "strategy.local_steps is chosen: %1, the largest divisor of the batch of %2 up to %3 that leaves each rank a sample of each part"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "gradients of %1 parts are added up in one order: a rank receives %2 a step for it, where sums alone would take %3"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the batch of %1 does not divide by %2 ranks: shares are %3 and %4 samples"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "of parameters and gradients that ranks have in parts, rank 0 has at most %1 whole at once"),

@@ -8,6 +8,10 @@ namespace {
 constexpr float kGeluScale = 0.79788456080286535588f;  // √(2/π)
 constexpr float kGeluCubic = 0.044715f;
 
+LOCKSTEP_DEVICE float halfOfTanh(float x) {
+  return 1 / (1 + expf(-2 * kGeluScale * (x + kGeluCubic * x * x * x)));
+}
+
 LOCKSTEP_DEVICE float apply(const ElementwiseArguments& a, float weight, float x, float y) {
   switch (a.function) {
     case Function::kFill: return a.factor;
@@ -17,11 +21,11 @@ LOCKSTEP_DEVICE float apply(const ElementwiseArguments& a, float weight, float x
     case Function::kWeigh: return x * weight;
     case Function::kRelu: return x > 0 ? x : 0.0f;
     case Function::kReluGrad: return y > 0 ? x : 0.0f;
-    case Function::kGelu: return 0.5f * x * (1 + tanhf(kGeluScale * (x + kGeluCubic * x * x * x)));
+    // ½(1 + tanh u) = 1/(1 + e^−2u), which keeps its digits where it is small.
+    case Function::kGelu: return x * halfOfTanh(x);
     case Function::kGeluGrad: {
-      const float t = tanhf(kGeluScale * (y + kGeluCubic * y * y * y));
-      const float dt = (1 - t * t) * kGeluScale * (1 + 3 * kGeluCubic * y * y);
-      return x * (0.5f * (1 + t) + 0.5f * y * dt);
+      const float s = halfOfTanh(y);
+      return x * s * (1 + y * (1 - s) * 2 * kGeluScale * (1 + 3 * kGeluCubic * y * y));
     }
     case Function::kTanh: return tanhf(x);
     case Function::kTanhGrad: return x * (1 - y * y);

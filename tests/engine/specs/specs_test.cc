@@ -100,9 +100,9 @@ class SpecsTest : public QObject {
     RunSpec spec = cnn();
     spec.mutable_strategy()->set_deterministic_parts(8);
     QCOMPARE(messageOf(checkAndFill(spec)), "no error");
-    QCOMPARE(*microBatches(spec.strategy(), 1), 8);
-    QCOMPARE(*microBatches(spec.strategy(), 4), 2);
-    QVERIFY(microBatches(spec.strategy(), 3).error().text().find("expected a multiple of 3") != std::string::npos);
+    QCOMPARE(*microBatches(spec, 1), 8);
+    QCOMPARE(*microBatches(spec, 4), 2);
+    QVERIFY(microBatches(spec, 3).error().text().find("expected a multiple of 3") != std::string::npos);
     spec.mutable_strategy()->set_deterministic_parts(7);
     QCOMPARE(messageOf(checkAndFill(spec)),
              "strategy.deterministic_parts | deterministic_parts is 7; expected a divisor of the batch, 64");

@@ -1,0 +1,32 @@
+#include "engine/cluster/cuts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+namespace lockstep::cluster {
+
+std::vector<std::int64_t> evenCuts(std::int64_t extent, int shares) {
+  std::vector<std::int64_t> cuts{0};
+  const std::int64_t base = extent / shares, larger = extent % shares;
+  for (int i = 0; i < shares; ++i) cuts.push_back(cuts.back() + base + (i < larger ? 1 : 0));
+  return cuts;
+}
+
+std::vector<std::int64_t> cutsBy(std::int64_t extent, const std::vector<double>& shares) {
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  std::vector<std::int64_t> cuts{0};
+  double before = 0;
+  for (const double share : shares) {
+    before += share;
+    cuts.push_back(std::llround(static_cast<double>(extent) * before / all));
+  }
+  return cuts;
+}
+
+bool leaveNoneEmpty(const std::vector<std::int64_t>& cuts) {
+  return std::adjacent_find(cuts.begin(), cuts.end(), std::greater_equal<>()) == cuts.end();
+}
+
+}  // namespace lockstep::cluster
