@@ -85,7 +85,7 @@ struct CaseOptions {
   std::int64_t (*allocations)() = nullptr;  // until now
   std::uint64_t disturbed = 0;              // in f64: not 0 puts operands off a little, by a number of this key
 };
-// Runs the case twice, so that a kernel that leaves something behind is found out. Outputs are poisoned before. The
+// Runs the case twice, disturbed once, so that a kernel that leaves something behind is found out. Outputs are poisoned before. The
 // backend's operands are in the host's memory (hosted.h).
 CaseOutcome play(Backend& backend, const Case& one, const CaseOptions& options);
 // Whether an output of the op may lie on an input's memory.

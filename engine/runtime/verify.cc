@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "engine/comm/memory_store.h"
 #include "engine/runtime/rounding_noise.h"
@@ -171,12 +172,10 @@ double worstRelative(const std::vector<double>& a, const std::vector<double>& b,
 // How far tensors are apart, relative to `b`.
 struct Apart {
   Reference::Noise tensors;  // ‖a − b‖ / ‖b‖
-  double scale = 0;          // the mean of ⟨a − b, b⟩ / ⟨b, b⟩
+  Reference::Noise along;    // ⟨a − b, b⟩ / ⟨b, b⟩
 };
 Apart apartness(const Tensors& a, const Tensors& b) {
   Apart out;
-  double scales = 0;
-  int measured = 0;
   for (const auto& [name, theirs] : b) {
     const auto mine = a.find(name);
     double& difference = out.tensors[name] = INFINITY;
@@ -189,14 +188,24 @@ Apart apartness(const Tensors& a, const Tensors& b) {
       norm += other * other;
     }
     difference = relative(std::sqrt(apart), std::sqrt(norm));
-    if (norm == 0) continue;
-    scales += along / norm;
-    ++measured;
+    if (norm > 0) out.along[name] = along / norm;
   }
   for (const auto& [name, tensor] : a)
     if (!b.contains(name)) out.tensors[name] = INFINITY;
-  if (measured > 0) out.scale = scales / measured;
   return out;
+}
+
+// By how much gradients are too long altogether: the mean over tensors and batches, each as much as it is free of noise.
+double scaleOf(const std::vector<Reference::Noise>& along, const std::vector<Reference::Noise>& noise, double least) {
+  double sum = 0, weights = 0;
+  for (std::size_t batch = 0; batch < along.size(); ++batch)
+    for (const auto& [name, by] : along[batch]) {
+      const auto known = noise[batch].find(name);
+      const double spread = least + (known == noise[batch].end() ? 0 : known->second);
+      sum += by / (spread * spread);
+      weights += 1 / (spread * spread);
+    }
+  return std::abs(sum / std::max(weights, std::numeric_limits<double>::min()));
 }
 
 // A finding that is as near to its limit as any of those it is made of.
@@ -268,22 +277,23 @@ Experiment disturbed(const Experiment& experiment, std::string_view precision, i
 }
 
 Status addNoise(const PlanPair& plans, const Experiment& experiment, Reference& one, const std::atomic<bool>& stop) {
+  std::vector<std::vector<Reference::Noise>> along(kNoisyPlays);  // by play and batch
   for (int play = 0; play < kNoisyPlays; ++play) {
     const Experiment noisy = disturbed(experiment, plans.probe.precision, play);
-    double scale = 0;
     for (std::size_t batch = 0; batch < one.gradients.size(); ++batch) {
       LOCKSTEP_ASSIGN(const Tensors other, gradient(plans.probe, noisy, static_cast<int>(batch), stop));
-      const Apart apart = apartness(other, one.gradients[batch]);
+      Apart apart = apartness(other, one.gradients[batch]);
       widen(one.gradientNoise[batch], apart);
-      scale += apart.scale / static_cast<double>(one.gradients.size());
+      along[static_cast<std::size_t>(play)].push_back(std::move(apart.along));
     }
-    one.scaleNoise = std::max(one.scaleNoise, std::abs(scale));
     LOCKSTEP_ASSIGN(const Tensors moved, probe(plans.probe, noisy, one.updateRate, 0, kUpdateSteps, stop));
     widen(one.updateNoise, apartness(moved, one.updates));
     LOCKSTEP_ASSIGN(const Training trained, trainOnce(plans.train, noisy, experiment.batches, experiment.schedule,
                                                       experiment.steps, false, stop));
     one.lossNoise = std::max(one.lossNoise, worstRelative(trained.losses, one.played.losses));
   }
+  const double least = limitsOf(plans.probe.precision).gradients.least;
+  for (const auto& each : along) one.scaleNoise = std::max(one.scaleNoise, scaleOf(each, one.gradientNoise, least));
   return {};
 }
 
@@ -305,21 +315,21 @@ Status compareEqual(const Reference& one, const Played& mine, const PlanPair& se
   const Played& theirs = one.played;
   const Limits limits = limitsOf(several.train.precision);
   Worst gradients("gradients");
-  double scale = 0;
+  std::vector<Reference::Noise> along;
   for (std::size_t batch = 0; batch < one.gradients.size(); ++batch) {
     LOCKSTEP_ASSIGN(const Tensors stepped, gradient(several.probe, experiment, static_cast<int>(batch), stop));
-    const Apart apart = apartness(stepped, one.gradients[batch]);
+    Apart apart = apartness(stepped, one.gradients[batch]);
     for (const auto& [name, difference] : apart.tensors) {
       const auto& noise = one.gradientNoise[batch];
       const auto known = noise.find(name);
       gradients.add(difference, limits.gradients, known == noise.end() ? 0 : known->second, name,
                     one.gradients.size() == 1 ? name : fmt::format("{} in batch {}", name, batch + 1));
     }
-    scale += apart.scale / static_cast<double>(one.gradients.size());
+    along.push_back(std::move(apart.along));
   }
   out.push_back(gradients.take());
   Worst scales("gradient scale");
-  scales.add(std::abs(scale), limits.scale, one.scaleNoise, "", "");
+  scales.add(scaleOf(along, one.gradientNoise, limits.gradients.least), limits.scale, one.scaleNoise, "", "");
   out.push_back(scales.take());
 
   LOCKSTEP_ASSIGN(const Tensors moved, probe(several.probe, experiment, one.updateRate, 0, kUpdateSteps, stop));

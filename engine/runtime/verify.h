@@ -89,7 +89,7 @@ struct Reference {
   Played played;
   std::vector<Tensors> gradients;  // of each probe's batch, all times the same number
   std::vector<Noise> gradientNoise;
-  double scaleNoise = 0;           // of the mean relative length of the gradients along those without noise
+  double scaleNoise = 0;           // of how much too long the gradients are altogether
   double updateRate = 1;           // at which weights move visibly, and little
   Tensors updates;                 // how far the probe moves in kUpdateSteps steps at that rate
   Noise updateNoise;
@@ -131,7 +131,8 @@ Limits limitsOf(std::string_view precision);
 // Checks, of strategies that are to be equal to one rank:
 //   initial weights     the same bits
 //   gradients           of every tensor in every probe's batch, one batch as good as another
-//   gradient scale      ⟨a − b, b⟩ / ⟨b, b⟩, the mean over tensors and batches: rounding goes all ways, a factor does not
+//   gradient scale      ⟨a − b, b⟩ / ⟨b, b⟩, the mean over tensors and batches, each as much as it is free of noise: rounding
+//                       goes all ways, a factor does not
 //   updates             of every tensor after kUpdateSteps steps of plain descent: each has what the one before made
 //   losses              of each step with the run's optimizer
 //   weights at the end, evaluation    of fp64

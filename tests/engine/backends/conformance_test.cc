@@ -207,7 +207,7 @@ class ConformanceTest : public QObject {
   // Of shapes that nobody chose.
   void drawnShapesAgreeWithReference() {
     std::vector<Case> cases;
-    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
       std::uint64_t drawn = 0;
       const auto upTo = [&](std::int64_t most) {
         return 1 + static_cast<std::int64_t>(randomUniform(seed, ++drawn) * static_cast<double>(most));
