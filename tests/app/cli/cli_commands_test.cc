@@ -97,7 +97,7 @@ class CliCommandsTest : public QObject {
       QVERIFY2(finding["holds"].toBool(), result.out);
       if (finding["precision"].toString() == "fp64") exact << finding["check"].toString();
     }
-    QCOMPARE(exact, QStringList({"initial weights", "gradients", "losses", "weights at the end",
+    QCOMPARE(exact, QStringList({"initial weights", "gradients", "gradient scale", "updates", "losses", "weights at the end",
                                  "evaluation", "all ranks", "two plays"}));
     const CliResult people = cli.run({"verify", example("fashion-mlp"), "--ranks", "2", "--steps", "2"});
     QVERIFY2(people.exit == 0, people.text());
