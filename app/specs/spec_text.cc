@@ -128,7 +128,13 @@ std::string SpecProblem::text() const {
 }
 
 Error SpecProblem::error() const {
-  return withRemedies(invalidArgument("{}", text()), remedies);
+  Error error = withRemedies(invalidArgument("{}", text()), remedies);
+  if (!remedies.empty() && expected == error.next) {  // once is enough
+    SpecProblem brief = *this;
+    brief.expected.clear();
+    error.what = brief.text();
+  }
+  return error;
 }
 
 std::string TextEdit::applied(std::string_view text) const {
@@ -244,7 +250,7 @@ SpecProblem SpecText::State::at(const Error& error) const {
   }
   if (!reason.empty()) problem.what += ": " + reason;
   problem.remedies = error.remedies;
-  if (error.remedies.empty()) problem.expected = error.next;
+  problem.expected = error.next;
   // The engine says both in one: "kernel is 0; expected 1 to 26".
   if (const auto split = problem.what.find("; expected "); split != std::string::npos) {
     problem.expected = problem.what.substr(split + 2);

@@ -91,13 +91,13 @@ Status checkAddresses(const ClusterSpec& spec) {
     const std::string path = fmt::format("nodes[{}].address", i);
     if (node.address() == "0.0.0.0" || node.address() == "::")
       return wrongField(path, fmt::format("address is {}, which stands for every address; expected one of the node's, "
-                                          "or none: it is chosen", node.address()));
+                                          "or none: it is chosen", node.address()), {{{path, ""}}});
     if (!isLoopback(node.address())) continue;
     for (const NodeSpec& other : spec.nodes())
       if (hostOf(other) != hostOf(node))
         return wrongField(path, fmt::format("address is {}, loopback, and node {} is on another host; expected an address "
                                             "that {} reaches, or none: it is chosen", node.address(), other.name(),
-                                            other.name()));
+                                            other.name()), {{{path, ""}}});
   }
   return {};
 }

@@ -4639,8 +4639,8 @@ It uses:
             <translation>在上方表格中选中一层以更改其设置。</translation>
         </message>
         <message>
-            <source>No layers yet. The first one takes the input, each other one the layer before it.</source>
-            <translation>还没有层。第一层接收输入，其余各层接收前一层。</translation>
+            <source>No layers yet</source>
+            <translation>还没有层</translation>
         </message>
     </context>
     <context>

@@ -589,47 +589,48 @@ class LaunchTest : public QObject {
     return qobject_cast<ModelPage*>(window_->currentPage());
   }
 
-  // Labels, buttons and fields below `root` that are seen have the room their texts need, and lie
-  // within what scrolls or the root.
+  // Waits until what is wrong with `root` (see wrongWith) is nothing.
   void check(QWidget* root) {
     QVERIFY(root);
     if (auto* page = qobject_cast<Page*>(root)) window_->findChild<QTabWidget*>("documents")->setCurrentWidget(page);
-    QTest::qWait(30);
-    QVERIFY2(window_->width() <= 1440 && window_->height() <= (window_->width() <= 1000 ? 700 : 900),
-             qPrintable(QString("%1 makes the window %2 x %3").arg(root->objectName()).arg(window_->width()).arg(window_->height())));
+    QString wrong;
+    QVERIFY2(wait([&] { return (wrong = wrongWith(root)).isEmpty(); }, 3000), qPrintable(wrong));
+  }
+
+  // Labels, buttons and fields below `root` that are seen have the room their texts need, and lie
+  // within what scrolls or the root; the window is no larger than it was asked to be.
+  QString wrongWith(QWidget* root) const {
+    if (window_->height() > (window_->width() <= 1000 ? 700 : 900) || window_->width() > 1440) {
+      return QString("%1 makes the window %2 x %3").arg(root->objectName()).arg(window_->width()).arg(window_->height());
+    }
     const auto* panel = root->findChild<MessagePanel*>();
     for (QWidget* one : root->findChildren<QWidget*>()) {
       if (!one->isVisible() || (panel && panel->isAncestorOf(one))) continue;
       const QString name = root->objectName() + "/" + one->objectName();
-      int needed = 0;
+      QSize needed(0, 0);
       if (auto* label = qobject_cast<QLabel*>(one)) {
         if (label->text().isEmpty() || label->textFormat() == Qt::RichText) continue;
-        if (label->wordWrap()) {
-          QVERIFY2(label->height() >= label->heightForWidth(label->width()) - 1,
-                   qPrintable(QString("%1 is %2 high: %3").arg(name).arg(label->height()).arg(label->text())));
-        } else {
-          needed = label->sizeHint().width();
-        }
+        needed = label->wordWrap() ? QSize(0, label->heightForWidth(label->width()) - 1) : QSize(label->sizeHint().width(), 0);
       } else if (auto* button = qobject_cast<QAbstractButton*>(one)) {
         if (button->parentWidget()->inherits("QTabBar") || button->objectName().startsWith("qt_")) continue;
-        needed = button->minimumSizeHint().width();
-      } else if (auto* spin = qobject_cast<QSpinBox*>(one)) {
-        needed = spin->minimumSizeHint().width();
-        QVERIFY2(spin->height() >= spin->minimumSizeHint().height(), qPrintable(name));
-      } else if (auto* box = qobject_cast<QComboBox*>(one)) {
-        needed = box->minimumSizeHint().width();
+        needed = QSize(button->minimumSizeHint().width(), 0);
+      } else if (qobject_cast<QSpinBox*>(one) || qobject_cast<QComboBox*>(one)) {
+        needed = one->minimumSizeHint();
       } else {
         continue;
       }
-      QVERIFY2(one->width() >= needed,
-               qPrintable(QString("%1 is %2 wide and needs %3").arg(name).arg(one->width()).arg(needed)));
+      if (one->width() < needed.width() || one->height() < needed.height()) {
+        return QString("%1 is %2 x %3 and needs %4 x %5").arg(name).arg(one->width()).arg(one->height()).arg(needed.width()).arg(needed.height());
+      }
       // Not outside of what is around it, unless that scrolls.
       for (QWidget* at = one; at != root && at->parentWidget(); at = at->parentWidget()) {
-        if (at->parentWidget()->parentWidget() && qobject_cast<QAbstractScrollArea*>(at->parentWidget()->parentWidget())) break;
-        QVERIFY2(at->parentWidget()->rect().adjusted(-1, -1, 1, 1).contains(at->geometry()) || at->isWindow(),
-                 qPrintable(QString("%1: %2 is cut off by %3").arg(name, at->objectName(), at->parentWidget()->objectName())));
+        if (qobject_cast<QAbstractScrollArea*>(at->parentWidget()->parentWidget())) break;
+        if (!at->isWindow() && !at->parentWidget()->rect().adjusted(-1, -1, 1, 1).contains(at->geometry())) {
+          return QString("%1: %2 is cut off by %3").arg(name, at->objectName(), at->parentWidget()->objectName());
+        }
       }
     }
+    return {};
   }
 
   std::unique_ptr<StudioHome> home_;

@@ -634,7 +634,8 @@ void LaunchDialog::makePreview() {
         }
         preview_ = std::move(*made.preview);
         QStringList settings = sets("multi-worker-mirrored") + ranks();
-        settings << model().file << command().section("--set", 0, 0) << comm_->currentData().toString();
+        const LaunchTarget* where = target();
+        settings << model().file << (where ? where->file : nodes_->text()) << comm_->currentData().toString();
         if (settings != benchmarkedSettings_) {
           benchmarks_.clear();
           benchmarkedSettings_ = settings;

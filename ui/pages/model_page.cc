@@ -334,7 +334,7 @@ void ModelPage::retranslate() {
   sections_->setAccessibleName(tr("Part of the spec"));
   table_->setAccessibleName(tr("Layers"));
   fieldTable_->setAccessibleName(tr("Fields"));
-  noLayersText_->setText(tr("No layers yet. The first one takes the input, each other one the layer before it."));
+  noLayersText_->setText(tr("No layers yet"));
   setTexts(noLayersButton_, tr("Add layer"));
   noLayer_->setText(tr("Select a layer in the table above to change its settings."));
   layers_->retranslate();

@@ -251,6 +251,7 @@ EmptyState::EmptyState(const QString& objectName, const char* icon, QWidget* par
     : QWidget(parent), iconName_(icon) {
   setObjectName(objectName);
   auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(0, kSpaceXs, 0, kSpaceXs);
   layout->setSpacing(kSpaceS);
   layout->addStretch(2);
   icon_ = makeLabel(objectName + "Icon", this);

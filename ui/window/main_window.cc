@@ -54,6 +54,7 @@ constexpr int kStateVersion = 1;
 constexpr int kWide = 1250;   // pixels; room for docks at both sides
 constexpr int kRunsInNavigator = 60;
 constexpr int kNavigatorWidth = 230, kInspectorWidth = 280;
+constexpr int kDocumentsLeast = 340;
 constexpr int kNavigatorLeast = 160, kInspectorLeast = 165;   // nothing to read in less
 
 app::SpecKind kindOf(const QString& path) {
@@ -94,6 +95,9 @@ MainWindow::MainWindow(StudioOptions options)
   tabs_->setMovable(true);
   tabs_->setElideMode(Qt::ElideNone);   // names stay whole; more than fit are scrolled
   tabs_->setUsesScrollButtons(true);
+  // A page with a message on it may ask for more than a low window has: its tables give way, not the
+  // status bar.
+  tabs_->setMinimumHeight(kDocumentsLeast);
   setCentralWidget(tabs_);
   makeActions();
   makeDocks();

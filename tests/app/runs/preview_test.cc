@@ -189,18 +189,19 @@ class PreviewTest : public QObject {
     QVERIFY(says(narrow, "connect the nodes to measure"));
     QVERIFY(says(narrow, "50048 of the 50304 tokens of model.input.vocabulary never occur"));
     QVERIFY(!narrow.misfit);
-    // A model of 175 billion parameters.
-    std::string layers = "[{embedding: {units: 12288}}";
-    for (int i = 0; i < 96; ++i) layers += ", {transformer: {heads: 96}}";
-    layers += ", {layer_norm: {}}, {dense: {units: 50304, tied: embedding1}}]";
-    const Preview huge = on({"model.layers=" + layers}, 8);
+    const auto blocks = [](int count, int heads) {
+      std::string out = fmt::format("model.layers=[{{embedding: {{units: {}}}}}", 128 * heads);
+      for (int i = 0; i < count; ++i) out += fmt::format(", {{transformer: {{heads: {}}}}}", heads);
+      return out + ", {layer_norm: {}}, {dense: {units: 50304, tied: embedding1}}]";
+    };
+    const Preview huge = on({blocks(96, 96)}, 8);  // 175 billion parameters
     QVERIFY(huge.misfit.has_value());
     const std::string text = huge.misfit->text();
     QVERIFY2(text.find("does not fit in memory: GPU 0 of node n1 has 80.0 GB, and its rank needs ") != std::string::npos, text.c_str());
     QVERIFY2(text.find("use more ranks, a smaller batch or a smaller model") != std::string::npos, text.c_str());
-    const Preview many = on({"model.layers=" + layers}, 64);
-    QVERIFY(many.misfit.has_value());
-    QVERIFY2(!many.misfit->remedies.empty(), many.misfit->text().c_str());
+    const Preview large = on({blocks(32, 32), "training.precision=fp32"}, 8);  // 6.6 billion
+    QVERIFY(large.misfit.has_value());
+    QVERIFY2(!large.misfit->remedies.empty(), large.misfit->text().c_str());
   }
 
   // What a spec can ask for, the planner knows; and a plan travels as its text.

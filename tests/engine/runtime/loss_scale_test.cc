@@ -517,7 +517,12 @@ class LossScaleTest : public QObject {
     const Error& error = out.ranks[0].error();
     QVERIFY2(error.what == "the training diverged: the loss is not finite in step 3", error.text().c_str());
     QCOMPARE(error.step, 3);
-    QVERIFY2(error.why.starts_with(fmt::format("the first tensor that is not finite is activation {}.", name)), error.text().c_str());
+    // The loss may be computed where the logits were.
+    const bool isLoss = layer == 4 && error.why.starts_with("the first tensor that is not finite is activation loss");
+    // A worker that goes on meanwhile may read what another's gradient has spoilt.
+    const bool isApart = settings.staleness != 0 && error.why.starts_with("the first tensor that is not finite is parameter layer");
+    QVERIFY2(isLoss || isApart || error.why.starts_with(fmt::format("the first tensor that is not finite is activation {}.", name)),
+             error.text().c_str());
   }
 
   // A number of the data that is none is said to be the input's.
