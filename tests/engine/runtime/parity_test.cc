@@ -3,7 +3,6 @@
 
 #include <QElapsedTimer>
 #include <QTemporaryDir>
-#include <array>
 #include <cmath>
 
 #include "engine/base/random.h"
@@ -310,44 +309,6 @@ class ParityTest : public QObject {
     QVERIFY(worst <= 1e-9);
     QVERIFY(one.steps.back().loss < one.steps.front().loss);
     QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <= 1e-9);
-  }
-
-  // Whatever is drawn: what has a plan computes what one rank does.
-  void drawnRunsAgainstOne() {
-    int planned = 0;
-    for (std::uint64_t seed = 1; seed <= 24; ++seed) {
-      std::uint64_t drawn = 0;
-      const auto upTo = [&](int most) { return 1 + static_cast<int>(randomUniform(seed, ++drawn) * most); };
-      RunSettings settings = clippedSteps(upTo(2) == 1 ? smallGpt(7 + upTo(9)) : fashionMlp());
-      settings.batch = 5 + upTo(40);
-      settings.samples = 3 * settings.batch + upTo(static_cast<int>(settings.batch));
-      settings.trainer.maxSteps = 6;
-      settings.bucketBytes = upTo(2) == 1 ? 0 : 2000;
-      const std::array kinds{"multi-worker-mirrored", "zero-1", "zero-2", "zero-3", "parameter-server", "local-sgd", "pipeline"};
-      const std::string kind = kinds[static_cast<std::size_t>(upTo(7) - 1)];
-      if (kind == "local-sgd") settings.optimizer = {.kind = "sgd", .momentum = 0.5};  // one update a step, by the mean
-      const RunOutcome one = trained(settings);
-      QVERIFY2(one.ok(), one.error().c_str());
-      settings.strategy = kind;
-      settings.ranks = 1 + upTo(4);
-      if (kind == "parameter-server") settings.servers = 1;
-      if (kind == "pipeline") settings.stages = settings.ranks > 3 ? 2 : settings.ranks;
-      if (kind != "local-sgd") settings.microBatches = upTo(3);
-      const int workers = settings.ranks - settings.servers;
-      const bool uneven = kind != "pipeline" && upTo(2) == 1;
-      for (int rank = 0; uneven && rank < workers; ++rank) settings.shares.push_back(upTo(9));
-      if (settings.batch % settings.microBatches != 0) continue;
-      if (const auto plan = planOf(settings); !plan.ok()) continue;
-      ++planned;
-      const RunOutcome several = trained(settings);
-      const std::string label = fmt::format("seed {}: {} on {} ranks, batch {}, {} micro-batches", seed, kind, settings.ranks,
-                                            settings.batch, settings.microBatches);
-      QVERIFY2(several.ok(), (label + ": " + several.error()).c_str());
-      QCOMPARE(several.steps.size(), one.steps.size());
-      const double worst = worstRelative(several, one);
-      QVERIFY2(worst <= 1e-9, fmt::format("{}: {}", label, worst).c_str());
-    }
-    QVERIFY2(planned >= 10, std::to_string(planned).c_str());
   }
 
   // Where ranks can share the vocabulary evenly, each has a part of the tied table, and no rank a softmax.
