@@ -148,11 +148,17 @@ Error placed(Error error, const std::string& specYaml, const std::string& specFi
   return text.locate(error).error();
 }
 
+std::string stateText(const RunRow& row) {
+  if (row.unreachableNs == 0) return std::string(runPhaseName(row.phase));
+  return "unreachable since " + localTime(row.unreachableNs);
+}
+
 void printRuns(const std::vector<RunRow>& rows, bool json) {
   if (json) {
     for (const RunRow& row : rows) {
       JsonLine line("run");
       line.add("run", row.run).add("name", row.name).add("state", runPhaseName(row.phase));
+      if (row.unreachableNs != 0) line.add("unreachable_since", isoTime(row.unreachableNs));
       line.add("created", isoTime(row.createdNs)).add("world", row.world);
       line.add("strategy", row.strategy).add("comm", row.comm).add("cluster", row.clusterName);
       line.add("steps", row.figures.steps).add("epochs", row.figures.epochs);
@@ -170,7 +176,7 @@ void printRuns(const std::vector<RunRow>& rows, bool json) {
   table.right = {false, false, false, false, true, false, true, true, true};
   for (const RunRow& row : rows)
     table.rows.push_back(
-        {row.run, row.name, std::string(runPhaseName(row.phase)), localTime(row.createdNs),
+        {row.run, row.name, stateText(row), localTime(row.createdNs),
          fmt::format("{}", row.world), row.comm, fmt::format("{}", row.figures.steps),
          row.figures.epochs > 0 ? fmt::format("{:.4f}", row.figures.trainLoss) : "–",
          row.figures.evalLoss != 0 ? metricText(row.figures.metric, row.figures.evalMetric) : "–"});

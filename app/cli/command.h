@@ -62,6 +62,8 @@ void askAtTerminal(ClusterSession& session, const NodeQuestion& question);
 Error placed(Error error, const std::string& specYaml, const std::string& specFile,
              const std::string& clusterYaml, const std::string& clusterFile);
 
+// The phase, or since when the run is out of reach.
+std::string stateText(const RunRow& row);
 // A table, or a line {"event":"run",…} each.
 void printRuns(const std::vector<RunRow>& rows, bool json);
 

@@ -36,7 +36,7 @@ void showText(const RunRow& row, const RunDocuments& documents,
               const std::vector<EpochRow>& epochs) {
   field("run", row.run);
   field("model", row.name);
-  field("state", std::string(runPhaseName(row.phase)));
+  field("state", stateText(row));
   field("created", localTime(row.createdNs));
   if (row.startedNs > 0 && row.finishedNs > row.startedNs)
     field("took", durationText(static_cast<double>(row.finishedNs - row.startedNs) * 1e-9));
@@ -74,6 +74,7 @@ void showJson(const RunRow& row, const RunDocuments& documents, const std::vecto
               const std::vector<SeriesInfo>& series) {
   JsonLine line("run");
   line.add("run", row.run).add("name", row.name).add("state", runPhaseName(row.phase));
+  if (row.unreachableNs != 0) line.add("unreachable_since", isoTime(row.unreachableNs));
   line.add("created", isoTime(row.createdNs));
   line.add("started", row.startedNs > 0 ? isoTime(row.startedNs) : std::string());
   line.add("finished", row.finishedNs > 0 ? isoTime(row.finishedNs) : std::string());

@@ -37,7 +37,19 @@ struct AskingSession {
   ClusterSession session;
 };
 
-// Follows a run to its end. The first Ctrl-C stops it, the second kills it, the third leaves it.
+// How long a request to kill may go unanswered before a client that is to end leaves the run.
+constexpr auto kKillPatience = std::chrono::milliseconds(1500);
+
+Error leftOutOfReach(const std::string& run) {
+  Error error = makeError(Code::kUnavailable, "run {} could not be killed", run);
+  error.why = "the node that coordinates it is out of reach";
+  error.next = fmt::format("`lockstep attach {0}` follows it again; `lockstep kill {0} --give-up` "
+                           "ends it in the history alone", run);
+  return error;
+}
+
+// Follows a run to its end. The first Ctrl-C stops it, the second kills it, or leaves it where it is
+// out of reach, the third leaves it.
 Result<RunResult> follow(const std::string& run, AskingSession& asking, const Globals& globals,
                          Inbox& inbox, RunReport& report, int interruptsBefore) {
   std::optional<RunRow> row;
@@ -53,16 +65,27 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
   const auto answered = [&report](Status status) {
     if (!status.ok()) report.progress(status.error().text());
   };
+  const auto outOfReach = [&] { return row && row->unreachableNs != 0; };
+  std::optional<Clock::time_point> killing;  // a kill that has not been answered
+  const auto leaves = [&] {
+    return killing && (outOfReach() || Clock::now() - *killing > kKillPatience);
+  };
   for (int seen = interruptsBefore; !drainUntil(
-           inbox, [&] { return over; }, seen, [&] { report.idle(); });) {
+           inbox, [&] { return over || leaves(); }, seen, [&] { report.idle(); });) {
     const int times = ++seen - interruptsBefore;
     if (times == 1) {
-      report.progress(
-          "stopping: all ranks finish a step and write a checkpoint (Ctrl-C again kills)");
+      report.progress(outOfReach() ? "the run is out of reach and cannot be stopped (Ctrl-C again "
+                                     "leaves it)"
+                                   : "stopping: all ranks finish a step and write a checkpoint "
+                                     "(Ctrl-C again kills)");
       recorder.stop(answered);
     } else if (times == 2) {
       report.progress("killing the run");
-      recorder.kill(answered);
+      killing = Clock::now();
+      recorder.kill([&](Status status) {
+        if (status.ok()) killing.reset();
+        answered(status);
+      });
     } else {
       Error left = makeError(Code::kCancelled, "no longer following run {}", run);
       left.next = fmt::format("lockstep attach {} follows it again", run);
@@ -70,6 +93,7 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
     }
   }
   if (row && isFinal(row->phase)) return resultOf(*row);
+  if (!over) return leftOutOfReach(run);
   if (error) return *error;
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
   LOCKSTEP_ASSIGN(const RunRow stored, history->row(run));
@@ -173,12 +197,19 @@ Result<std::string> launch(const Prepared& prepared, AskingSession& asking, cons
 }
 
 int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
-  const bool json = arguments.has("json");
+  const bool json = arguments.has("json"), giveUp = arguments.has("give-up");
   watchInterrupts();
-  const auto result = [&]() -> Result<RunResult> {
+  std::string run;
+  bool outOfReach = false;
+  auto result = [&]() -> Result<RunResult> {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
     LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
     if (isFinal(row.phase)) return resultOf(row);
+    run = row.run;
+    if (giveUp && row.unreachableNs != 0) {
+      outOfReach = true;
+      return leftOutOfReach(run);
+    }
     LOCKSTEP_ASSIGN(const auto cluster, clusterOfRun(*history, row.run));
     Inbox inbox;
     AskingSession asking(cluster, globals, inbox);
@@ -203,13 +234,35 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
         inbox, [&] { return over || asked || Clock::now() > end; }, interrupts());
     if (interrupted) return makeError(Code::kCancelled, "no longer waiting for run {}", row.run);
     if (last && isFinal(last->phase)) return resultOf(*last);
-    if (asked) return *asked;
+    if (asked) {
+      outOfReach = asked->code == Code::kUnavailable || asked->code == Code::kDeadlineExceeded;
+      return *asked;
+    }
     if (over && error) return *error;
     Error late = makeError(Code::kDeadlineExceeded, "run {} has not ended within 60 s", row.run);
     late.next = kill ? "see whether its nodes can be reached: lockstep cluster check FILE"
                      : fmt::format("lockstep kill {}", row.run);
     return late;
   }();
+  if (outOfReach) {
+    result = [&, asked = result.error()]() -> Result<RunResult> {
+      LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+      LOCKSTEP_ASSIGN(RunRow row, history->row(run));
+      if (isFinal(row.phase)) return resultOf(row);
+      if (row.unreachableNs == 0) {
+        row.unreachableNs = wallNow();
+        LOCKSTEP_TRY(history->update(row));
+      }
+      if (giveUp) {
+        LOCKSTEP_TRY(history->giveUp(run));
+        LOCKSTEP_ASSIGN(const RunRow left, history->row(run));
+        return resultOf(left);
+      }
+      Error error = asked;
+      error.next = fmt::format("`lockstep kill {} --give-up` ends it in the history alone", run);
+      return error;
+    }();
+  }
   if (!result.ok()) {
     report(result.error(), json);
     return exitCodeOf(result.error());

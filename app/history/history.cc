@@ -33,10 +33,12 @@ constexpr std::string_view kMetricSchema = R"(
 ALTER TABLE run RENAME COLUMN eval_accuracy TO eval_metric;
 ALTER TABLE run ADD COLUMN metric TEXT NOT NULL DEFAULT 'accuracy';
 )";
+constexpr std::string_view kUnreachableSchema =
+    "ALTER TABLE run ADD COLUMN unreachable INTEGER NOT NULL DEFAULT 0;";
 constexpr std::string_view kColumns =
     "run,name,notes,phase,created,started,finished,generation,world,strategy,comm,plan_hash,version,"
     "predicted_step,measured_step,steps,epochs,train_loss,eval_loss,eval_metric,metric,"
-    "samples_per_second,weights_sha256,cluster,error,model_file,resumed_from";
+    "samples_per_second,weights_sha256,cluster,error,model_file,resumed_from,unreachable";
 
 constexpr std::array<std::string_view, 9> kPhaseNames = {
     "unknown", "launching", "prepared", "running", "stopping", "succeeded", "failed", "stopped",
@@ -75,13 +77,14 @@ RunRow readRow(const Statement& row) {
   out.error = text();
   out.modelFile = text();
   out.resumedFrom = text();
+  out.unreachableNs = integer();
   return out;
 }
 
 Status writeRow(Database& database, std::string_view verb, const RunRow& row) {
   const std::string sql =
-      fmt::format("{} INTO run({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", verb,
-                  kColumns);
+      fmt::format("{} INTO run({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                  verb, kColumns);
   const auto text = [](const std::string& s) { return std::string_view(s); };
   return Statement(database, sql)
       .bind(text(row.run)).bind(text(row.name)).bind(text(row.notes))
@@ -92,7 +95,8 @@ Status writeRow(Database& database, std::string_view verb, const RunRow& row) {
       .bind(row.figures.epochs).bind(row.figures.trainLoss).bind(row.figures.evalLoss)
       .bind(row.figures.evalMetric).bind(text(row.figures.metric)).bind(row.figures.samplesPerSecond)
       .bind(text(row.figures.weightsSha256)).bind(text(row.clusterName)).bind(text(row.error))
-      .bind(text(row.modelFile)).bind(text(row.resumedFrom)).run();
+      .bind(text(row.modelFile)).bind(text(row.resumedFrom)).bind(row.unreachableNs)
+      .run();
 }
 
 // Which of the three tables of a CSV a series belongs to.
@@ -132,7 +136,7 @@ Result<std::unique_ptr<History>> History::open(const std::string& folder) {
   if (error) return systemError(error.value(), "cannot make the history's folder " + folder);
   auto state = std::make_unique<State>();
   state->folder = folder;
-  LOCKSTEP_ASSIGN(state->database, Database::open(folder + "/history.db", {kSchema, kMetricSchema}));
+  LOCKSTEP_ASSIGN(state->database, Database::open(folder + "/history.db", {kSchema, kMetricSchema, kUnreachableSchema}));
   return std::unique_ptr<History>(new History(std::move(state)));
 }
 
@@ -281,9 +285,26 @@ std::int64_t History::changes() const {
   return (version.step() ? version.integer(0) : 0) + state_->ownChanges;
 }
 
+Status History::giveUp(const std::string& run) {
+  LOCKSTEP_ASSIGN(RunRow row, this->row(run));
+  if (isFinal(row.phase) || row.unreachableNs == 0) {
+    Error error = makeError(Code::kFailedPrecondition, "run {} cannot be given up", run);
+    error.why = isFinal(row.phase) ? "it has ended" : "its nodes can be reached";
+    error.next = isFinal(row.phase) ? "`lockstep history delete` removes it"
+                                    : "end it with `lockstep kill`";
+    return error;
+  }
+  row.phase = RunPhase::kFailed;
+  row.finishedNs = row.unreachableNs;  // of what came later nothing is known
+  row.unreachableNs = 0;
+  if (row.error.empty()) row.error = "given up: the node that coordinates the run is out of reach";
+  return update(row);
+}
+
 Status History::remove(const std::string& run, bool evenUnderWay) {
   LOCKSTEP_ASSIGN(const RunRow row, this->row(run));
-  if (!evenUnderWay && (row.phase == RunPhase::kRunning || row.phase == RunPhase::kStopping)) {
+  const bool underWay = row.phase == RunPhase::kRunning || row.phase == RunPhase::kStopping;
+  if (!evenUnderWay && underWay && row.unreachableNs == 0) {
     Error error = makeError(Code::kFailedPrecondition, "run {} is under way", run);
     error.why = "without its entry nobody could find it on its nodes again";
     error.next = "stop or kill it first";

@@ -47,6 +47,8 @@ struct RunRow {
   std::string notes;
   RunPhase phase = RunPhase::kLaunching;
   std::int64_t createdNs = 0, startedNs = 0, finishedNs = 0;  // wall clock; 0: not yet
+  // Of a run under way: since when the node that coordinates it could not be reached; 0: it can.
+  std::int64_t unreachableNs = 0;
   int generation = 1;
   int world = 0;
   std::string strategy, comm, planHash, version;
@@ -171,8 +173,11 @@ class History {
   // Newest first; `contains` in id, name, notes, strategy or cluster.
   Result<std::vector<RunRow>> list(const std::string& contains = {}, int limit = 10000) const;
   std::int64_t changes() const;  // grows when another process or this one changed a row
+  // Ends, in the history alone, a run that cannot be reached: FAILED from now on, whatever its nodes
+  // do. A recorder of it ends too. kFailedPrecondition where it can be reached or has ended.
+  Status giveUp(const std::string& run);
   // The run's row and its file. kFailedPrecondition while it is being recorded, and, unless
-  // evenUnderWay, while it runs.
+  // evenUnderWay, while it runs where it can be reached.
   Status remove(const std::string& run, bool evenUnderWay = false);
   Result<std::unique_ptr<RunStore>> openRun(const std::string& run) const;
   // Steps as rows, series as columns ("step", then those with a value a step); series over time

@@ -61,7 +61,15 @@ void RecordBook::fail(const Error& error) {
   ++fresh_;
 }
 
+void RecordBook::setUnreachable(std::int64_t sinceNs) {
+  if (ended() || row_.unreachableNs == sinceNs) return;
+  row_.unreachableNs = sinceNs;
+  rowChanged_ = true;
+  ++fresh_;
+}
+
 void RecordBook::end(RunPhase phase, std::int64_t wallNs) {
+  row_.unreachableNs = 0;
   if (!ended()) phaseBefore_ = row_.phase;
   row_.phase = phase;
   row_.finishedNs = wallNs;

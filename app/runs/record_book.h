@@ -41,6 +41,8 @@ class RecordBook {
   // then the rows of take() keep the phase before; row() has the final one.
   bool ended() const { return isFinal(row_.phase); }
   const RunRow& row() const { return row_; }
+  // Since when, by the wall clock, the coordinator has been out of reach; 0: it answers.
+  void setUnreachable(std::int64_t sinceNs);
   // The run can't be followed to its end: failed with this error.
   void fail(const Error& error);
 

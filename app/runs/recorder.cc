@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "app/core/patience.h"
 #include "app/core/rpc.h"
 #include "app/runs/record_book.h"
 #include "app/runs/run_nodes.h"
@@ -32,6 +33,8 @@ constexpr auto kKept = 250ms;            // at least between two writes to the h
 constexpr auto kAgain = 500ms;           // after one that failed
 constexpr auto kCallLimit = 10s;         // of a stop or kill
 constexpr int kPage = 10000;             // log lines told at once
+constexpr auto kAway = 3s;               // without the coordinator until the history says so
+constexpr auto kGivenUp = 1s;            // between looks whether a run out of reach was given up
 
 std::size_t sizeOf(const RunBatch& batch) {
   std::size_t out = batch.logs.size() + batch.epochs.size() + batch.errors.size() +
@@ -193,7 +196,11 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
   RunBatch unkept;
   std::optional<RunRow> latest;
   bool writing = true, givenUp = false;
-  auto again = std::chrono::steady_clock::now(), rowDue = again;
+  auto again = std::chrono::steady_clock::now(), rowDue = again, lookDue = again;
+  // While the coordinator is out of reach: since when, by the wall clock and by the steady one.
+  struct Away { std::int64_t wallNs; std::chrono::steady_clock::time_point told; };
+  std::optional<Away> away;
+  bool reached = false;
   const auto keep = [&](RunBatch batch, bool now) -> Status {
     if (givenUp) return {};
     append(unkept, std::move(batch));
@@ -223,6 +230,27 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
       emptied.notify_all();
     }
     for (const auto& [name, record] : records) book.add(name, record);
+    const auto now = std::chrono::steady_clock::now();
+    for (const auto& node : states) {
+      if (node.name != nodes.front().name) continue;
+      // One that was never reached has been away for longer than this recorder knows.
+      if (!node.reachable && !away) away = Away{wallNow(), reached ? now + kAway : now};
+      if (node.reachable) away.reset();
+      reached = reached || node.reachable;
+    }
+    if (!away && reached) book.setUnreachable(0);
+    if (away && now >= away->told && book.row().unreachableNs == 0)
+      book.setUnreachable(away->wallNs);
+    if (book.row().unreachableNs != 0 && (now >= lookDue || latest)) {
+      lookDue = now + kGivenUp;
+      if (auto kept = history.row(run); kept.ok() && isFinal(kept->phase)) {
+        for (auto& follower : followers) follower.request_stop();
+        RunUpdate update;
+        update.row = std::move(*kept);
+        update.finished = true;
+        return post(std::move(update));
+      }
+    }
     if (const auto found = lost.find(nodes.front().name); found != lost.end() && !book.ended()) {
       Error error = found->second;
       error.why = "its coordinator does not know it any more";
@@ -243,7 +271,6 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
       post(std::move(taken.update));
     }
     if (book.ended()) {
-      const auto now = std::chrono::steady_clock::now();
       if (!endedAt) endedAt = now;
       const bool all = std::all_of(nodes.begin(), nodes.end(), [&](const RunNode& node) {
         return book.finished(node.name) || lost.contains(node.name);
@@ -383,7 +410,17 @@ void Recorder::State::call(bool kill, std::function<void(Status)> done) {
       LOCKSTEP_ASSIGN(const auto history, History::open(home.historyFolder()));
       LOCKSTEP_ASSIGN(const std::vector<RunNode> found, findNodes(*history));
       // The agent names the supervisor that is there now, and starts one where there is none.
-      return untilAvailable(kCallLimit, stop, [&] { return ask(kill, found.front(), stop); });
+      const Patience patience(stop, kCallLimit);
+      Status asked = untilAvailable(kCallLimit, patience.stop(), [&] {
+        return ask(kill, found.front(), patience.stop());
+      });
+      if (asked.ok() || !patience.ended() || stop.stop_requested()) return asked;
+      Error error = makeError(Code::kDeadlineExceeded, "{}", kill ? "the run could not be killed"
+                                                                  : "the run could not be stopped");
+      error.node = found.front().name;
+      error.why = "the node did not answer in time";
+      error.next = "see whether the node and its agent answer: lockstep cluster check FILE";
+      return error;
     }();
     if (done) inbox.post(owner, [done, result] { done(result); });
   });

@@ -1,61 +1,16 @@
 #include "app/runs/run_nodes.h"
 
-#include <condition_variable>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <thread>
 
+#include "app/core/patience.h"
 #include "app/core/rpc.h"
 #include "engine/base/hash.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::app {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// A stop that is requested with another, and once nothing has moved for `patience`.
-class Patience {
- public:
-  Patience(const std::stop_token& stop, std::chrono::milliseconds patience)
-      : patience_(patience), passOn_(stop, Pass{&source_}),
-        thread_([this](const std::stop_token& end) { watch(end); }) {}
-  std::stop_token stop() const { return source_.get_token(); }
-  void moved() {
-    const std::lock_guard lock(mutex_);
-    movedAt_ = Clock::now();
-  }
-  bool ended() {
-    const std::lock_guard lock(mutex_);
-    return ended_;
-  }
-
- private:
-  struct Pass {
-    std::stop_source* source;
-    void operator()() const { source->request_stop(); }
-  };
-  void watch(const std::stop_token& end) {
-    std::unique_lock lock(mutex_);
-    while (Clock::now() < movedAt_ + patience_) {
-      if (wake_.wait_until(lock, end, movedAt_ + patience_, [&] { return end.stop_requested(); })) return;
-    }
-    ended_ = true;
-    lock.unlock();
-    source_.request_stop();
-  }
-
-  const std::chrono::milliseconds patience_;
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  Clock::time_point movedAt_ = Clock::now();
-  bool ended_ = false;
-  std::stop_source source_;
-  std::stop_callback<Pass> passOn_;
-  std::jthread thread_;
-};
 
 Result<std::string> fetchModel(const std::string& run, const RunNode& node, const Home& home,
                                Patience& patience) {

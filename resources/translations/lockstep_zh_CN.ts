@@ -2317,6 +2317,30 @@ It uses:
             <translation>无法停止运行</translation>
         </message>
         <message>
+            <source>run %1 cannot be given up</source>
+            <translation>运行 %1 不能放弃</translation>
+        </message>
+        <message>
+            <source>given up: the node that coordinates the run is out of reach</source>
+            <translation>已放弃：协调此运行的节点无法访问</translation>
+        </message>
+        <message>
+            <source>it has ended</source>
+            <translation>它已经结束</translation>
+        </message>
+        <message>
+            <source>its nodes can be reached</source>
+            <translation>可以访问其节点</translation>
+        </message>
+        <message>
+            <source>end it with `lockstep kill`</source>
+            <translation>请用 `lockstep kill` 结束它</translation>
+        </message>
+        <message>
+            <source>`lockstep history delete` removes it</source>
+            <translation>`lockstep history delete` 可将其删除</translation>
+        </message>
+        <message>
             <source>the run could not be killed</source>
             <translation>无法终止运行</translation>
         </message>
@@ -4066,6 +4090,22 @@ It uses:
     <context>
         <name>lockstep::ui::RunPage</name>
         <message>
+            <source>The run has been out of reach since %1.</source>
+            <translation>自 %1 起无法访问此运行。</translation>
+        </message>
+        <message>
+            <source>The node that coordinates it does not answer; it is asked again and again.</source>
+            <translation>协调此运行的节点没有响应；会不断重新询问。</translation>
+        </message>
+        <message>
+            <source>Giving it up ends the run in the history alone, whatever its nodes do.</source>
+            <translation>放弃只在历史记录中结束此运行，不影响其节点。</translation>
+        </message>
+        <message>
+            <source>Give up</source>
+            <translation>放弃</translation>
+        </message>
+        <message>
             <source>not reachable now; the run goes on</source>
             <translation>暂时无法访问；运行继续进行</translation>
         </message>
@@ -4508,6 +4548,10 @@ It uses:
     </context>
     <context>
         <name>lockstep::ui::RunPhase</name>
+        <message>
+            <source>unreachable since %1</source>
+            <translation>自 %1 起无法访问</translation>
+        </message>
         <message>
             <source>unknown</source>
             <translation>未知</translation>

@@ -47,7 +47,7 @@ QVariant RunTableModel::data(const QModelIndex& index, int role) const {
     case Qt::DisplayRole:
       switch (index.column()) {
         case kName: return QString::fromStdString(run.name);
-        case kState: return runPhaseText(run.phase);
+        case kState: return runStateText(run);
         case kCreated: return formatWhen(run.createdNs);
         case kStrategy: return QString::fromStdString(run.strategy);
         case kCluster: return QString::fromStdString(run.clusterName);

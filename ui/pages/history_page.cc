@@ -229,7 +229,8 @@ void HistoryPage::refreshButtons() {
   export_->setEnabled(!chosen.isEmpty());
   again_->setEnabled(canRelaunch());
   delete_->setEnabled(!chosen.isEmpty() && std::all_of(chosen.begin(), chosen.end(), [&](const QString& run) {
-    return app::isFinal(runs_->runs()[static_cast<std::size_t>(runs_->find(run))].phase);
+    const app::RunRow& row = runs_->runs()[static_cast<std::size_t>(runs_->find(run))];
+    return app::isFinal(row.phase) || row.unreachableNs != 0;
   }));
 }
 
@@ -367,7 +368,7 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
   };
   out << InspectorRow{QString::fromStdString(row.name), {}, true};
   add(tr("Run"), QString::fromStdString(row.run));
-  add(tr("State"), runPhaseText(row.phase));
+  add(tr("State"), runStateText(row));
   add(tr("Error"), messageText(row.error));
   add(tr("Started"), formatWhen(row.startedNs));
   add(tr("Finished"), formatWhen(row.finishedNs));

@@ -73,6 +73,9 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   connect(resume_, &QPushButton::clicked, this, [this] { Q_EMIT relaunchWanted(app::RelaunchKind::kResume); });
   connect(rerun_, &QPushButton::clicked, this, [this] { Q_EMIT relaunchWanted(app::RelaunchKind::kRerun); });
   connect(clone_, &QPushButton::clicked, this, &RunPage::cloneWanted);
+  connect(message(), &MessagePanel::actionTriggered, this, [this] {
+    if (unreachableNs_ != 0) document_->giveUp();
+  });
   connect(document_, &RunDocument::rowChanged, this, &RunPage::refreshRow);
   connect(document_, &RunDocument::seriesAdded, this, &RunPage::placeSeries);
   connect(document_, &RunDocument::breakdownChanged, this, &RunPage::refreshBreakdown);
@@ -413,14 +416,26 @@ QString RunPage::title() const {
   return name.isEmpty() ? document_->run().left(12) : name;
 }
 
+// A run out of reach goes on, or has ended unheard: only the person knows which to take it for.
+void RunPage::showReach(std::int64_t sinceNs) {
+  if (sinceNs == unreachableNs_) return;
+  unreachableNs_ = sinceNs;
+  if (sinceNs == 0) return message()->clear();
+  message()->showNote(Tone::kWarning, tr("The run has been out of reach since %1.").arg(formatWhen(sinceNs)),
+                      tr("The node that coordinates it does not answer; it is asked again and again."),
+                      tr("Giving it up ends the run in the history alone, whatever its nodes do."));
+  message()->setAction(tr("Give up"));
+}
+
 void RunPage::refreshRow() {
   const app::RunRow& row = document_->row();
   heading_->setText(title());
   runId_->setText(document_->run());
-  badge_->setState(!document_->loaded() ? tr("reading") : document_->ending() ? tr("finishing") : runPhaseText(row.phase),
-                   runPhaseTone(row.phase));
+  badge_->setState(!document_->loaded() ? tr("reading") : document_->ending() ? tr("finishing") : runStateText(row),
+                   row.unreachableNs != 0 ? Tone::kWarning : runPhaseTone(row.phase));
   stop_->setEnabled(document_->canStop() && row.phase == app::RunPhase::kRunning);
   kill_->setEnabled(document_->canStop());
+  showReach(row.unreachableNs);
   const bool running = !app::isFinal(row.phase);
   stop_->setVisible(running);
   kill_->setVisible(running);
@@ -604,7 +619,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
     if (!value.isEmpty()) out << InspectorRow{name, value};
   };
   out << InspectorRow{tr("Run"), {}, true};
-  add(tr("State"), runPhaseText(row.phase));
+  add(tr("State"), runStateText(row));
   add(tr("Started"), formatWhen(row.startedNs));
   add(tr("Finished"), row.finishedNs > 0 ? formatWhen(row.finishedNs) : QString());
   add(tr("Error"), messageText(row.error));

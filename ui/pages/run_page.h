@@ -60,6 +60,7 @@ class RunPage : public Page {
   void buildGpuPlots();
   void nameGpuPlots();
   void placeGpuSeries(const QString& name);
+  void showReach(std::int64_t sinceNs);
   void refreshRow();
   void refreshBreakdown();
   void refreshSlow();
@@ -116,6 +117,7 @@ class RunPage : public Page {
   QLabel* slowHead_ = nullptr;
   QLabel* slowText_ = nullptr;
   int alertedRank_ = -1;  // told of as an alert; -1: none
+  std::int64_t unreachableNs_ = 0;  // since when, as shown; 0: it is not
   QLineEdit* logSearch_ = nullptr;
   QComboBox* logRank_ = nullptr;
   QComboBox* logLevel_ = nullptr;

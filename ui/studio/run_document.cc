@@ -110,6 +110,12 @@ QString runPhaseText(app::RunPhase phase) {
   return QCoreApplication::translate("lockstep::ui::RunPhase", names[static_cast<int>(phase)]);
 }
 
+QString runStateText(const app::RunRow& row) {
+  if (row.unreachableNs == 0) return runPhaseText(row.phase);
+  return QCoreApplication::translate("lockstep::ui::RunPhase", "unreachable since %1")
+      .arg(QDateTime::fromMSecsSinceEpoch(row.unreachableNs / 1'000'000).toString("HH:mm:ss"));
+}
+
 QString runTitle(const app::RunRow& row) {
   const QString name = QString::fromStdString(row.name);
   if (row.createdNs <= 0) return name;
@@ -300,6 +306,18 @@ void RunDocument::stop() {
   recorder_->stop([this](Status status) {
     if (!status.ok()) Q_EMIT failed(status.error());
   });
+}
+void RunDocument::giveUp() {
+  runInBackground(
+      this,
+      [folder = workspace_.home().historyFolder(), run = run_.toStdString()]() -> Status {
+        LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
+        return history->giveUp(run);
+      },
+      [this](Status status) {
+        if (!status.ok()) Q_EMIT failed(status.error());
+        Q_EMIT workspace_.historyChanged();
+      });
 }
 void RunDocument::kill() {
   if (!recorder_) return;

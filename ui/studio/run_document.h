@@ -56,6 +56,8 @@ class RunDocument : public QObject {
 
   void stop();
   void kill();
+  // In the history alone, where the run is out of reach: its recorder ends with it.
+  void giveUp();
   // What has come; also called by tests.
   void take(const app::RunUpdate& update);
 
@@ -97,6 +99,8 @@ class RunDocument : public QObject {
 
 bool isTimeSeries(const std::string& name);    // x is the wall clock
 QString runPhaseText(app::RunPhase phase);
+// The phase, or since when the run is out of reach.
+QString runStateText(const app::RunRow& row);
 // "fashion-cnn · 14:03", with the date where it is not today's: runs of one model can be told apart.
 QString runTitle(const app::RunRow& row);
 Tone runPhaseTone(app::RunPhase phase);

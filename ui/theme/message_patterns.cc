@@ -98,6 +98,8 @@ constexpr const char* kPatterns[] = {
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "it is not known on which nodes the run was"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the run could not be stopped"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the run could not be killed"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "run %1 cannot be given up"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "given up: the node that coordinates the run is out of reach"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "cannot ask for the run"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "cannot fetch the trained model"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the trained model was damaged on its way from %1"),
@@ -124,6 +126,8 @@ constexpr const char* kPatterns[] = {
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "GPU %1 is slowed down %2"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the PCIe link of GPU %1 has %2 of %3 lanes"),
     // Why.
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "it has ended"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "its nodes can be reached"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "nothing was heard for %1 ms"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "tried %1; server offers %2"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "it shows %1, but %2:%3 names another key; someone may be posing as this host, or it was installed anew"),
@@ -178,6 +182,8 @@ constexpr const char* kPatterns[] = {
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the NVIDIA driver has not answered for %1 s"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the driver sees %1 GPUs; there were %2"),
     // What to do.
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "end it with `lockstep kill`"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "`lockstep history delete` removes it"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message",
                       "raise MaxSessions of that server's sshd, or end what else uses the connection"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "put your public key there (ssh-copy-id %1), or name the right IdentityFile"),

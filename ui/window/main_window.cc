@@ -579,7 +579,7 @@ void MainWindow::refreshNavigator() {
           entry.key = QString::fromStdString(row.run);
           entry.title = QString::fromStdString(row.name);
           entry.detail = QDateTime::fromMSecsSinceEpoch(row.createdNs / 1'000'000).toString("MM-dd HH:mm");
-          entry.stateText = runPhaseText(row.phase);
+          entry.stateText = runStateText(row);
           entry.tone = runPhaseTone(row.phase);
           entry.hasState = true;
           runs << entry;

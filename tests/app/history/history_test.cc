@@ -83,6 +83,7 @@ class HistoryTest : public QObject {
     QVERIFY2(history.ok(), history.ok() ? "" : history.error().text().c_str());
     QCOMPARE((*history)->row("a")->figures.evalMetric, 0.875);
     QCOMPARE((*history)->row("a")->figures.metric, std::string("accuracy"));
+    QCOMPARE((*history)->row("a")->unreachableNs, std::int64_t{0});
     RunRow mine = rowOf("b");
     mine.figures.metric = "auc";
     QVERIFY((*history)->add(mine, {}).ok());
@@ -135,6 +136,31 @@ class HistoryTest : public QObject {
     QVERIFY(history_->remove("20240101-aaaa", true).ok());
     QVERIFY(history_->openRun("20240101-aaaa").error().code == Code::kNotFound);
     QCOMPARE(QDir(dir_->path() + "/runs").entryList({"20240101-aaaa*"}).size(), 0);
+  }
+
+  // A run whose nodes are gone would stand in the history as running for ever.
+  void runsOutOfReachAreGivenUpAndRemoved() {
+    RunRow row = rowOf("far");
+    row.phase = RunPhase::kRunning;
+    QVERIFY(history_->add(row, {}).ok());
+    // One that can be reached is neither given up nor removed.
+    QCOMPARE(history_->giveUp("far").code(), Code::kFailedPrecondition);
+    QCOMPARE(history_->remove("far").code(), Code::kFailedPrecondition);
+    row.unreachableNs = 1234;
+    QVERIFY(history_->update(row).ok());
+    QCOMPARE(history_->row("far")->unreachableNs, std::int64_t{1234});
+    QVERIFY(history_->giveUp("far").ok());
+    QCOMPARE(history_->row("far")->phase, RunPhase::kFailed);
+    QCOMPARE(history_->row("far")->finishedNs, std::int64_t{1234});
+    QCOMPARE(history_->row("far")->unreachableNs, std::int64_t{0});
+    QVERIFY(history_->row("far")->error.starts_with("given up"));
+    QCOMPARE(history_->giveUp("far").code(), Code::kFailedPrecondition);  // it has ended
+    QVERIFY(history_->remove("far").ok());
+    // And one that is not given up first can be removed as well.
+    row.run = "farther";
+    QVERIFY(history_->add(row, {}).ok());
+    QVERIFY(history_->remove("farther").ok());
+    QCOMPARE(history_->giveUp("farther").code(), Code::kNotFound);
   }
 
   void anotherProcessesChangeIsSeen() {
