@@ -101,7 +101,8 @@ Result<runtime::DeviceGroups> joinDevices(const node::v1::WorkerStart& start, co
   if (!start.all_on_gpus() || backend.device() == nullptr || plan.mesh.size() < 2 || plan.staleness != 0)
     return runtime::DeviceGroups();
   const std::string interface = start.interface().empty() ? comm::interfaceOf(start.address()) : start.interface();
-  if (!interface.empty() && interface != "lo") setenv("NCCL_SOCKET_IFNAME", interface.c_str(), 0);
+  // "=": this one, not all whose names begin so.
+  if (!interface.empty() && interface != "lo") setenv("NCCL_SOCKET_IFNAME", ("=" + interface).c_str(), 0);
   LOCKSTEP_ASSIGN(runtime::DeviceGroups devices,
                   runtime::DeviceGroups::form(plan.mesh, *backend.device(), link,
                                               {.rank = start.rank(),

@@ -176,6 +176,7 @@ Result<Prepared> prepareAgain(const Globals& globals, const Arguments& arguments
   out.request.cluster = cluster.spec;
   out.request.clusterYaml = cluster.yaml;
   out.request.comm = arguments.text("comm");
+  out.request.measure = !arguments.has("no-benchmark");
   out.request.resumeFrom = again.checkpoints;
   if (kind == RelaunchKind::kResume) out.request.resumedRun = row.run;
   out.clusterWritten = cluster.written;

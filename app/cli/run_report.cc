@@ -12,7 +12,6 @@
 #include "app/cli/run_view.h"
 #include "app/cli/terminal.h"
 #include "engine/base/clock.h"
-#include "engine/base/clock.h"
 
 namespace lockstep::app::cli {
 namespace {

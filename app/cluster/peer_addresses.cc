@@ -3,8 +3,10 @@
 #include <grpcpp/channel.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -16,6 +18,7 @@ namespace lockstep::app {
 namespace {
 
 constexpr std::chrono::seconds kListenLimit{60};
+constexpr std::chrono::seconds kAnswerLimit{15};
 constexpr double kReachSeconds = 3;
 constexpr std::chrono::seconds kReachLimit{10};
 
@@ -41,10 +44,21 @@ class Listening {
     for (const std::string& address : addresses) request.add_addresses(address);
     reader_ = stub_->ListenForPeers(&context_, request);
     node::v1::ListenForPeersReply reply;
-    if (!reader_->Read(&reply)) {
+    bool answered = false;
+    {
+      std::mutex mutex;
+      std::condition_variable_any over;
+      const std::jthread limit([&](const std::stop_token& done) {  // the call itself lasts as long as the node listens
+        std::unique_lock lock(mutex);
+        if (!over.wait_for(lock, done, kAnswerLimit, [&] { return done.stop_requested(); })) context_.TryCancel();
+      });
+      answered = reader_->Read(&reply);
+    }
+    if (!answered) {
       const grpc::Status end = reader_->Finish();
       reader_.reset();
-      if (!end.ok()) return rpcStatus(end, "the node cannot listen for its peers", name_);
+      if (!end.ok() && end.error_code() != grpc::StatusCode::CANCELLED)
+        return rpcStatus(end, "the node cannot listen for its peers", name_);
       return makeError(Code::kUnavailable, "the node cannot listen for its peers");
     }
     greeting = reply.greeting();
@@ -78,6 +92,7 @@ class Proof {
   }
 
   Result<std::vector<std::string>> run() {
+    if (auto loopback = allAtLoopback(); !loopback.empty()) return loopback;
     LOCKSTEP_TRY(listen());
     for (std::size_t i = 0; i < nodes_.size(); ++i)
       if (isReached(i)) LOCKSTEP_TRY(checkCandidates(i));
@@ -104,6 +119,18 @@ class Proof {
   bool isReached(std::size_t node) const { return !nodes_[node].joinsFirstOnly; }
   bool needs(std::size_t from, std::size_t to) const {
     return from != to && isReached(to) && (to == 0 || !nodes_[from].joinsFirstOnly);
+  }
+
+  // Nodes that share a network stack reach each other at its loopback: nothing is to be proven. Empty where they do not.
+  std::vector<std::string> allAtLoopback() const {
+    std::vector<std::string> out(nodes_.size());
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (!isReached(i)) continue;
+      const auto candidates = addressCandidates(*nodes_[i].spec, nodes_[i].inventory, oneHost_);
+      if (!oneHost_ || candidates.size() != 1 || !isLoopback(candidates.front())) return {};
+      out[i] = candidates.front();
+    }
+    return out;
   }
 
   Status eachNode(const std::function<Status(std::size_t)>& work) {

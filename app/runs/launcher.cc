@@ -142,7 +142,6 @@ class Work {
   Result<std::string> launch(const std::string& run, std::stop_token stop) {
     LOCKSTEP_ASSIGN(const Preview preview, this->preview(stop));
     LOCKSTEP_TRY(checkClocks());
-    LOCKSTEP_TRY(findAddresses(stop));
     LOCKSTEP_ASSIGN(const auto history, History::open(home_.historyFolder()));
     RunRow row = newRow(run, preview);
     RunDocuments documents;
@@ -156,7 +155,8 @@ class Work {
 
     // Where the run is stands in the history before it can begin, so that whoever comes after this
     // process finds it.
-    Status started = copyData(stop);
+    Status started = findAddresses(stop);
+    if (started.ok()) started = copyData(stop);
     if (started.ok()) started = prepareAll(run, preview, stop);
     if (started.ok()) {
       documents.nodes = nodesJson();

@@ -27,6 +27,10 @@ std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
   const auto part = [&](double all) {
     return static_cast<std::int64_t>(all * (files.to() - files.from()));
   };
+  const std::string& data = spec.data().format() == "text" ? files.text()
+                            : spec.data().format() == "table" ? files.table() : files.images();
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(data, unknown)) return 0;  // a pipe would be waited for
   if (spec.data().format() == "text") {
     std::error_code error;
     const auto bytes = std::filesystem::file_size(files.text(), error);

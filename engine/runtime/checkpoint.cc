@@ -197,24 +197,6 @@ std::string tensorName(const plan::StateSlot& slot, const Member& member) {
   return fmt::format("{}/{}", slotKind(slot.name), member.name);
 }
 
-// The first of several tensors that is not finite, as rank 0 meets them; what it found, all ranks are told.
-class FiniteCheck {
- public:
-  void look(std::size_t index, std::span<const std::byte> data, DType dtype) {
-    if (first_ < 0 && firstNonFinite(data, dtype) >= 0) first_ = static_cast<std::int64_t>(index);
-  }
-  // The index; -1: all are finite.
-  Result<std::int64_t> told(const Groups& groups) {
-    LOCKSTEP_TRY(groups.broadcast(&first_, sizeof first_));
-    return first_;
-  }
-
- private:
-  std::int64_t first_ = -1;
-};
-
-std::string textOf(const Place& place) { return stateTensorText(place.slot->name, place.member().name); }
-
 void syncFolder(const fs::path& folder) {
   const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
@@ -256,28 +238,21 @@ Status metadataNumber(const TensorFile& file, const std::string& key, T& out) {
 }  // namespace
 
 Result<std::string> writeCheckpoint(const std::string& folder, int keep, const RankState& state,
-                                    const Progress& progress, NonFinite nonFinite) {
+                                    const Progress& progress) {
   std::vector<TensorInfo> tensors;
   const std::vector<Place> places = placesOf(state.plan, [](std::string_view) { return true; });
   for (const Place& place : places)
     tensors.push_back({tensorName(*place.slot, place.member()), place.slot->type.dtype, place.member().shape});
   WholeTensors whole(state);
   std::size_t asked = 0;  // tensors this rank has taken part in gathering
-  FiniteCheck check;
-  const auto bytes = [&](std::size_t index) -> Result<std::span<const std::byte>> {
+  const auto bytes = [&](std::size_t index) {
     asked = index + 1;
-    LOCKSTEP_ASSIGN(const std::span<const std::byte> data, whole.of(places[index]));
-    if (state.rank == 0 && nonFinite == NonFinite::kRefused) check.look(index, data, tensors[index].dtype);
-    return data;
+    return whole.of(places[index]);
   };
   // To the end also where rank 0 could not write: the others wait for it.
   const auto gatherRest = [&]() -> Status {
     while (asked < places.size()) LOCKSTEP_TRY(bytes(asked).status());
-    if (nonFinite == NonFinite::kTaken) return {};
-    LOCKSTEP_ASSIGN(const std::int64_t first, check.told(state.groups));
-    if (first < 0) return {};
-    return diverged(fmt::format("the {} is not finite after step {}", textOf(places[static_cast<std::size_t>(first)]), progress.step),
-                    {}, progress.step);
+    return {};
   };
   if (state.rank != 0) {
     LOCKSTEP_TRY(gatherRest());
@@ -327,6 +302,7 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const R
   // Renamed away before they are deleted, so that no reader meets half a checkpoint.
   auto all = checkpointsIn(root);
   for (std::size_t i = 0; i + static_cast<std::size_t>(std::max(keep, 1)) < all.size(); ++i) {
+    if (all[i].second == target) continue;  // resumed from one before those that are damaged
     const fs::path trash = root / ("." + all[i].second.filename().string() + ".old");
     fs::remove_all(trash, error);
     fs::rename(all[i].second, trash, error);
@@ -389,8 +365,10 @@ Result<Loaded> loadNewest(const std::string& checkpoint, const plan::Plan& plan,
   for (const std::string& folder : folders) {
     auto file = tensorsFor(plan, folder);
     if (!file.ok()) {
+      // It may be whole: one before it would undo steps for nothing.
+      if (file.error().code == Code::kResourceExhausted || file.error().code == Code::kPermissionDenied)
+        return file.error();
       unusable.push_back(file.error());
-      if (file.error().code == Code::kResourceExhausted || file.error().code == Code::kPermissionDenied) break;
       continue;
     }
     for (std::size_t i = 0; options.warn && i < unusable.size(); ++i) {
@@ -562,8 +540,7 @@ std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena) {
   return any ? hash.hex() : std::string();
 }
 
-Result<std::string> exportModel(const std::string& path, const RankState& state, const TensorSink& sink,
-                                std::string* firstNonFinite) {
+Result<std::string> exportModel(const std::string& path, const RankState& state, const TensorSink& sink) {
   std::vector<Place> places = placesOf(state.plan, [](std::string_view kind) {
     return kind == kParameters || kind == kStatistics;
   });
@@ -573,7 +550,6 @@ Result<std::string> exportModel(const std::string& path, const RankState& state,
   for (const Place& place : places)
     tensors.push_back({place.member().name, place.slot->type.dtype, place.member().shape});
   WholeTensors whole(state);
-  FiniteCheck check;
   Sha256 hash;
   std::size_t asked = 0;
   const auto bytes = [&](std::size_t index) -> Result<std::span<const std::byte>> {
@@ -584,7 +560,6 @@ Result<std::string> exportModel(const std::string& path, const RankState& state,
       hash.update(fmt::format("{} {}[{}]\n", tensor.name, dtypeName(tensor.dtype),
                               shapeText(tensor.shape)));
       hash.update(data);
-      check.look(index, data, tensor.dtype);
       if (sink) sink(tensor, data);
     }
     return data;
@@ -595,10 +570,6 @@ Result<std::string> exportModel(const std::string& path, const RankState& state,
         path, tensors,
         {{"format", "lockstep"}, {"model", state.plan.name}, {"layout", std::string(kWeightLayout)}}, bytes);
   while (asked < places.size()) LOCKSTEP_TRY(bytes(asked).status());
-  if (firstNonFinite != nullptr) {
-    LOCKSTEP_ASSIGN(const std::int64_t first, check.told(state.groups));
-    *firstNonFinite = first < 0 ? std::string() : textOf(places[static_cast<std::size_t>(first)]);
-  }
   LOCKSTEP_TRY(written);
   return state.rank == 0 ? hash.hex() : std::string();
 }

@@ -39,9 +39,9 @@ enum class NonFinite : std::uint8_t { kRefused, kTaken };
 // others learn of it by what rank 0 does next.
 //
 // Writes <folder>/step-<n>, then removes all but the newest `keep`. Returns the new folder's path
-// on rank 0, "" on others. State that is not finite is not written where it is refused: diverged(), on all ranks.
+// on rank 0, "" on others.
 Result<std::string> writeCheckpoint(const std::string& folder, int keep, const RankState& state,
-                                    const Progress& progress, NonFinite nonFinite = NonFinite::kRefused);
+                                    const Progress& progress);
 
 struct ReadOptions {
   std::uint64_t seed = 1;                   // of this run
@@ -74,9 +74,7 @@ inline constexpr std::string_view kWeightLayout =
     "another. Convolutions are [height, width, in, out].";
 // The parameters and running statistics alone, by their names in the model: their SHA-256 over name, shape, type and bytes
 // of each, in the order of names ("" off rank 0). Rank 0 writes them to `path` where that is not "", and
-// gives them to `sink` where there is one. All ranks call it together. `firstNonFinite`, where not null, receives the first
-// that is not finite, in the order of names, as stateTensorText() has it; "" where all are; on all ranks.
-Result<std::string> exportModel(const std::string& path, const RankState& state, const TensorSink& sink = {},
-                                std::string* firstNonFinite = nullptr);
+// gives them to `sink` where there is one. All ranks call it together.
+Result<std::string> exportModel(const std::string& path, const RankState& state, const TensorSink& sink = {});
 
 }  // namespace lockstep::runtime

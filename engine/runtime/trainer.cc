@@ -20,6 +20,12 @@
 namespace lockstep::runtime {
 namespace {
 
+// What is not finite: after which step, and the first tensor.
+struct Found {
+  std::int64_t step = 0;
+  NonFiniteTensor tensor;
+};
+
 class Training {
  public:
   Training(const plan::Plan& plan, int rank, const TrainerOptions& options,
@@ -49,6 +55,8 @@ class Training {
   void noteNonFinite(std::int64_t step);
   Status endIfDiverged();
   Status endDiverged(std::string_view what);
+  std::optional<Found> stateNotFinite(std::int64_t step) const;
+  Status checkState();
   bool endsWhereNotFinite() const { return options_.nonFinite == NonFinite::kRefused; }
   Status step(const data::BatchPosition& position, Nanoseconds begin);
   // A step's batch, where its epoch has one; that of the step before is gone then.
@@ -105,10 +113,6 @@ class Training {
   bool stopAgreed_ = false;
   std::int64_t skippedInARow_ = 0, tried_ = 0;  // updates
   // Of this rank, where its loss was not finite: after which step, and the first tensor that was not.
-  struct Found {
-    std::int64_t step = 0;
-    NonFiniteTensor tensor;
-  };
   std::optional<Found> nonFinite_;
   double trainedSamples_ = 0, trainedSeconds_ = 0;
 };
@@ -376,10 +380,12 @@ void Training::noteNonFinite(std::int64_t step) {
 
 namespace {
 
+constexpr std::int64_t kNotFound = std::numeric_limits<std::int64_t>::max();
+
 // What a rank found, as ranks tell each other.
 struct FoundMessage {
-  std::int64_t step = std::numeric_limits<std::int64_t>::max();
-  std::int64_t order = std::numeric_limits<std::int64_t>::max();
+  std::int64_t step = kNotFound;
+  std::int64_t order = kNotFound;
   std::int64_t rank = -1;
   std::array<char, 232> text{};
   bool operator<(const FoundMessage& other) const {
@@ -388,6 +394,17 @@ struct FoundMessage {
 };
 constexpr std::int64_t kFoundWords = sizeof(FoundMessage) / sizeof(std::int64_t);
 static_assert(sizeof(FoundMessage) % sizeof(std::int64_t) == 0);
+
+FoundMessage messageOf(int rank, const std::optional<Found>& found) {
+  FoundMessage out;
+  out.rank = rank;
+  if (!found) return out;
+  out.step = found->step;
+  out.order = found->tensor.order;
+  const std::string& text = found->tensor.text;
+  std::copy_n(text.begin(), std::min(text.size(), out.text.size() - 1), out.text.begin());
+  return out;
+}
 
 // The first of what all ranks found, on all of them.
 Result<FoundMessage> firstFound(const FoundMessage& mine, const Groups& groups) {
@@ -406,41 +423,43 @@ Result<FoundMessage> firstFound(const FoundMessage& mine, const Groups& groups) 
 
 // All ranks together. Where none knows more than that the loss is not finite, they look at the state.
 Status Training::endDiverged(std::string_view what) {
-  const auto messageOf = [&](const std::optional<Found>& found) {
-    FoundMessage out;
-    out.rank = rank_;
-    if (!found) return out;
-    out.step = found->step;
-    out.order = found->tensor.order;
-    const std::string& text = found->tensor.text;
-    std::copy_n(text.begin(), std::min(text.size(), out.text.size() - 1), out.text.begin());
-    return out;
-  };
-  LOCKSTEP_ASSIGN(FoundMessage first, firstFound(messageOf(nonFinite_), groups_));
-  constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-  if (first.step == kNone) return {};
+  LOCKSTEP_ASSIGN(FoundMessage first, firstFound(messageOf(rank_, nonFinite_), groups_));
+  if (first.step == kNotFound) return {};
   const std::int64_t step = first.step;
-  if (first.order == kNone) {
+  if (first.order == kNotFound) {
     LOCKSTEP_TRY(state_->fetch());
-    std::optional<Found> found;
-    for (std::size_t s = 0; s < plan_.state.size() && !found; ++s) {
-      const plan::StateSlot& slot = plan_.state[s];
-      if (slot.stage != plan_.stageOf(rank_) || slot.members.empty()) continue;
-      const std::span bytes(state_->data() + slot.offset, static_cast<std::size_t>(slot.type.bytes()));
-      const std::int64_t at = firstNonFinite(bytes, slot.type.dtype);
-      if (at < 0) continue;
-      const std::int64_t part = slot.axis.empty() ? 0 : plan_.mesh.coordinate(rank_, slot.axis);
-      const std::int64_t element = part * slot.type.count() + at;
-      std::string_view member = slot.members.front().name;
-      for (const auto& one : slot.members)
-        if (one.element <= element) member = one.name;
-      found = Found{step, {static_cast<std::int64_t>(s), stateTensorText(slot.name, member)}};
-    }
-    LOCKSTEP_ASSIGN(first, firstFound(messageOf(found), groups_));
+    LOCKSTEP_ASSIGN(first, firstFound(messageOf(rank_, stateNotFinite(step)), groups_));
   }
   std::string where = first.text.data();
   if (!where.empty() && plan_.mesh.size() > 1) where += fmt::format(", on rank {}", first.rank);
   return diverged(fmt::format("{} is not finite in step {}", what, step), where, step);
+}
+
+// The first tensor that is not finite of the state this rank holds, in the order of the plan.
+std::optional<Found> Training::stateNotFinite(std::int64_t step) const {
+  for (std::size_t s = 0; s < plan_.state.size(); ++s) {
+    const plan::StateSlot& slot = plan_.state[s];
+    if (slot.stage != plan_.stageOf(rank_)) continue;
+    const std::int64_t held = slot.axis.empty() ? 0 : plan_.mesh.coordinate(rank_, slot.axis) * slot.type.count();
+    const auto size = static_cast<std::int64_t>(sizeOf(slot.type.dtype));
+    for (const auto& member : slot.members) {
+      const std::int64_t begin = std::max(member.element, held);
+      const std::int64_t end = std::min(member.element + plan_.memberCount(member), held + slot.type.count());
+      if (begin >= end) continue;
+      const std::span bytes(state_->data() + slot.offset + (begin - held) * size, static_cast<std::size_t>((end - begin) * size));
+      if (firstNonFinite(bytes, slot.type.dtype) >= 0)
+        return Found{step, {static_cast<std::int64_t>(s), stateTensorText(slot.name, member.name)}};
+    }
+  }
+  return std::nullopt;
+}
+
+// All ranks together, before what they hold is written: nobody waits for a disk to know.
+Status Training::checkState() {
+  if (!endsWhereNotFinite()) return {};
+  LOCKSTEP_ASSIGN(const FoundMessage first, firstFound(messageOf(rank_, stateNotFinite(progress_.step)), groups_));
+  if (first.step == kNotFound) return {};
+  return diverged(fmt::format("the {} is not finite after step {}", first.text.data(), progress_.step), {}, progress_.step);
 }
 
 // Of workers that did not tell each other.
@@ -538,8 +557,8 @@ Status Training::evaluate() {
 Status Training::checkpoint() {
   if (options_.checkpointFolder.empty()) return {};
   LOCKSTEP_TRY(state_->fetch());
-  auto folder = writeCheckpoint(options_.checkpointFolder, options_.keepCheckpoints, rankState(),
-                                progress_, options_.nonFinite);
+  LOCKSTEP_TRY(checkState());
+  auto folder = writeCheckpoint(options_.checkpointFolder, options_.keepCheckpoints, rankState(), progress_);
   if (!folder.ok()) {
     folder.error().rank = rank_;
     folder.error().step = progress_.step;
@@ -606,11 +625,8 @@ Result<TrainerSummary> Training::run() {
   summary_.samplesPerSecond = trainedSeconds_ > 0 ? trainedSamples_ / trainedSeconds_ : 0;
   LOCKSTEP_TRY(state_->fetch());
   if (options_.hashReplica) summary_.replicaSha256 = replicaHash(plan_, rank_, *state_);
-  std::string nonFinite;
-  LOCKSTEP_ASSIGN(summary_.weightsSha256, exportModel(options_.modelFile, rankState(), options_.onTensor,
-                                                      endsWhereNotFinite() ? &nonFinite : nullptr));
-  if (!nonFinite.empty())
-    return diverged(fmt::format("the {} is not finite after step {}", nonFinite, progress_.step), {}, progress_.step);
+  LOCKSTEP_TRY(checkState());
+  LOCKSTEP_ASSIGN(summary_.weightsSha256, exportModel(options_.modelFile, rankState(), options_.onTensor));
   return summary_;
 }
 

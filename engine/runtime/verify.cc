@@ -77,9 +77,11 @@ std::string differingReplicas(const cluster::Mesh& mesh,
 // `steps` steps of a plan on batches; the tensors of rank 0 where they are asked for.
 Result<Training> trainOnce(const plan::Plan& plan, const Experiment& experiment,
                            const data::Dataset& batches, const Schedule& schedule,
-                           std::int64_t steps, bool keepTensors, const std::atomic<bool>& stop) {
+                           std::int64_t steps, bool keepTensors, const std::atomic<bool>& stop,
+                           NonFinite nonFinite = NonFinite::kRefused) {
   Training out;
   TrainerOptions options;
+  options.nonFinite = nonFinite;
   options.epochs = 0;
   options.maxSteps = steps;
   options.shuffle = false;
@@ -130,7 +132,7 @@ Result<Tensors> probe(const plan::Plan& plan, const Experiment& experiment, doub
   constant.peak = rate;
   LOCKSTEP_ASSIGN(Training probed,
                   trainOnce(plan, experiment, SomeBatches(experiment.probes, plan.globalBatch, batch, steps),
-                            constant, steps, true, stop));
+                            constant, steps, true, stop, NonFinite::kTaken));  // the rate is no one's to train with
   if (probed.skipped > 0) {
     Error error = makeError(Code::kInvalidArgument, "gradients overflow, and a step that updates nothing shows none");
     error.next = "set training.loss_scale.initial to a smaller power of two";
@@ -450,7 +452,7 @@ Result<std::vector<std::pair<std::string, double>>> gradientLengths(const plan::
                               .schedule = {}, .backend = std::string(backend), .backendOptions = options};
   Schedule rate;
   rate.peak = kProbeRate;
-  LOCKSTEP_ASSIGN(const Training trained, trainOnce(plan, experiment, batch, rate, 1, true, stop));
+  LOCKSTEP_ASSIGN(const Training trained, trainOnce(plan, experiment, batch, rate, 1, true, stop, NonFinite::kTaken));
   std::vector<std::pair<std::string, double>> out{{"loss", trained.losses.front()}};
   for (const auto& [name, tensor] : trained.tensors) {
     double squares = 0;

@@ -4373,12 +4373,40 @@ It uses:
             <translation>在连接其节点之前，按一块 %1 估计</translation>
         </message>
         <message>
-            <source>use more ranks or a smaller model: %1 leaves %2</source>
-            <translation>请增加 rank 或缩小模型：%1 之后仍需 %2</translation>
+            <source>use more ranks, a smaller batch or a smaller model, whose parameters and optimizer state are %1</source>
+            <translation>请增加 rank、减小批次或缩小模型；模型的参数和优化器状态共 %1</translation>
         </message>
         <message>
-            <source>use more ranks, a smaller batch or a smaller model</source>
-            <translation>请增加 rank、减小批次或缩小模型</translation>
+            <source>the node cannot listen for its peers</source>
+            <translation>该节点无法监听其他节点的连接</translation>
+        </message>
+        <message>
+            <source>the node cannot look for its peers</source>
+            <translation>该节点无法连接其他节点</translation>
+        </message>
+        <message>
+            <source>node %1 has no address at which the other nodes reach it</source>
+            <translation>节点 %1 没有其他节点可以访问的地址</translation>
+        </message>
+        <message>
+            <source>launch again: an address is chosen where the cluster has none</source>
+            <translation>请重新启动：集群未指定地址时会自动选择</translation>
+        </message>
+        <message>
+            <source>GPU %1 cannot compute in bf16</source>
+            <translation>GPU %1 不能以 bf16 计算</translation>
+        </message>
+        <message>
+            <source>%1 has compute capability %2.%3, bf16 needs %4.0 or above</source>
+            <translation>%1 的计算能力为 %2.%3，bf16 需要 %4.0 或更高</translation>
+        </message>
+        <message>
+            <source>set training.precision to fp16 or fp32</source>
+            <translation>请将 training.precision 设为 fp16 或 fp32</translation>
+        </message>
+        <message>
+            <source>Gloo took another connection than that made for it</source>
+            <translation>Gloo 使用了另一个连接</translation>
         </message>
         <message>
             <source>GPUs are priced as %1 at %2 % of its data sheet: %3 TFLOP/s in %4, %5 GB/s of memory; connect the nodes to measure</source>

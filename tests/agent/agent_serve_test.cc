@@ -123,6 +123,7 @@ class AgentServeTest : public QObject {
     QVERIFY(alive(first));
     watching->TryCancel();
     reader->Finish();
+    reader.reset();   // it holds the connection
     node.disconnect();
     QVERIFY(eventually([&] { return !alive(first); }));
     QVERIFY(alive(second));

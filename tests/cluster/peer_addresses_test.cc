@@ -118,7 +118,7 @@ class PeerAddressesTest : public QObject {
   void trainsOverIpv6Alone() {
     for (int host = 1; host <= 2; ++host) {
       ip({"-n", netns(host), "addr", "add", "fd00:77::" + std::to_string(host) + "/64", "dev", "eth0", "nodad"});
-      block(host, newTcp("meta nfproto ipv4", "reject with tcp reset"));
+      block(host, newTcp("iifname != lo meta nfproto ipv4", "reject with tcp reset"));
     }
     const CliResult result = train(cluster());
     QVERIFY2(result.exit == 0, result.text());

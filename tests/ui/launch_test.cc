@@ -594,7 +594,7 @@ class LaunchTest : public QObject {
     QVERIFY(root);
     if (auto* page = qobject_cast<Page*>(root)) window_->findChild<QTabWidget*>("documents")->setCurrentWidget(page);
     QString wrong;
-    QVERIFY2(wait([&] { return (wrong = wrongWith(root)).isEmpty(); }, 3000), qPrintable(wrong));
+    QVERIFY2(wait([&] { return (wrong = wrongWith(root)).isEmpty(); }, 10000), qPrintable(wrong));
   }
 
   // Labels, buttons and fields below `root` that are seen have the room their texts need, and lie

@@ -46,7 +46,7 @@ class StudioHostsTest : public QObject {
   void aNewUserTrainsAGptThroughAFault() {
     if (!hosts_) QSKIP(why_.c_str());
     if (const char* why = tests::whyNoRuns()) QSKIP(why);
-    constexpr int kSteps = 160;
+    constexpr int kSteps = 800;
     const tests::StudioHome home;
     tests::StudioRoad road(home.home());
     const std::string config = folder_ / "ssh_config_new";

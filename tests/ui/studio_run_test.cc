@@ -126,7 +126,7 @@ class StudioRunTest : public QObject {
     nodes->selectAll();
     QTest::keyClicks(nodes, "2");
     QTest::keyClick(nodes, Qt::Key_Return);   // before the prediction is there
-    QVERIFY2(tests::wait([&] { return !run.isEmpty(); }, 90'000), qPrintable(dialog->findChild<ui::MessagePanel*>()->details()));
+    QVERIFY2(tests::wait([&] { return !run.isEmpty(); }, 90'000), qPrintable(dialog ? dialog->findChild<ui::MessagePanel*>()->details() : QString()));
     QVERIFY(!model->isModified());
     QFile file(model->filePath());
     QVERIFY(file.open(QIODevice::ReadOnly));

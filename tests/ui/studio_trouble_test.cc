@@ -107,7 +107,7 @@ class StudioTroubleTest : public QObject {
     QVERIFY(wait([&] { return !road_->page()->message()->details().isEmpty(); }));
     const QString said = road_->page()->message()->details();
     QVERIFY2(said.contains("node local") && said.contains("rank ") && said.contains("step "), qPrintable(said));
-    checkSays(said, "local", {"SIGKILL", "its last lines:", "--resume"});
+    checkSays(said, "local", {"SIGKILL", "its last lines:", "resume the run"});
     if (QTest::currentTestFailed()) return;
     // The logs have lines of both ranks, on a page that shows them.
     std::set<int> ranks;

@@ -584,7 +584,7 @@ class WindowTest : public QObject {
         return window_->size() == size && navigator->width() >= 160 && inspector->width() >= 165 &&
                inspector->height() >= 100 && navigator->height() >= 100 &&
                window_->centralWidget()->width() >= size.width() / 2;
-      }, 3000) && window_->minimumSizeHint().width() <= size.width() &&
+      }, 15000) && window_->minimumSizeHint().width() <= size.width() &&
              window_->minimumSizeHint().height() <= size.height();
     };
     window_->openFile(QString::fromStdString(examplePath("local-3.yaml")));

@@ -832,6 +832,7 @@ Status LaunchDialog::saveAll() {
 // Enter launches from every field; where the prediction is not there yet, as soon as it is.
 void LaunchDialog::keyPressEvent(QKeyEvent* event) {
   const bool enter = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter;
+  if (enter && candidates_->hasFocus()) return;   // it has chosen a strategy
   if (enter && !preview_ && !launch_ && (delay_.isActive() || !message_->isVisible())) {
     wanted_ = true;
     setBusy(true, tr("Launching once the prediction is there"));

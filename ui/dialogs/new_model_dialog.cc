@@ -140,8 +140,7 @@ void NewModelDialog::suggest() {
     name_->setText(QString("%1-%2").arg(stem).arg(number));
   }
   if (!fileTyped_) {
-    static const QRegularExpression outside("[^\\w.-]+", QRegularExpression::UseUnicodePropertiesOption);
-    file_->setText(formatPath(QDir(folder_).filePath(QString(name_->text()).replace(outside, "-") + ".yaml")));
+    file_->setText(formatPath(QDir(folder_).filePath(asFileName(name_->text()) + ".yaml")));
     file_->setCursorPosition(0);
   }
 }

@@ -17,6 +17,7 @@
 #include <QTableView>
 #include <QToolButton>
 #include <algorithm>
+#include <utility>
 #include <cmath>
 #include <cstring>
 
@@ -96,6 +97,7 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
     refreshFigures();
   });
   connect(document_, &RunDocument::failed, this, [this](const Error& error) {
+    reachShown_ = false;
     message()->showError(error);
     alertError(Tone::kBad, error);
   });
@@ -475,7 +477,12 @@ void RunPage::alertStraggler() {
 void RunPage::showReach(std::int64_t sinceNs) {
   if (sinceNs == unreachableNs_) return;
   unreachableNs_ = sinceNs;
-  if (sinceNs == 0) return message()->clear();
+  if (sinceNs == 0) {   // an error that has come meanwhile stays
+    if (std::exchange(reachShown_, false)) message()->clear();
+    else message()->setAction({});
+    return;
+  }
+  reachShown_ = true;
   message()->showNote(Tone::kWarning, tr("The run has been out of reach since %1.").arg(formatWhen(sinceNs)),
                       tr("The node that coordinates it does not answer; it is asked again and again."),
                       tr("Giving it up ends the run in the history alone, whatever its nodes do."));

@@ -123,6 +123,7 @@ class RunPage : public Page {
   Card* slowCard_ = nullptr;
   QLabel* slowHead_ = nullptr;
   QLabel* slowText_ = nullptr;
+  bool reachShown_ = false;         // what the message says
   std::int64_t unreachableNs_ = 0;  // since when, as shown; 0: it is not
   bool wasLive_ = false;  // the panel keeps the room of a straggler's evidence
   QString alertedRank_;   // key of the alert that lasts; "": none

@@ -143,7 +143,7 @@ PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
   plot_ = new QCustomPlot(body);
   plot_->setObjectName("plotCanvas");
   plot_->setFocusPolicy(Qt::StrongFocus);
-  plot_->setMinimumHeight(96);
+  plot_->setMinimumHeight(72);
   plot_->setNoAntialiasingOnDrag(true);
   plot_->setInteractions(QCP::iRangeDrag | QCP::iRangeZoom);
   // The label of a tick at the right end stays whole.

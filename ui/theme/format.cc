@@ -4,6 +4,7 @@
 #include <QDateTime>
 #include <QDir>
 #include <QLocale>
+#include <QRegularExpression>
 #include <cmath>
 
 namespace lockstep::ui {
@@ -67,6 +68,11 @@ QString formatMetric(const std::string& metric, double value, int digits) {
 QString formatPath(const QString& path) {
   const QString home = QDir::homePath();
   return path == home || path.startsWith(home + '/') ? '~' + path.mid(home.size()) : path;
+}
+QString asFileName(const QString& name) {
+  static const QRegularExpression outside("[^\\w.-]+", QRegularExpression::UseUnicodePropertiesOption);
+  const QString out = QString(name).replace(outside, "-");
+  return out.isEmpty() || out.startsWith('.') ? "model" + out : out;
 }
 QString formatWhen(std::int64_t wallNs) {
   if (wallNs <= 0) return QString(QChar(0x2014));

@@ -18,6 +18,7 @@ QString formatNumber(double value, int digits = 4); // "—" where not finite
 QString metricName(const std::string& metric);     // "Accuracy"
 QString formatMetric(const std::string& metric, double value, int digits);  // of accuracy "42.1 %", of AUC "0.781"
 QString formatPath(const QString& path);              // "~/lab.yaml"
+QString asFileName(const QString& name);              // "gpt/2" → "gpt-2"; "model" of none
 QString formatWhen(std::int64_t wallNs);            // local date and time
 
 }  // namespace lockstep::ui

@@ -51,6 +51,12 @@ bool balanced(const QString& text) {
 
 QString translated(const QString& text, int depth) {
   if (text.isEmpty() || depth > kDeepest) return text;
+  // Of two brackets at the end the last is what to do.
+  const qsizetype open = text.endsWith(')') ? text.lastIndexOf(" (") : -1;
+  const auto apart = [&] {
+    return translated(text.left(open), depth) + " (" + translated(text.mid(open + 2).chopped(1), depth) + ")";
+  };
+  if (open > 0 && text[open - 1] == ')') return apart();
   for (const Pattern& pattern : patterns()) {
     const auto match = pattern.expression.match(text);
     if (!match.hasMatch()) continue;
@@ -71,9 +77,7 @@ QString translated(const QString& text, int depth) {
   if (const qsizetype colon = text.indexOf(": "); colon > 0) {
     return translated(text.left(colon), depth) + ": " + translated(text.mid(colon + 2), depth);
   }
-  if (const qsizetype open = text.lastIndexOf(" ("); open > 0 && text.endsWith(')')) {
-    return translated(text.left(open), depth) + " (" + translated(text.mid(open + 2).chopped(1), depth) + ")";
-  }
+  if (open > 0) return apart();
   return text;
 }
 

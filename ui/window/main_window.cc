@@ -547,7 +547,7 @@ void MainWindow::clone(const QString& run) {
         }
         const QDir folder(QString::fromStdString(workspace_->home().root) + "/models");
         folder.mkpath(".");
-        const QString base = QString::fromStdString(found->name.empty() ? "model" : found->name) + "-copy";
+        const QString base = asFileName(QString::fromStdString(found->name)) + "-copy";
         QString path = folder.filePath(base + ".yaml");
         const auto taken = [&] {
           const QList<Page*> open = pages();

@@ -45,7 +45,10 @@ class CudaDevice final : public Device {
     use();
     drain();
     grouping_.reset();
-    if (lost_) return;
+    if (lost_) {
+      static_cast<void>(products_.release());  // cuBLASLt waits for the GPU when it ends
+      return;
+    }
     if (exchange_ != nullptr) driver_.cuStreamDestroy(exchange_);
     products_.reset();
     if (workspace_ != nullptr) driver_.cuMemFree(address(workspace_));
