@@ -3917,12 +3917,16 @@ It uses:
             <translation>训练发散：%1</translation>
         </message>
         <message>
-            <source>the loss is not finite in step %1</source>
-            <translation>第 %1 步的损失不是有限数</translation>
+            <source>%1 is not finite in step %2</source>
+            <translation>第 %2 步的%1不是有限数</translation>
         </message>
         <message>
-            <source>the loss of the evaluation is not finite in step %1</source>
-            <translation>第 %1 步评估的损失不是有限数</translation>
+            <source>the loss</source>
+            <translation>损失</translation>
+        </message>
+        <message>
+            <source>the loss of the evaluation</source>
+            <translation>评估损失</translation>
         </message>
         <message>
             <source>the %1 is not finite after step %2</source>

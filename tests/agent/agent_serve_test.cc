@@ -123,7 +123,8 @@ class AgentServeTest : public QObject {
     QVERIFY(alive(first));
     watching->TryCancel();
     reader->Finish();
-    reader.reset();   // it holds the connection
+    reader.reset();   // they hold the connection
+    watching.reset();
     node.disconnect();
     QVERIFY(eventually([&] { return !alive(first); }));
     QVERIFY(alive(second));

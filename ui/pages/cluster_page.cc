@@ -41,7 +41,7 @@ QWidget* pageOf(QHBoxLayout* row, QWidget* parent) {
 ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& workspace, QWidget* parent)
     : SpecPage("clusterPage", "cluster:", std::move(document), parent), workspace_(workspace) {
   auto* head = new QHBoxLayout;
-  head->setSpacing(kSpaceS);
+  head->setSpacing(kSpaceXs);
   heading_ = makeLabel("clusterHeading", this);
   heading_->setFont(Theme::instance().title());
   badge_ = new StateBadge("clusterState", this);
