@@ -99,6 +99,12 @@ Result<std::string> RunControl::start() {
   const double hertz = request_.sample_hertz() > 0 ? std::clamp(request_.sample_hertz(), 0.1, 10.0) : 2;
   sample();
   loop_.every(static_cast<Nanoseconds>(1e9 / hertz), [this] { sample(); });
+  // Nobody finds a run without its folder, to follow or to end it.
+  loop_.every(kSecond, [this] {
+    if (access(folder_.path.c_str(), F_OK) == 0 || errno != ENOENT) return;
+    localFailure(toInfo(makeError(Code::kNotFound, "the run's folder {} was removed while it ran", folder_.path)),
+                 false);
+  });
   loop_.every(2 * kSecond, [this] {
     if (!client_ || over_) return;
     FromPeer ping;

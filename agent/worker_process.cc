@@ -258,8 +258,8 @@ std::string exitText(int status, std::int64_t residentBytes, std::optional<bool>
   if (number == SIGKILL && outOfMemory) {
     if (!*outOfMemory)
       return "was killed by signal 9 (SIGKILL), sent by a person or a program; the node was not out of memory";
-    return fmt::format("was killed by signal 9 (SIGKILL) by the kernel, which was out of memory; it had {} MiB resident",
-                       residentBytes >> 20);
+    return fmt::format("was killed by signal 9 (SIGKILL), most likely by the kernel: the node ran out of memory; "
+                       "it had {} MiB resident", residentBytes >> 20);
   }
   const std::string_view name = signalName(number);
   return name.empty() ? fmt::format("was killed by signal {}", number)

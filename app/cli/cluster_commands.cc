@@ -42,7 +42,7 @@ void printNode(const NodeStatus& node, const std::string& address) {
   line.add("disk_free_bytes", node.inventory.diskFreeBytes);
   line.add("kernel", node.inventory.kernel).add("os", node.inventory.os);
   line.addRaw("gpus", nlohmann::json(node.inventory.gpus)
-                          .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+                          .dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
   line.add("workdir", node.inventory.workdir).add("agent_version", node.inventory.agentVersion);
   line.print();
 }
@@ -95,7 +95,7 @@ void printGpu(const std::string& node, const GpuLoad& gpu) {
   add("performance_state", gpu.performanceState);
   if (gpu.throttle)
     line.addRaw("throttle", nlohmann::json(*gpu.throttle)
-                                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+                                .dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
   add("pcie_in", gpu.pcieIn);
   add("pcie_out", gpu.pcieOut);
   add("pcie_generation", gpu.pcieGeneration);

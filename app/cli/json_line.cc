@@ -6,8 +6,9 @@
 
 namespace lockstep::app::cli {
 namespace {
+// In ASCII: a terminal plays C1 controls too, which JSON allows as they are.
 std::string quoted(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 }  // namespace
 
@@ -51,7 +52,7 @@ JsonLine errorLine(const Error& error, std::string_view event) {
       remedies.push_back(nlohmann::json::array());
       for (const auto& [field, value] : remedy) remedies.back().push_back(field + "=" + value);
     }
-    line.addRaw("remedies", remedies.dump());
+    line.addRaw("remedies", remedies.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
   }
   return line;
 }

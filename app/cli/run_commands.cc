@@ -295,7 +295,8 @@ void printLog(const LogRow& row, bool json) {
         .print();
     return;
   }
-  const std::string who = row.rank >= 0 ? fmt::format("{}/{}", row.node, row.rank) : row.node;
+  const std::string node = printable(row.node);
+  const std::string who = row.rank >= 0 ? fmt::format("{}/{}", node, row.rank) : node;
   const LogLine line = parseLogLine(row.text);
   const std::string level = line.level != 0 ? fmt::format("{} ", line.level) : std::string();
   std::printf("%s %-12s %s%s\n", isoTime(line.wallNs > 0 ? line.wallNs : row.wallNs).c_str(), who.c_str(),

@@ -34,7 +34,7 @@ constexpr std::chrono::seconds kCommitLimit{20};
 constexpr std::chrono::seconds kKillLimit{10};
 constexpr std::chrono::seconds kFindLimit{5};
 constexpr std::chrono::seconds kCleanUpLimit{3};  // of a node that may not answer at all
-constexpr Nanoseconds kLargestClockOffset = Nanoseconds{6 * 86400} * 1'000'000'000;
+constexpr Nanoseconds kDay = Nanoseconds{86400} * 1'000'000'000;
 
 std::string newRunId() {
   std::random_device random;
@@ -120,8 +120,12 @@ class Work {
       hosts.push_back({party.name, party.inventory.bootId, party.inventory.cores,
                        party.inventory.memoryAvailable, gpuMemory(party.inventory.gpus)});
     }
+    const auto withClocks = [this](Preview of) {
+      for (std::string& remark : clockRemarks()) of.remarks.push_back(std::move(remark));
+      return of;
+    };
     LOCKSTEP_ASSIGN(Preview plain, makePreview(request_, hosts, nullptr));
-    if (!request_.measure) return plain;
+    if (!request_.measure) return withClocks(std::move(plain));
     findData();
     auto cost = [&] {
       const Awaiting awaiting(Stage::kMeasuring, {parties_.front().name}, progress);
@@ -134,14 +138,14 @@ class Work {
       if (cost.error().code == Code::kCancelled || cost.error().code == Code::kUnavailable)
         return cost.error();
       plain.remarks.push_back("the costs could not be measured: " + cost.error().text());
-      return plain;
+      return withClocks(std::move(plain));
     }
-    return makePreview(request_, hosts, &*cost);
+    LOCKSTEP_ASSIGN(Preview measured, makePreview(request_, hosts, &*cost));
+    return withClocks(std::move(measured));
   }
 
   Result<std::string> launch(const std::string& run, std::stop_token stop) {
     LOCKSTEP_ASSIGN(const Preview preview, this->preview(stop));
-    LOCKSTEP_TRY(checkClocks());
     LOCKSTEP_ASSIGN(const auto history, History::open(home_.historyFolder()));
     RunRow row = newRow(run, preview);
     RunDocuments documents;
@@ -215,22 +219,16 @@ class Work {
     return {};
   }
 
-  // The keys of a run of several nodes are valid for some time only.
-  Status checkClocks() const {
-    if (parties_.size() < 2) return {};
+  // A run goes by no clock; its log does. Smaller differences are told when the ranks compare.
+  std::vector<std::string> clockRemarks() const {
+    std::vector<std::string> out;
     for (const Party& party : parties_) {
-      const Nanoseconds offset = party.inventory.clockOffset;
-      if (offset > -kLargestClockOffset && offset < kLargestClockOffset) continue;
-      const Nanoseconds days = std::abs(offset) / (Nanoseconds{86400} * 1'000'000'000);
-      Error error =
-          offset < 0 ? makeError(Code::kFailedPrecondition, "the node's clock is {} days behind this machine's", days)
-                     : makeError(Code::kFailedPrecondition, "the node's clock is {} days ahead of this machine's", days);
-      error.node = party.name;
-      error.why = "the keys made for the run are not valid at that time";
-      error.next = "set the clock of the node or of this machine, as with `timedatectl set-ntp true`";
-      return error;
+      const Nanoseconds days = party.inventory.clockOffset / kDay;
+      if (days == 0) continue;
+      out.push_back(fmt::format("the clock of node {} is {} days {} this machine's, and so are the times of its log",
+                                party.name, std::abs(days), days > 0 ? "ahead of" : "behind"));
     }
-    return {};
+    return out;
   }
 
   // Before anything is begun: each node connects to each other at the address it will be reached at.

@@ -253,7 +253,8 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
     }
     if (const auto found = lost.find(nodes.front().name); found != lost.end() && !book.ended()) {
       Error error = found->second;
-      error.why = "its coordinator does not know it any more";
+      error.why = "the run's folder there was removed, or the node has another work folder now";
+      error.next = "what was recorded until then stays in the history; `lockstep rerun` launches it again";
       book.fail(error);
     }
     if (!book.empty() || !states.empty()) {

@@ -29,7 +29,7 @@ class Dataset {
   virtual void read(std::int64_t index, std::size_t field, std::byte* out) const = 0;
 };
 
-// Where a data set's files are on this node. IDX: images u8[N×H×W] and labels u8[N], plain or gzip.
+// Files are plain or gzip, of every kind. IDX, on this node: images u8[N×H×W] and labels u8[N].
 struct IdxFiles {
   std::string images;
   std::string labels;

@@ -1,25 +1,17 @@
 // IDX, the format of MNIST: 0, 0, element type, number of dimensions, the dimensions as big-endian
 // 32-bit numbers, the elements (Y. LeCun, C. Cortes, C. Burges, "The MNIST database").
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <zlib.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <functional>
 
-#include "engine/base/hash.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/data/content.h"
 #include "engine/data/dataset.h"
 #include "engine/data/decoded.h"
 
 namespace lockstep::data {
 namespace {
 
-constexpr std::size_t kLimit = std::size_t{4} << 30;  // bytes of a file, compressed or not
 constexpr unsigned char kUnsignedByte = 0x08;
 
 struct IdxArray {
@@ -30,115 +22,6 @@ struct IdxArray {
     return bytes.view().substr(offset, static_cast<std::size_t>(elementCount(facts.dimensions)));
   }
 };
-
-Error dataLoss(const std::string& path, std::string why) {
-  Error error = makeError(Code::kDataLoss, "data file {}", path);
-  error.why = std::move(why);
-  error.next = "fetch the file again";
-  return error;
-}
-
-using Sink = std::function<void(std::string_view)>;
-
-// What a file unpacks to, plain or all members of gzip, piece by piece.
-class Unpacker {
- public:
-  Unpacker(const std::string& path, const Sink& sink) : path_(path), sink_(sink), piece_(kPiece, '\0') {}
-  ~Unpacker() {
-    if (gzip_) inflateEnd(&stream_);
-  }
-  Unpacker(const Unpacker&) = delete;
-  Unpacker& operator=(const Unpacker&) = delete;
-
-  // The next bytes of the file, at most kPiece; the first of them say what it is.
-  Status add(std::string_view packed) {
-    if (!begun_) {
-      begun_ = true;
-      gzip_ = packed.starts_with("\x1f\x8b");
-      if (gzip_ && inflateInit2(&stream_, 16 + MAX_WBITS) != Z_OK) {
-        gzip_ = false;
-        return makeError(Code::kResourceExhausted, "unpacking {}", path_);
-      }
-    }
-    if (!gzip_) return take(packed);
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
-    stream_.avail_in = static_cast<uInt>(packed.size());
-    for (;;) {
-      if (ended_) {
-        if (stream_.avail_in == 0) return {};
-        inflateReset(&stream_);
-        ended_ = false;
-      }
-      stream_.next_out = reinterpret_cast<Bytef*>(piece_.data());
-      stream_.avail_out = static_cast<uInt>(piece_.size());
-      const int code = inflate(&stream_, Z_NO_FLUSH);
-      LOCKSTEP_TRY(take(std::string_view(piece_).substr(0, piece_.size() - stream_.avail_out)));
-      ended_ = code == Z_STREAM_END;
-      if (ended_) continue;
-      if (code == Z_BUF_ERROR || (code == Z_OK && stream_.avail_in == 0 && stream_.avail_out != 0))
-        return {};  // it wants more
-      if (code != Z_OK)
-        return dataLoss(path_, fmt::format("the gzip stream is corrupt ({})",
-                                           stream_.msg != nullptr ? stream_.msg : "no reason given"));
-    }
-  }
-  Status end() const {
-    if (gzip_ && !ended_) return dataLoss(path_, "the gzip stream is truncated");
-    return {};
-  }
-  static constexpr std::size_t kPiece = std::size_t{1} << 18;
-
- private:
-  Status take(std::string_view bytes) {
-    size_ += bytes.size();
-    if (size_ > kLimit)
-      return makeError(Code::kResourceExhausted, "{} holds more than {} bytes", path_, kLimit);
-    sink_(bytes);
-    return {};
-  }
-  const std::string& path_;
-  const Sink& sink_;
-  std::string piece_;
-  z_stream stream_{};
-  std::size_t size_ = 0;
-  bool begun_ = false, gzip_ = false;
-  bool ended_ = false;  // a member has, and no other has begun
-};
-
-std::string_view kindOf(mode_t mode) {
-  return S_ISFIFO(mode) ? "FIFO" : S_ISSOCK(mode) ? "socket" : S_ISDIR(mode) ? "folder" : "device";
-}
-
-// Reads a file once: its content to `sink`; its SHA-256 where it is asked for.
-Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink) {
-  // A FIFO would be waited for, for ever.
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return systemError(errno, "cannot open the data file " + path);
-  if (struct stat info{}; fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
-    Error error = makeError(Code::kFailedPrecondition, "the data file {} is no regular file", path);
-    error.why = fmt::format("it is a {}", kindOf(info.st_mode));
-    error.next = "write what it gives to a file, and name that in the run";
-    return error;
-  }
-  Unpacker unpacker(path, sink);
-  Sha256 hash;
-  std::string piece(Unpacker::kPiece, '\0');
-  Status status;
-  while (status.ok()) {
-    const ssize_t count = read(fd, piece.data(), piece.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) status = systemError(errno, "cannot read the data file " + path);
-    if (count <= 0) break;
-    const auto bytes = std::string_view(piece).substr(0, static_cast<std::size_t>(count));
-    if (hashed) hash.update(bytes);
-    status = unpacker.add(bytes);
-  }
-  close(fd);
-  LOCKSTEP_TRY(std::move(status));
-  LOCKSTEP_TRY(unpacker.end());
-  return hashed ? hash.hex() : std::string();
-}
 
 struct IdxHeader {
   std::vector<std::int64_t> dimensions;
@@ -164,7 +47,7 @@ Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, st
     const std::uint64_t extent = std::uint64_t{at(i)} << 24 | std::uint64_t{at(i + 1)} << 16 |
                                  std::uint64_t{at(i + 2)} << 8 | at(i + 3);
     if (extent == 0) return dataLoss(path, fmt::format("dimension {} is 0", d));
-    if (elements > kLimit / extent)
+    if (elements > kLargestContent / extent)
       return dataLoss(path, "its header promises more elements than a file can hold");
     elements *= extent;
     header.dimensions.push_back(static_cast<std::int64_t>(extent));
@@ -173,6 +56,15 @@ Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, st
     return dataLoss(path, fmt::format("its header promises {} bytes of elements, {} follow", elements,
                                       size - header.offset));
   return header;
+}
+
+// That what begins with `head`, `size` bytes of which are known, may be a file: of one that is none the rest is not read.
+Status checkBegin(const std::string& path, std::string_view head, std::uint64_t size) {
+  if (head.size() < kLongestHeader) return {};
+  LOCKSTEP_ASSIGN(const IdxHeader header, parseHeader(path, head, 0, false));
+  const auto elements = static_cast<std::uint64_t>(elementCount(header.dimensions));
+  if (size - header.offset <= elements) return {};
+  return dataLoss(path, fmt::format("its header promises {} bytes of elements, more follow", elements));
 }
 
 // Of a file that begins with `head`, as its header has it, which may be wrong; 0 where that is no header.
@@ -196,9 +88,10 @@ void findHighest(std::string_view bytes, std::int64_t place, FileFacts& facts) {
 Result<IdxArray> readIdx(const std::string& path, const std::string& sha256) {
   IdxArray array;
   std::string bytes;
-  const auto keep = [&](std::string_view piece) {
+  const auto keep = [&](std::string_view piece) -> Status {
     if (bytes.empty()) bytes.reserve(likelySize(path, piece));
     bytes += piece;
+    return checkBegin(path, bytes, bytes.size());
   };
   LOCKSTEP_ASSIGN(const std::string actual, withMemoryFor("the data file " + path, 0, [&] {
                     return readContent(path, !sha256.empty(), keep);
@@ -268,7 +161,7 @@ Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep) {
   std::string head;
   std::uint64_t size = 0;
   bool begun = false;  // what is written: the elements of a header that is one
-  const auto sink = [&](std::string_view piece) {
+  const auto sink = [&](std::string_view piece) -> Status {
     const std::size_t part = std::min(piece.size(), kLongestHeader - head.size());
     head += piece.substr(0, part);
     const bool labels = head.size() > 3 && head[3] == 1;
@@ -283,6 +176,7 @@ Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep) {
       if (begun && size + piece.size() > offset) writer.add(piece.substr(offset > size ? offset - size : 0));
     }
     size += piece.size();
+    return checkBegin(path, head, size);
   };
   LOCKSTEP_ASSIGN(facts.sha256, readContent(path, true, sink));
   LOCKSTEP_ASSIGN(IdxHeader header, parseHeader(path, head, size));

@@ -3,21 +3,18 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-
 #include <cstring>
 
-#include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/random.h"
+#include "engine/data/content.h"
 #include "engine/data/dataset.h"
 #include "engine/data/decoded.h"
 
 namespace lockstep::data {
 namespace {
-
-constexpr std::size_t kLimit = std::size_t{4} << 30;
 
 // A row is the label, the numbers and the categories, four bytes each: one place in memory.
 std::int64_t rowBytes(const TableFile& file) { return 4 * (1 + file.numbers + file.columns); }
@@ -163,11 +160,9 @@ Status checkShape(const TableFile& file) {
                          file.columns, file.categories);
 }
 
-Result<std::string> contentOf(const TableFile& file) {
+Result<Content> contentOf(const TableFile& file, bool hashed) {
   LOCKSTEP_TRY(checkShape(file));
-  auto bytes = readFile(file.path, kLimit);
-  if (!bytes.ok()) bytes.error().next = "correct the path, or put the file there";
-  return bytes;
+  return readWholeContent(file.path, hashed);
 }
 
 std::int64_t rowsOf(std::string_view bytes) {
@@ -184,7 +179,8 @@ std::int64_t placeOf(double fraction, std::int64_t rows) {
 
 Result<FileFacts> inspectTable(const TableFile& file, DecodedFolder* keep) {
   constexpr std::size_t kPiece = std::size_t{1} << 18;
-  LOCKSTEP_ASSIGN(const std::string bytes, contentOf(file));
+  LOCKSTEP_ASSIGN(const Content content, contentOf(file, true));
+  const std::string& bytes = content.bytes;
   DecodedFolder::Writer writer(keep, tableDecoding(file));
   writer.expect(rowsOf(bytes) * rowBytes(file));
   Reader reader(file, bytes);
@@ -198,7 +194,7 @@ Result<FileFacts> inspectTable(const TableFile& file, DecodedFolder* keep) {
     rows.clear();
   }
   writer.add(rows);
-  facts.sha256 = sha256Hex(bytes);
+  facts.sha256 = content.sha256;
   facts.dimensions = {count, rowBytes(file)};
   writer.keep(facts);
   return facts;
@@ -226,7 +222,8 @@ Result<std::unique_ptr<Dataset>> openTable(const TableFile& file) {
     }
     logInfo("the data file is read anew: {}", opened.ok() ? file.decoded + " is of another" : opened.error().text());
   }
-  LOCKSTEP_ASSIGN(const std::string bytes, contentOf(file));
+  LOCKSTEP_ASSIGN(const Content content, contentOf(file, false));
+  const std::string& bytes = content.bytes;
   FileFacts facts;
   facts.dimensions = {rowsOf(bytes)};
   LOCKSTEP_TRY(checkTable(file, facts));

@@ -1,14 +1,11 @@
 // Plain text as tokens: every byte is one.
 #include <algorithm>
 
-#include "engine/base/file.h"
-#include "engine/base/hash.h"
+#include "engine/data/content.h"
 #include "engine/data/dataset.h"
 
 namespace lockstep::data {
 namespace {
-
-constexpr std::size_t kLimit = std::size_t{4} << 30;
 
 // Samples of `tokens` bytes each that lie one after another, the label being the byte after each.
 class Text final : public Dataset {
@@ -40,14 +37,13 @@ std::int64_t placeOf(double fraction, std::int64_t bytes) {
 }  // namespace
 
 Result<FileFacts> inspectText(const std::string& path) {
-  auto bytes = readFile(path, kLimit);
-  if (!bytes.ok()) {
-    bytes.error().next = "correct the path, or put the file there";
-    return bytes.error();
-  }
   FileFacts facts;
-  facts.sha256 = sha256Hex(*bytes);
-  facts.dimensions = {std::ssize(*bytes)};
+  std::int64_t size = 0;
+  LOCKSTEP_ASSIGN(facts.sha256, readContent(path, true, [&](std::string_view piece) -> Status {
+                    size += std::ssize(piece);
+                    return {};
+                  }));
+  facts.dimensions = {size};
   return facts;
 }
 
@@ -63,20 +59,17 @@ Status checkText(const TextFile& file, const FileFacts& facts) {
 }
 
 Result<std::unique_ptr<Dataset>> openText(const TextFile& file) {
-  auto bytes = readFile(file.path, kLimit);
-  if (!bytes.ok()) {
-    bytes.error().next = "correct the path, or put the file there";
-    return bytes.error();
-  }
+  LOCKSTEP_ASSIGN(Content content, readWholeContent(file.path, false));
+  std::string& bytes = content.bytes;
   FileFacts facts;
-  facts.dimensions = {std::ssize(*bytes)};
+  facts.dimensions = {std::ssize(bytes)};
   LOCKSTEP_TRY(checkText(file, facts));
-  const std::int64_t first = placeOf(file.from, std::ssize(*bytes));
-  const std::int64_t last = placeOf(file.to, std::ssize(*bytes));
+  const std::int64_t first = placeOf(file.from, std::ssize(bytes));
+  const std::int64_t last = placeOf(file.to, std::ssize(bytes));
   // Cut in place: there is no memory for it twice where there is hardly enough once.
-  bytes->erase(static_cast<std::size_t>(last));
-  bytes->erase(0, static_cast<std::size_t>(first));
-  return std::unique_ptr<Dataset>(std::make_unique<Text>(std::move(*bytes), file.tokens));
+  bytes.erase(static_cast<std::size_t>(last));
+  bytes.erase(0, static_cast<std::size_t>(first));
+  return std::unique_ptr<Dataset>(std::make_unique<Text>(std::move(bytes), file.tokens));
 }
 
 }  // namespace lockstep::data

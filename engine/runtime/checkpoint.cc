@@ -316,6 +316,12 @@ std::string stateFile(const std::string& checkpoint) { return fs::path(checkpoin
 Result<std::string> newestCheckpoint(const std::string& folder) {
   if (fs::exists(fs::path(folder) / kStateFile)) return folder;
   const auto all = checkpointsIn(folder);
+  std::error_code none;
+  if (!fs::exists(folder, none)) {
+    Error error = makeError(Code::kNotFound, "there is no folder {}", folder);
+    error.why = "the run that kept its checkpoints there was removed, or made none";
+    return error;
+  }
   if (all.empty()) return makeError(Code::kNotFound, "there is no checkpoint in {}", folder);
   return all.back().second.string();
 }

@@ -2541,6 +2541,22 @@ It uses:
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>the run that kept its checkpoints there was removed, or made none</source>
+            <translation>在该处保存检查点的运行已被删除，或未保存过检查点</translation>
+        </message>
+        <message>
+            <source>there is no folder %1</source>
+            <translation>没有文件夹 %1</translation>
+        </message>
+        <message>
+            <source>the run&apos;s folder %1 was removed while it ran</source>
+            <translation>运行文件夹 %1 在运行期间被删除</translation>
+        </message>
+        <message>
+            <source>what was recorded until then stays in the history; `lockstep rerun` launches it again</source>
+            <translation>此前的记录保留在历史中；`lockstep rerun` 可重新启动它</translation>
+        </message>
+        <message>
             <source>permission denied for %1</source>
             <translation>%1 拒绝登录</translation>
         </message>
@@ -2777,12 +2793,12 @@ It uses:
             <translation>数据文件 %1 不是普通文件</translation>
         </message>
         <message>
-            <source>the node&apos;s clock is %1 days ahead of this machine&apos;s</source>
-            <translation>该节点的时钟比本机快 %1 天</translation>
+            <source>the clock of node %1 is %2 days ahead of this machine&apos;s, and so are the times of its log</source>
+            <translation>节点 %1 的时钟比本机快 %2 天，其日志中的时间也是如此</translation>
         </message>
         <message>
-            <source>the node&apos;s clock is %1 days behind this machine&apos;s</source>
-            <translation>该节点的时钟比本机慢 %1 天</translation>
+            <source>the clock of node %1 is %2 days behind this machine&apos;s, and so are the times of its log</source>
+            <translation>节点 %1 的时钟比本机慢 %2 天，其日志中的时间也是如此</translation>
         </message>
         <message>
             <source>cannot listen for the run&apos;s other nodes at %1</source>
@@ -3037,16 +3053,12 @@ It uses:
             <translation>它被终止，或节点已重启</translation>
         </message>
         <message>
-            <source>its coordinator does not know it any more</source>
-            <translation>其协调节点已不知道此运行</translation>
+            <source>the run&apos;s folder there was removed, or the node has another work folder now</source>
+            <translation>该节点上的运行文件夹已被删除，或节点现在使用另一个工作文件夹</translation>
         </message>
         <message>
             <source>the address is not one of this node, or the run&apos;s keys are unusable</source>
             <translation>该地址不属于此节点，或运行的密钥不可用</translation>
-        </message>
-        <message>
-            <source>the keys made for the run are not valid at that time</source>
-            <translation>为此运行生成的密钥在该时间无效</translation>
         </message>
         <message>
             <source>it is a %1</source>
@@ -3311,10 +3323,6 @@ It uses:
         <message>
             <source>look at that node&apos;s agent, and whether it reaches the first node at its address</source>
             <translation>查看该节点的代理，以及它能否按地址到达第一个节点</translation>
-        </message>
-        <message>
-            <source>set the clock of the node or of this machine, as with `timedatectl set-ntp true`</source>
-            <translation>请校准该节点或本机的时钟，例如 `timedatectl set-ntp true`</translation>
         </message>
         <message>
             <source>allow TCP connections between the nodes, or give node %1 an `address` or `interface` that node %2 reaches</source>
@@ -4449,8 +4457,8 @@ It uses:
             <translation>被信号 9（SIGKILL）终止，由人或程序发出；该节点内存并未耗尽</translation>
         </message>
         <message>
-            <source>was killed by signal 9 (SIGKILL) by the kernel, which was out of memory; it had %1 MiB resident</source>
-            <translation>因内存耗尽被内核以信号 9（SIGKILL）终止；它当时驻留 %1 MiB</translation>
+            <source>was killed by signal 9 (SIGKILL), most likely by the kernel: the node ran out of memory; it had %1 MiB resident</source>
+            <translation>被信号 9 (SIGKILL) 终止，很可能是内核所为：节点内存耗尽；当时它驻留内存 %1 MiB</translation>
         </message>
         <message>
             <source>run %1 cannot be resumed</source>

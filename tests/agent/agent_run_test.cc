@@ -283,7 +283,7 @@ class AgentRunTest : public QObject {
     const auto text = [](std::optional<bool> outOfMemory) { return agent::exitText(SIGKILL, 300 << 20, outOfMemory); };
     QCOMPARE(text({}), std::string("was killed by signal 9 (SIGKILL)"));
     QVERIFY(text(false).ends_with("the node was not out of memory"));
-    QVERIFY(text(true).ends_with("by the kernel, which was out of memory; it had 300 MiB resident"));
+    QVERIFY(text(true).ends_with("most likely by the kernel: the node ran out of memory; it had 300 MiB resident"));
     for (const auto outOfMemory : {std::optional<bool>(), std::optional(true), std::optional(false)}) {
       QVERIFY(agent::exitText(SIGSEGV, 0, outOfMemory).starts_with("was killed by signal 11 (SIGSEGV"));
       QCOMPARE(agent::exitText(3 << 8, 0, outOfMemory), std::string("exited with code 3"));
@@ -309,6 +309,22 @@ class AgentRunTest : public QObject {
     }
     QVERIFY(!run.records->error().empty());
     QVERIFY(run.noneLeft());
+  }
+
+  // As by hand, to free disk: the run could be reached by nobody any more.
+  void aRemovedFolderEndsTheRun() {
+    Node node("n1");
+    node.start();
+    Run run(node, {.run = newRunId(), .maxSteps = kEndless});
+    QVERIFY(run.commit().ok());
+    QVERIFY(run.underWay());
+    std::filesystem::remove_all(node.workdir() + "/runs/" + run.request.run());
+    QVERIFY(run.records->waitFinished());
+    QCOMPARE(run.records->state(), run::v1::FAILED);
+    QVERIFY2(run.records->error().find("was removed while it ran") != std::string::npos,
+             run.records->error().c_str());
+    QVERIFY(run.noneLeft());
+    QVERIFY(!std::filesystem::exists(node.workdir() + "/runs/" + run.request.run()));
   }
 
   void aKilledAgentTouchesNoRun() {

@@ -227,7 +227,7 @@ class AgentServeTest : public QObject {
     QTest::newRow("labels past the classes") << 11 << "data-loss" << "record 1 has label 10; expected 0 to 9";
     QTest::newRow("counts that differ") << 12 << "data-loss" << "10000 labels for the 60000 images";
     QTest::newRow("labels missing") << 13 << "invalid-argument" << "no data.evaluate.labels";
-    QTest::newRow("no checkpoint") << 14 << "not-found" << "there is no checkpoint in /no/such/run";
+    QTest::newRow("no checkpoint") << 14 << "not-found" << "there is no folder /no/such/run";
     QTest::newRow("a FIFO") << 16 << "failed-precondition" << "is no regular file";
     QTest::newRow("a device") << 17 << "failed-precondition" << "is no regular file";
     QTest::newRow("no memory") << 15 << "resource-exhausted" << "3 ranks need";

@@ -145,6 +145,40 @@ class CliSshTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(cli.processes(result.first("started")["run"].toString()).isEmpty(), 10000);
   }
 
+  // The second node's clock is years off for all that runs there.
+  void clocksYearsApart_data() {
+    QTest::addColumn<QString>("offset");
+    QTest::addColumn<QString>("says");
+    QTest::newRow("behind") << "-3650d" << "3650 days behind this machine's";
+    QTest::newRow("ahead") << "+20000d" << "20000 days ahead of this machine's";
+  }
+  void clocksYearsApart() {
+    QFETCH(QString, offset);
+    QFETCH(QString, says);
+    const QString library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+    if (!QFile::exists(library)) QSKIP("libfaketime is not installed");
+    Cli cli;
+    cli.useBuiltBundle();
+    Servers servers;
+    const QString clock = "SetEnv LD_PRELOAD=" + library + " FAKETIME=" + offset + " DONT_FAKE_MONOTONIC=1";
+    if (!servers.start(cli, {"", clock.toStdString()})) QSKIP(servers.why.c_str());
+    const CliResult result = cli.run(QStringList{"--ssh-config", servers.config} + servers.accepted() +
+                                     QStringList{"run", example("fashion-mlp"), "--json", "--cluster",
+                                                 servers.cluster, "--set", "training.max_steps=20"});
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.last()["status"].toString(), QString("succeeded"));
+    const QString run = result.first("started")["run"].toString();
+    const CliResult log = cli.run({"logs", run});
+    QVERIFY2(log.out.contains("the clock of node n2 is"), log.text());
+    QVERIFY2(log.out.contains(offset.startsWith('-') ? "s behind that of node n1" : "s ahead of that of node n1"), log.text());
+    const CliResult plan = cli.run(QStringList{"--ssh-config", servers.config} + servers.accepted() +
+                                   QStringList{"plan", example("fashion-mlp"), "--cluster", servers.cluster,
+                                               "--measure"});
+    QVERIFY2(plan.err.contains(says), plan.text());
+    QVERIFY(cli.leave());
+    QTRY_VERIFY_WITH_TIMEOUT(cli.processes().isEmpty(), 10000);
+  }
+
   // An account of its own, with nothing but a password.
   void asksForAPasswordAtATerminal() {
     Cli cli;

@@ -56,6 +56,22 @@ class CliTextTest : public QObject {
                          "\"step\":-1,\"what\":\"no file\",\"why\":\"\",\"next\":\"\"}"));
   }
 
+  // Read by programs, and at times by a terminal: whatever a node says is printable ASCII.
+  void jsonLinesPlayNothing() {
+    QCOMPARE(JsonLine("log").add("text", "\xc2\x9b" "31m\x7f 中").text(),
+             std::string("{\"event\":\"log\",\"text\":\"\\u009b31m\\u007f \\u4e2d\"}"));
+    std::mt19937 random(7);
+    for (int round = 0; round < 2000; ++round) {
+      std::string text(random() % 40, '\0');
+      for (char& byte : text) byte = static_cast<char>(random());
+      Error error = makeError(Code::kNotFound, "{}", text);
+      error.node = error.why = error.next = text;
+      error.remedies.push_back({{"training.batch", text}});
+      for (const char c : errorLine(error).text() + JsonLine(text).add(text, text).text())
+        QVERIFY2(c >= 0x20 && c < 0x7f, text.c_str());
+    }
+  }
+
   void exitCodes() {
     Error error = makeError(Code::kNotFound, "no spec");
     QCOMPARE(exitCodeOf(error), int(kBadInput));

@@ -53,7 +53,7 @@ class CliTroubleTest : public QObject {
     QVERIFY2(result.exit == 3, result.text());
     const QJsonObject error = result.first("error");
     QCOMPARE(error["node"].toString(), QString("local1"));
-    QCOMPARE(error["what"].toString(), "there is no checkpoint in " + cli.path("nothing"));
+    QCOMPARE(error["what"].toString(), "there is no folder " + cli.path("nothing"));
     QVERIFY(!error["next"].toString().isEmpty());
     QVERIFY(result.first("started").isEmpty());
     QCOMPARE(result.last()["status"].toString(), QString("failed"));

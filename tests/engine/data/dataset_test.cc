@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <QElapsedTimer>
@@ -46,6 +47,18 @@ std::string gzip(const std::string& text) {
   deflate(&stream, Z_FINISH);
   out.resize(stream.total_out);
   deflateEnd(&stream);
+  return out;
+}
+
+// Every field of every sample.
+std::string contentOf(const data::Dataset& of) {
+  std::string out;
+  for (std::int64_t i = 0; i < of.size(); ++i)
+    for (std::size_t f = 0; f < of.fields().size(); ++f) {
+      std::string field(static_cast<std::size_t>(of.fields()[f].bytes()), '\0');
+      of.read(i, f, reinterpret_cast<std::byte*>(field.data()));
+      out += field;
+    }
   return out;
 }
 
@@ -502,6 +515,75 @@ class DatasetTest : public QObject {
     }
     const std::string twice = gzip(sampleImages().substr(0, 50)) + gzip(sampleImages().substr(50));
     QCOMPARE(errorOf(twice, sampleLabels()).code, Code::kOk);
+  }
+
+  void everyKindPlainAndPacked() {
+    const std::string text = "the quick brown fox jumps over the lazy dog";
+    const std::string rows = "1\t0.5\ta\n0\t2\tb\n1\t\tc";
+    for (const bool cut : {false, true}) {
+      const auto pack = [&](const std::string& whole) {
+        return cut ? gzip(whole.substr(0, 9)) + gzip(whole.substr(9)) : gzip(whole);
+      };
+      const std::string plainText = file("text", text), packedText = file("text.gz", pack(text));
+      QCOMPARE(data::inspectText(packedText)->dimensions, data::inspectText(plainText)->dimensions);
+      QCOMPARE(data::inspectText(packedText)->sha256, sha256File(packedText).value());
+      QCOMPARE(contentOf(**data::openText({packedText, 4, 0.1, 0.9})),
+               contentOf(**data::openText({plainText, 4, 0.1, 0.9})));
+      const std::string plainRows = file("rows", rows), packedRows = file("rows.gz", pack(rows));
+      QCOMPARE(data::inspectTable({packedRows, 1, 1, 50})->dimensions,
+               data::inspectTable({plainRows, 1, 1, 50})->dimensions);
+      QCOMPARE(data::inspectTable({packedRows, 1, 1, 50})->sha256, sha256File(packedRows).value());
+      QCOMPARE(contentOf(**data::openTable({packedRows, 1, 1, 50})),
+               contentOf(**data::openTable({plainRows, 1, 1, 50})));
+      const std::string broken = file("broken.gz", pack(text).substr(0, pack(text).size() - 3));
+      QCOMPARE(data::openText({broken, 4}).error().code, Code::kDataLoss);
+      QCOMPARE(data::openTable({broken, 1, 1, 50}).error().code, Code::kDataLoss);
+    }
+  }
+
+  // Named at once, whatever kind of data is expected: a FIFO would be waited for, for ever.
+  void filesThatAreNone() {
+    const std::string fifo = folder_.filePath("fifo").toStdString();
+    QCOMPARE(mkfifo(fifo.c_str(), 0600), 0);
+    const std::map<std::string, std::string> none{
+        {fifo, "FIFO"}, {folder_.path().toStdString(), "folder"}, {"/dev/zero", "device"}};
+    const std::string labels = file("labels", sampleLabels());
+    for (const auto& [path, kind] : none)
+      for (const Error& error :
+           {data::openIdx({path, labels, "", ""}, 10).error(), data::inspectIdx(path).error(),
+            data::openText({path, 4}).error(), data::inspectText(path).error(),
+            data::openTable({path, 1, 1, 50}).error(), data::inspectTable({path, 1, 1, 50}).error()}) {
+        QCOMPARE(error.code, Code::kFailedPrecondition);
+        QVERIFY2(error.what.find(path) != std::string::npos, error.text().c_str());
+        QVERIFY2(error.why.find(kind) != std::string::npos, error.text().c_str());
+      }
+  }
+
+  // Small on the disk, gigabytes in memory: of what cannot be meant no more is read than shows that.
+  void largePackedFiles() {
+    const auto zeros = [&](const char* name, int mebibytes, const std::string& first = "") {
+      const std::string member = gzip(std::string(std::size_t{1} << 20, '\0'));
+      std::string packed = first.empty() ? "" : gzip(first);
+      for (int i = 0; i < mebibytes; ++i) packed += member;
+      return file(name, packed);
+    };
+    const std::string labels = file("labels", sampleLabels());
+    const std::string twoGigabytes = zeros("zeros.gz", 2048), more = zeros("more.gz", 2048, sampleImages());
+    QElapsedTimer clock;
+    clock.start();
+    const Error noHeader = data::inspectIdx(twoGigabytes).error();
+    QVERIFY2(noHeader.why.starts_with("it is neither an IDX file"), noHeader.text().c_str());
+    QCOMPARE(data::openIdx({twoGigabytes, labels, "", ""}, 10).error().text(), noHeader.text());
+    const Error follows = data::inspectIdx(more).error();
+    QVERIFY2(follows.why.find("promises 120 bytes of elements, more follow") != std::string::npos,
+             follows.text().c_str());
+    QCOMPARE(data::openIdx({more, labels, "", ""}, 10).error().text(), follows.text());
+    const qint64 spent = clock.elapsed();
+    clock.start();
+    const Error tooLarge = data::inspectText(zeros("large.gz", 4097)).error();
+    QCOMPARE(tooLarge.code, Code::kResourceExhausted);
+    QCOMPARE(tooLarge.why, std::string("it unpacks to more than 4 GiB"));
+    QVERIFY2(spent < clock.elapsed(), std::to_string(spent).c_str());  // it did not read them all
   }
 
   // What training takes, and nothing else.

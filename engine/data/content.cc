@@ -1,0 +1,146 @@
+#include "engine/data/content.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "engine/base/hash.h"
+#include "engine/base/memory.h"
+
+namespace lockstep::data {
+namespace {
+
+// What a file unpacks to, plain or all members of gzip, piece by piece.
+class Unpacker {
+ public:
+  Unpacker(const std::string& path, const Sink& sink) : path_(path), sink_(sink), piece_(kPiece, '\0') {}
+  ~Unpacker() {
+    if (gzip_) inflateEnd(&stream_);
+  }
+  Unpacker(const Unpacker&) = delete;
+  Unpacker& operator=(const Unpacker&) = delete;
+
+  // The next bytes of the file, at most kPiece; the first of them say what it is.
+  Status add(std::string_view packed) {
+    if (!begun_) {
+      begun_ = true;
+      gzip_ = packed.starts_with("\x1f\x8b");
+      if (gzip_ && inflateInit2(&stream_, 16 + MAX_WBITS) != Z_OK) {
+        gzip_ = false;
+        return makeError(Code::kResourceExhausted, "unpacking {}", path_);
+      }
+    }
+    if (!gzip_) return take(packed);
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
+    stream_.avail_in = static_cast<uInt>(packed.size());
+    for (;;) {
+      if (ended_) {
+        if (stream_.avail_in == 0) return {};
+        inflateReset(&stream_);
+        ended_ = false;
+      }
+      stream_.next_out = reinterpret_cast<Bytef*>(piece_.data());
+      stream_.avail_out = static_cast<uInt>(piece_.size());
+      const int code = inflate(&stream_, Z_NO_FLUSH);
+      LOCKSTEP_TRY(take(std::string_view(piece_).substr(0, piece_.size() - stream_.avail_out)));
+      ended_ = code == Z_STREAM_END;
+      if (ended_) continue;
+      if (code == Z_BUF_ERROR || (code == Z_OK && stream_.avail_in == 0 && stream_.avail_out != 0))
+        return {};  // it wants more
+      if (code != Z_OK)
+        return dataLoss(path_, fmt::format("the gzip stream is corrupt ({})",
+                                           stream_.msg != nullptr ? stream_.msg : "no reason given"));
+    }
+  }
+  Status end() const {
+    if (gzip_ && !ended_) return dataLoss(path_, "the gzip stream is truncated");
+    return {};
+  }
+  static constexpr std::size_t kPiece = std::size_t{1} << 18;
+
+ private:
+  Status take(std::string_view bytes) {
+    size_ += bytes.size();
+    if (size_ > kLargestContent) {
+      Error error = makeError(Code::kResourceExhausted, "the data file {} is too large", path_);
+      error.why = fmt::format("it {} more than {} GiB", gzip_ ? "unpacks to" : "holds", kLargestContent >> 30);
+      error.next = "split it";
+      return error;
+    }
+    return sink_(bytes);
+  }
+  const std::string& path_;
+  const Sink& sink_;
+  std::string piece_;
+  z_stream stream_{};
+  std::size_t size_ = 0;
+  bool begun_ = false, gzip_ = false;
+  bool ended_ = false;  // a member has, and no other has begun
+};
+
+std::string_view kindOf(mode_t mode) {
+  return S_ISFIFO(mode) ? "FIFO" : S_ISSOCK(mode) ? "socket" : S_ISDIR(mode) ? "folder" : "device";
+}
+
+}  // namespace
+
+Error dataLoss(const std::string& path, std::string why) {
+  Error error = makeError(Code::kDataLoss, "data file {}", path);
+  error.why = std::move(why);
+  error.next = "fetch the file again";
+  return error;
+}
+
+Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    Error error = systemError(errno, "cannot open the data file " + path);
+    error.next = "correct the path, or put the file there";
+    return error;
+  }
+  if (struct stat info{}; fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(fd);
+    Error error = makeError(Code::kFailedPrecondition, "the data file {} is no regular file", path);
+    error.why = fmt::format("it is a {}", kindOf(info.st_mode));
+    error.next = "write what it gives to a file, and name that in the run";
+    return error;
+  }
+  Unpacker unpacker(path, sink);
+  Sha256 hash;
+  std::string piece(Unpacker::kPiece, '\0');
+  Status status;
+  while (status.ok()) {
+    const ssize_t count = read(fd, piece.data(), piece.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) status = systemError(errno, "cannot read the data file " + path);
+    if (count <= 0) break;
+    const auto bytes = std::string_view(piece).substr(0, static_cast<std::size_t>(count));
+    if (hashed) hash.update(bytes);
+    status = unpacker.add(bytes);
+  }
+  close(fd);
+  LOCKSTEP_TRY(std::move(status));
+  LOCKSTEP_TRY(unpacker.end());
+  return hashed ? hash.hex() : std::string();
+}
+
+Result<Content> readWholeContent(const std::string& path, bool hashed) {
+  Content out;
+  std::error_code none;
+  const auto size = std::filesystem::file_size(path, none);
+  LOCKSTEP_ASSIGN(out.sha256,
+                  withMemoryFor("the data file " + path, none ? 0 : static_cast<std::int64_t>(size), [&] {
+                    if (!none && size <= kLargestContent) out.bytes.reserve(size);
+                    return readContent(path, hashed, [&](std::string_view piece) -> Status {
+                      out.bytes += piece;
+                      return {};
+                    });
+                  }));
+  return out;
+}
+
+}  // namespace lockstep::data
