@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "engine/base/hash.h"
+#include "engine/base/hex.h"
 #include "engine/base/log.h"
 #include "engine/models/model.h"
 #include "engine/planner/planner.h"
@@ -42,12 +43,6 @@ bool isOfTheSystem(std::string_view thing) {
   return false;
 }
 
-std::string hexOf(const unsigned char* bytes, std::size_t size) {
-  std::string out;
-  for (std::size_t i = 0; i < size; ++i) out += fmt::format("{:02x}", bytes[i]);
-  return out;
-}
-
 std::string buildIdOf(const dl_phdr_info& info) {
   for (int i = 0; i < info.dlpi_phnum; ++i) {
     const ElfW(Phdr)& part = info.dlpi_phdr[i];
@@ -62,7 +57,7 @@ std::string buildIdOf(const dl_phdr_info& info) {
       const unsigned char* const content = name + aligned(note.n_namesz);
       if (content + note.n_descsz > end) break;
       if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0)
-        return hexOf(content, note.n_descsz);
+        return toHex({reinterpret_cast<const char*>(content), note.n_descsz});
       at = content + aligned(note.n_descsz);
     }
   }

@@ -223,10 +223,14 @@ class Work {
   std::vector<std::string> clockRemarks() const {
     std::vector<std::string> out;
     for (const Party& party : parties_) {
-      const Nanoseconds days = party.inventory.clockOffset / kDay;
+      const long long days = std::llround(static_cast<double>(party.inventory.clockOffset) / static_cast<double>(kDay));
       if (days == 0) continue;
-      out.push_back(fmt::format("the clock of node {} is {} days {} this machine's, and so are the times of its log",
-                                party.name, std::abs(days), days > 0 ? "ahead of" : "behind"));
+      if (days > 0)
+        out.push_back(fmt::format("the clock of node {} is {} days ahead of this machine's, and so are "
+                                  "the times of its log", party.name, days));
+      else
+        out.push_back(fmt::format("the clock of node {} is {} days behind this machine's, and so are "
+                                  "the times of its log", party.name, -days));
     }
     return out;
   }

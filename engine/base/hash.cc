@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "engine/base/hex.h"
 #include "engine/base/random.h"
 
 namespace lockstep {
@@ -30,9 +31,7 @@ void Sha256::update(std::string_view text) { update(std::as_bytes(std::span(text
 std::string Sha256::hex() {
   std::array<unsigned char, 32> digest{};
   LOCKSTEP_CHECK(EVP_DigestFinal_ex(state_->context, digest.data(), nullptr) == 1);
-  std::string out;
-  for (unsigned char byte : digest) out += fmt::format("{:02x}", byte);
-  return out;
+  return toHex({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
 
 std::string sha256Hex(std::string_view text) {

@@ -22,6 +22,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/base/hex.h"
 #include "engine/comm/network_address.h"
 
 namespace lockstep::comm {
@@ -51,23 +52,6 @@ std::string randomBytes(std::size_t count) {
                             static_cast<int>(count)) == 1,
                  "no random numbers");
   return bytes;
-}
-
-std::string toHex(std::string_view bytes) {
-  std::string text;
-  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return text;
-}
-// Empty where the text is not hexadecimal.
-std::string fromHex(std::string_view text) {
-  std::string bytes;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
-    unsigned value = 0;
-    const auto [end, code] = std::from_chars(text.data() + i, text.data() + i + 2, value, 16);
-    if (code != std::errc() || end != text.data() + i + 2) return {};
-    bytes.push_back(static_cast<char>(value));
-  }
-  return text.size() % 2 == 0 ? bytes : std::string();
 }
 
 std::string rankBytes(int rank) {
@@ -133,7 +117,7 @@ struct Announcement {
     out.host = text.substr(0, first);
     const std::string_view port = text.substr(first + 1, second - first - 1);
     const auto [end, code] = std::from_chars(port.data(), port.data() + port.size(), out.port);
-    out.key = fromHex(text.substr(second + 1));
+    out.key = fromHex(text.substr(second + 1)).value_or("");
     if (code != std::errc() || end != port.data() + port.size() || out.key.size() != kKeyBytes)
       return std::nullopt;
     return out;

@@ -4,6 +4,8 @@
 #include <map>
 #include <numeric>
 
+#include "engine/base/hex.h"
+
 namespace lockstep::runtime {
 namespace {
 
@@ -34,19 +36,6 @@ std::string reasonAgainst(const std::vector<std::string>& facts) {
     if (mine != version) return fmt::format("rank 0 has version {}, rank {} has {}", version, rank, mine);
   }
   return {};
-}
-
-std::string toHex(std::string_view bytes) {
-  std::string out;
-  for (const char c : bytes) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return out;
-}
-int digit(char c) { return c >= 'a' ? c - 'a' + 10 : c - '0'; }
-std::string fromHex(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2)
-    out.push_back(static_cast<char>(digit(text[i]) * 16 + digit(text[i + 1])));
-  return out;
 }
 
 // Runs every kind of collective once. Devices connect when they first exchange something of a kind, which takes all of a
@@ -115,7 +104,9 @@ Result<DeviceGroups> DeviceGroups::form(const cluster::Mesh& mesh, device::Devic
   }
   LOCKSTEP_ASSIGN(device::Grouping* const grouping, device.grouping());
   out.version_ = grouping->version();
-  LOCKSTEP_ASSIGN(out.all_, grouping->join({fromHex(std::string_view(decided).substr(kCan.size())), as.rank, size, as.limit}));
+  const auto id = fromHex(std::string_view(decided).substr(kCan.size()));
+  if (!id) return makeError(Code::kInternal, "the ranks' store holds no identity of a group: {}", decided);
+  LOCKSTEP_ASSIGN(out.all_, grouping->join({*id, as.rank, size, as.limit}));
   // All ranks split along the same axes in the same order, those too that are in no group of one.
   for (const cluster::Axis& axis : axes) {
     const int coordinate = mesh.coordinate(as.rank, axis.name);

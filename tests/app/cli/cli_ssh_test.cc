@@ -174,7 +174,7 @@ class CliSshTest : public QObject {
     const CliResult plan = cli.run(QStringList{"--ssh-config", servers.config} + servers.accepted() +
                                    QStringList{"plan", example("fashion-mlp"), "--cluster", servers.cluster,
                                                "--measure"});
-    QVERIFY2(plan.err.contains(says), plan.text());
+    QVERIFY2(plan.err.contains(says.toUtf8()), plan.text());
     QVERIFY(cli.leave());
     QTRY_VERIFY_WITH_TIMEOUT(cli.processes().isEmpty(), 10000);
   }

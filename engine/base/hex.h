@@ -1,0 +1,14 @@
+// Bytes as hexadecimal digits, two a byte.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+std::string toHex(std::string_view bytes);  // lower case
+// Nothing where the text is not pairs of hexadecimal digits.
+std::optional<std::string> fromHex(std::string_view text);
+
+}  // namespace lockstep
