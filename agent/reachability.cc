@@ -15,6 +15,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/hash.h"
+#include "engine/base/unique_fd.h"
 #include "engine/comm/network_address.h"
 
 namespace lockstep::agent {
@@ -24,20 +25,6 @@ constexpr Nanoseconds kSecond = 1'000'000'000;
 constexpr Nanoseconds kListenLimit = 60 * kSecond;
 constexpr int kPollMs = 100;
 constexpr std::size_t kMostTargets = 4096;
-
-struct Descriptor {
-  int fd = -1;
-  Descriptor() = default;
-  explicit Descriptor(int given) : fd(given) {}
-  Descriptor(Descriptor&& other) noexcept : fd(std::exchange(other.fd, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd, other.fd);
-    return *this;
-  }
-  ~Descriptor() {
-    if (fd >= 0) close(fd);
-  }
-};
 
 using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
@@ -57,7 +44,7 @@ std::string newGreeting() {
 }
 
 // Binds `address` on a free port.
-Descriptor listenAt(const std::string& address, node::v1::ListenForPeersReply::Listener& out) {
+UniqueFd listenAt(const std::string& address, node::v1::ListenForPeersReply::Listener& out) {
   const auto own = comm::ownAddress(address, {});
   if (!own.ok()) {
     out.set_address(address);
@@ -70,12 +57,12 @@ Descriptor listenAt(const std::string& address, node::v1::ListenForPeersReply::L
     out.set_problem("it is no address");
     return {};
   }
-  Descriptor listener(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd listener(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
   std::array<char, NI_MAXSERV> port{};
-  if (listener.fd < 0 || bind(listener.fd, at->ai_addr, at->ai_addrlen) != 0 || listen(listener.fd, 128) != 0 ||
-      getsockname(listener.fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0 ||
+  if (!listener || bind(listener.get(), at->ai_addr, at->ai_addrlen) != 0 || listen(listener.get(), 128) != 0 ||
+      getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0 ||
       getnameinfo(reinterpret_cast<sockaddr*>(&bound), size, nullptr, 0, port.data(), port.size(),
                   NI_NUMERICSERV) != 0) {
     out.set_problem(std::strerror(errno));
@@ -93,7 +80,7 @@ std::string connectProblem(int code) {
 
 // A connection under way to a target.
 struct Attempt {
-  Descriptor socket;
+  UniqueFd socket;
   bool connected = false, over = false;
   std::string received;
 };
@@ -105,12 +92,12 @@ void listenForPeers(const node::v1::ListenForPeersRequest& request,
                     const std::function<bool()>& cancelled) {
   node::v1::ListenForPeersReply reply;
   reply.set_greeting(newGreeting());
-  std::vector<Descriptor> listeners;
+  std::vector<UniqueFd> listeners;
   std::vector<pollfd> events;
   for (const std::string& address : request.addresses()) {
-    Descriptor listener = listenAt(address, *reply.add_listeners());
-    if (listener.fd < 0) continue;
-    events.push_back({listener.fd, POLLIN, 0});
+    UniqueFd listener = listenAt(address, *reply.add_listeners());
+    if (!listener) continue;
+    events.push_back({listener.get(), POLLIN, 0});
     listeners.push_back(std::move(listener));
   }
   if (!ready(reply)) return;
@@ -119,11 +106,11 @@ void listenForPeers(const node::v1::ListenForPeersRequest& request,
     if (poll(events.data(), events.size(), kPollMs) <= 0) continue;
     for (const pollfd& event : events) {
       if (event.revents == 0) continue;
-      const Descriptor peer(accept4(event.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (peer.fd < 0) continue;
+      const UniqueFd peer(accept4(event.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!peer) continue;
       // A new socket's buffer takes so little at once. Whoever it is learns nothing but this.
       [[maybe_unused]] const ssize_t sent =
-          send(peer.fd, reply.greeting().data(), reply.greeting().size(), MSG_NOSIGNAL);
+          send(peer.get(), reply.greeting().data(), reply.greeting().size(), MSG_NOSIGNAL);
     }
   }
 }
@@ -142,8 +129,8 @@ node::v1::ReachPeersReply reachPeers(const node::v1::ReachPeersRequest& request,
     Attempt& attempt = attempts[i];
     int code = at ? 0 : EADDRNOTAVAIL;
     if (at) {
-      attempt.socket = Descriptor(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      if (attempt.socket.fd < 0 || connect(attempt.socket.fd, at->ai_addr, at->ai_addrlen) != 0) code = errno;
+      attempt.socket = UniqueFd(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      if (!attempt.socket || connect(attempt.socket.get(), at->ai_addr, at->ai_addrlen) != 0) code = errno;
     }
     if (code == 0 || code == EINPROGRESS) continue;
     attempt.over = true;
@@ -154,7 +141,7 @@ node::v1::ReachPeersReply reachPeers(const node::v1::ReachPeersRequest& request,
     std::vector<std::size_t> of;
     for (std::size_t i = 0; i < count; ++i) {
       if (attempts[i].over) continue;
-      events.push_back({attempts[i].socket.fd, static_cast<short>(attempts[i].connected ? POLLIN : POLLOUT), 0});
+      events.push_back({attempts[i].socket.get(), static_cast<short>(attempts[i].connected ? POLLIN : POLLOUT), 0});
       of.push_back(i);
     }
     const Nanoseconds left = end - monotonicNow();
@@ -168,7 +155,7 @@ node::v1::ReachPeersReply reachPeers(const node::v1::ReachPeersRequest& request,
       if (!attempt.connected) {
         int code = 0;
         socklen_t size = sizeof code;
-        getsockopt(attempt.socket.fd, SOL_SOCKET, SO_ERROR, &code, &size);
+        getsockopt(attempt.socket.get(), SOL_SOCKET, SO_ERROR, &code, &size);
         attempt.connected = code == 0;
         attempt.over = code != 0;
         reply.set_problems(index, code != 0 ? connectProblem(code)
@@ -176,7 +163,7 @@ node::v1::ReachPeersReply reachPeers(const node::v1::ReachPeersRequest& request,
         continue;
       }
       std::array<char, 64> bytes{};
-      const ssize_t got = recv(attempt.socket.fd, bytes.data(), bytes.size(), 0);
+      const ssize_t got = recv(attempt.socket.get(), bytes.data(), bytes.size(), 0);
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
       if (got > 0) attempt.received.append(bytes.data(), static_cast<std::size_t>(got));
       if (got > 0 && attempt.received.size() < greeting.size()) continue;

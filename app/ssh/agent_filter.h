@@ -6,7 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "app/ssh/unique_fd.h"
+#include "engine/base/unique_fd.h"
+
 
 namespace lockstep::app {
 

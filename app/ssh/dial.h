@@ -5,9 +5,9 @@
 #include <functional>
 #include <string>
 
-#include "app/ssh/unique_fd.h"
 #include "app/ssh/wake.h"
 #include "engine/base/status.h"
+#include "engine/base/unique_fd.h"
 
 namespace lockstep::app {
 

@@ -13,8 +13,8 @@
 #include <functional>
 #include <sstream>
 
-#include "app/ssh/unique_fd.h"
 #include "engine/base/file.h"
+#include "engine/base/unique_fd.h"
 
 namespace lockstep::app {
 namespace {

@@ -11,8 +11,8 @@
 
 #include <algorithm>
 
-#include "app/ssh/unique_fd.h"
 #include "app/ssh/wake.h"
+#include "engine/base/unique_fd.h"
 
 extern char** environ;
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "app/ssh/unique_fd.h"
 #include "engine/base/status.h"
+#include "engine/base/unique_fd.h"
 
 namespace lockstep::app {
 

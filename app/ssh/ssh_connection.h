@@ -25,8 +25,8 @@
 
 #include "app/ssh/prompter.h"
 #include "app/ssh/ssh_config.h"
-#include "app/ssh/unique_fd.h"
 #include "engine/base/status.h"
+#include "engine/base/unique_fd.h"
 
 namespace lockstep::app {
 

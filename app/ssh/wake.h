@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "app/ssh/unique_fd.h"
 #include "engine/base/status.h"
+#include "engine/base/unique_fd.h"
 
 namespace lockstep::app {
 

@@ -9,16 +9,10 @@
 #include <filesystem>
 
 #include "engine/base/memory.h"
+#include "engine/base/unique_fd.h"
 
 namespace lockstep {
 namespace {
-
-struct Descriptor {
-  int fd = -1;
-  ~Descriptor() {
-    if (fd >= 0) close(fd);
-  }
-};
 
 Status writeAll(int fd, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
@@ -45,15 +39,15 @@ std::string withoutLinks(const std::string& given) {
 namespace {
 
 Result<std::string> readAll(const std::string& path, std::size_t limit) {
-  Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) return systemError(errno, "cannot open " + path);
+  UniqueFd file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!file) return systemError(errno, "cannot open " + path);
   std::string out;
   struct stat info {};
-  if (fstat(file.fd, &info) == 0 && S_ISREG(info.st_mode) && static_cast<std::size_t>(info.st_size) <= limit)
+  if (fstat(file.get(), &info) == 0 && S_ISREG(info.st_mode) && static_cast<std::size_t>(info.st_size) <= limit)
     out.reserve(static_cast<std::size_t>(info.st_size));
   char buffer[1 << 16];
   for (;;) {
-    const ssize_t count = read(file.fd, buffer, sizeof buffer);
+    const ssize_t count = read(file.get(), buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return systemError(errno, "cannot read " + path);
     if (count == 0) return out;
@@ -82,17 +76,17 @@ Status writeFileAtomically(const std::string& given,
   const std::string path = withoutLinks(given);
   struct stat info {};
   if (lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    Descriptor there{open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)};
-    if (there.fd < 0) return systemError(errno, "cannot write " + path);
-    return fill([&](std::string_view bytes) { return writeAll(there.fd, bytes, path); });
+    UniqueFd there{open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)};
+    if (!there) return systemError(errno, "cannot write " + path);
+    return fill([&](std::string_view bytes) { return writeAll(there.get(), bytes, path); });
   }
   const std::string temporary = fmt::format("{}.tmp{}", path, getpid());
   {
-    Descriptor file{open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)};
-    if (file.fd < 0) return systemError(errno, "cannot create " + temporary);
+    UniqueFd file{open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)};
+    if (!file) return systemError(errno, "cannot create " + temporary);
     Status status =
-        fill([&](std::string_view bytes) { return writeAll(file.fd, bytes, temporary); });
-    if (status.ok() && fsync(file.fd) != 0) status = systemError(errno, "cannot sync " + temporary);
+        fill([&](std::string_view bytes) { return writeAll(file.get(), bytes, temporary); });
+    if (status.ok() && fsync(file.get()) != 0) status = systemError(errno, "cannot sync " + temporary);
     if (!status.ok()) {
       unlink(temporary.c_str());
       return status;
@@ -105,8 +99,8 @@ Status writeFileAtomically(const std::string& given,
   }
   const std::size_t slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  Descriptor parent{open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (parent.fd >= 0) fsync(parent.fd);
+  UniqueFd parent{open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (parent) fsync(parent.get());
   return {};
 }
 

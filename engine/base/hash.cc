@@ -10,6 +10,7 @@
 
 #include "engine/base/hex.h"
 #include "engine/base/random.h"
+#include "engine/base/unique_fd.h"
 
 namespace lockstep {
 
@@ -41,22 +42,17 @@ std::string sha256Hex(std::string_view text) {
 }
 
 Result<std::string> sha256File(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return systemError(errno, "cannot open " + path);
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return systemError(errno, "cannot open " + path);
   Sha256 hash;
   std::vector<std::byte> buffer(1 << 18);
   for (;;) {
-    const ssize_t count = read(fd, buffer.data(), buffer.size());
+    const ssize_t count = read(file.get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      Error error = systemError(errno, "cannot read " + path);
-      close(fd);
-      return error;
-    }
+    if (count < 0) return systemError(errno, "cannot read " + path);
     if (count == 0) break;
     hash.update(std::span(buffer.data(), static_cast<std::size_t>(count)));
   }
-  close(fd);
   return hash.hex();
 }
 

@@ -140,20 +140,20 @@ struct GlooMesh::State {
   // first to a pair's listener, so it gets one on the loopback, and a connection of our own there;
   // once that is in synchronous mode, where the calling thread alone reads and writes, the real
   // connection takes its place under Gloo's descriptor.
-  Status adopt(int r, const GlooOptions& options, Connection connection) {
+  Status adopt(int r, const GlooOptions& options, UniqueFd connection) {
     Peer& peer = peers[static_cast<std::size_t>(r)];
-    LOCKSTEP_TRY(prepare(connection.fd(), options));
+    LOCKSTEP_TRY(prepare(connection.get(), options));
     peer.inbox = std::make_unique<std::byte[]>(kMessageBytes);
     peer.outbox = std::make_unique<std::byte[]>(kMessageBytes);
-    Connection standIn;
+    UniqueFd standIn;
     Endpoint listener;
     LOCKSTEP_TRY(guarded([&] {
       peer.pair = context->createPair(r).get();
       const sockaddr_storage place =
           gloo::transport::tcp::Address(peer.pair->address().bytes()).getSockaddr();
       listener = endpointOf(place);
-      standIn = Connection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      if (::connect(standIn.fd(), reinterpret_cast<const sockaddr*>(&place), sizeof(sockaddr_in)) != 0)
+      standIn = UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      if (::connect(standIn.get(), reinterpret_cast<const sockaddr*>(&place), sizeof(sockaddr_in)) != 0)
         throw std::runtime_error(std::strerror(errno));
       // Of two addresses the lower one listens.
       sockaddr_storage higher = place;
@@ -172,8 +172,8 @@ struct GlooMesh::State {
       peer.out->waitSend();
     }));
     LOCKSTEP_ASSIGN(const int descriptor,
-                    findDescriptor(listener, endpointOf(standIn.fd(), getsockname)));
-    if (dup3(connection.fd(), descriptor, O_CLOEXEC) < 0)
+                    findDescriptor(listener, endpointOf(standIn.get(), getsockname)));
+    if (dup3(connection.get(), descriptor, O_CLOEXEC) < 0)
       return systemError(errno, "a descriptor for a connection");
     peer.fd = connection.release();
     return {};

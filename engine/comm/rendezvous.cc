@@ -127,7 +127,7 @@ struct Announcement {
 // One connection on its way to a peer. Nothing here blocks.
 struct Greeting {
   enum class Stage { kConnecting, kHello, kChallenge, kProof, kWelcome };
-  Connection connection;
+  UniqueFd connection;
   Stage stage = Stage::kConnecting;
   int peer = -1;        // -1: not yet said
   bool dialled = false; // by this rank
@@ -168,12 +168,12 @@ class Rendezvous {
     Announcement own;
     LOCKSTEP_ASSIGN(own.host, ownAddress(options_.address, options_.interface));
     LOCKSTEP_ASSIGN(Endpoint endpoint, endpointOf(own.host, 0));
-    listener_ = Connection(::socket(endpoint.address.ss_family,
+    listener_ = UniqueFd(::socket(endpoint.address.ss_family,
                                     SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (listener_.fd() < 0 ||
-        ::bind(listener_.fd(), reinterpret_cast<sockaddr*>(&endpoint.address), endpoint.size) != 0 ||
-        ::listen(listener_.fd(), 1024) != 0 ||
-        ::getsockname(listener_.fd(), reinterpret_cast<sockaddr*>(&endpoint.address),
+    if (listener_.get() < 0 ||
+        ::bind(listener_.get(), reinterpret_cast<sockaddr*>(&endpoint.address), endpoint.size) != 0 ||
+        ::listen(listener_.get(), 1024) != 0 ||
+        ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&endpoint.address),
                       &endpoint.size) != 0)
       return unavailable("listening on " + own.host, std::strerror(errno));
     own.port = ntohs(endpoint.address.ss_family == AF_INET
@@ -203,7 +203,7 @@ class Rendezvous {
 
   // Lower ranks connect to higher ones.
   bool dials(int r) const { return r > options_.rank; }
-  bool met(int r) const { return peers_[static_cast<std::size_t>(r)].connection.fd() >= 0; }
+  bool met(int r) const { return peers_[static_cast<std::size_t>(r)].connection.get() >= 0; }
   const Announcement& announcementOf(int r) const {
     return announced_[static_cast<std::size_t>(r)];
   }
@@ -219,14 +219,14 @@ class Rendezvous {
       LOCKSTEP_ASSIGN(const Endpoint endpoint,
                       endpointOf(announcementOf(r).host, announcementOf(r).port));
       Greeting greeting;
-      greeting.connection = Connection(::socket(
+      greeting.connection = UniqueFd(::socket(
           endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      if (greeting.connection.fd() < 0)
+      if (greeting.connection.get() < 0)
         return unavailable(connectingTo(r), std::strerror(errno));
       greeting.peer = r;
       greeting.dialled = true;
       greeting.since = now;
-      if (::connect(greeting.connection.fd(), reinterpret_cast<const sockaddr*>(&endpoint.address),
+      if (::connect(greeting.connection.get(), reinterpret_cast<const sockaddr*>(&endpoint.address),
                     endpoint.size) != 0 &&
           errno != EINPROGRESS)
         return unavailable(connectingTo(r), std::strerror(errno));
@@ -238,11 +238,11 @@ class Rendezvous {
 
   // One round over all sockets.
   Status turn() {
-    std::vector<pollfd> events{{listener_.fd(), POLLIN, 0}};
+    std::vector<pollfd> events{{listener_.get(), POLLIN, 0}};
     for (const Greeting& greeting : greetings_) {
       const bool writes = greeting.stage == Greeting::Stage::kConnecting || !greeting.out.empty();
       events.push_back(
-          {greeting.connection.fd(), static_cast<short>(POLLIN | (writes ? POLLOUT : 0)), 0});
+          {greeting.connection.get(), static_cast<short>(POLLIN | (writes ? POLLOUT : 0)), 0});
     }
     const Nanoseconds left = deadline_ - monotonicNow();
     ::poll(events.data(), events.size(),
@@ -265,8 +265,8 @@ class Rendezvous {
     for (std::size_t i = 0; i < kAcceptedAtOnce; ++i) {
       Greeting greeting;
       greeting.connection =
-          Connection(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (greeting.connection.fd() < 0) break;
+          UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (greeting.connection.get() < 0) break;
       greeting.stage = Greeting::Stage::kHello;
       greeting.expected = kHelloBytes;
       greeting.since = now;
@@ -285,7 +285,7 @@ class Rendezvous {
     if (greeting.stage == Greeting::Stage::kConnecting) {
       int fault = 0;
       socklen_t size = sizeof fault;
-      ::getsockopt(greeting.connection.fd(), SOL_SOCKET, SO_ERROR, &fault, &size);
+      ::getsockopt(greeting.connection.get(), SOL_SOCKET, SO_ERROR, &fault, &size);
       if (fault != 0) return unavailable(connectingTo(greeting.peer), std::strerror(fault));
       greeting.mine = randomBytes(kNonceBytes);
       greeting.out = std::string(kMagic) + rankBytes(options_.rank) + rankBytes(greeting.peer) +
@@ -299,7 +299,7 @@ class Rendezvous {
       if (!whole) {
         char bytes[kHelloBytes + kProofBytes];
         // Never beyond the greeting: what follows is the group's.
-        const ssize_t n = ::recv(greeting.connection.fd(), bytes,
+        const ssize_t n = ::recv(greeting.connection.get(), bytes,
                                  greeting.expected - greeting.in.size(), 0);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
         if (n <= 0) return hungUp(greeting);
@@ -314,7 +314,7 @@ class Rendezvous {
 
   bool write(Greeting& greeting) {
     while (!greeting.out.empty()) {
-      const ssize_t n = ::send(greeting.connection.fd(), greeting.out.data(), greeting.out.size(),
+      const ssize_t n = ::send(greeting.connection.get(), greeting.out.data(), greeting.out.size(),
                                MSG_NOSIGNAL);
       if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
       if (n <= 0) return false;
@@ -412,20 +412,12 @@ class Rendezvous {
   std::vector<MetPeer> peers_;
   std::vector<Announcement> announced_;
   std::vector<Dial> dials_;
-  Connection listener_;
+  UniqueFd listener_;
   std::list<Greeting> greetings_;
   int met_ = 0;
 };
 
 }  // namespace
-
-Connection& Connection::operator=(Connection&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-Connection::~Connection() {
-  if (fd_ >= 0) ::close(fd_);
-}
 
 Result<std::vector<MetPeer>> meet(const GlooOptions& options, Store& store) {
   return Rendezvous(options, store).run();

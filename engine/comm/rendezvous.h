@@ -8,31 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/unique_fd.h"
 #include "engine/comm/communicator.h"
 
 namespace lockstep::comm {
 
-// A connected socket; closed with this.
-class Connection {
- public:
-  Connection() = default;
-  explicit Connection(int fd) : fd_(fd) {}
-  Connection(Connection&& other) noexcept : fd_(other.release()) {}
-  Connection& operator=(Connection&& other) noexcept;
-  ~Connection();
-  int fd() const { return fd_; }
-  int release() {
-    const int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
-
- private:
-  int fd_ = -1;
-};
-
 struct MetPeer {
-  Connection connection;  // of a peer; nothing for the rank itself
+  UniqueFd connection;    // of a peer; nothing for the rank itself
   std::string place;      // host:port, for messages
 };
 

@@ -10,6 +10,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/memory.h"
+#include "engine/base/unique_fd.h"
 
 namespace lockstep::data {
 namespace {
@@ -96,14 +97,13 @@ Error dataLoss(const std::string& path, std::string why) {
 }
 
 Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) {
     Error error = systemError(errno, "cannot open the data file " + path);
     error.next = "correct the path, or put the file there";
     return error;
   }
-  if (struct stat info{}; fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
+  if (struct stat info{}; fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     Error error = makeError(Code::kFailedPrecondition, "the data file {} is no regular file", path);
     error.why = fmt::format("it is a {}", kindOf(info.st_mode));
     error.next = "write what it gives to a file, and name that in the run";
@@ -112,18 +112,15 @@ Result<std::string> readContent(const std::string& path, bool hashed, const Sink
   Unpacker unpacker(path, sink);
   Sha256 hash;
   std::string piece(Unpacker::kPiece, '\0');
-  Status status;
-  while (status.ok()) {
-    const ssize_t count = read(fd, piece.data(), piece.size());
+  for (;;) {
+    const ssize_t count = read(file.get(), piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) status = systemError(errno, "cannot read the data file " + path);
-    if (count <= 0) break;
+    if (count < 0) return systemError(errno, "cannot read the data file " + path);
+    if (count == 0) break;
     const auto bytes = std::string_view(piece).substr(0, static_cast<std::size_t>(count));
     if (hashed) hash.update(bytes);
-    status = unpacker.add(bytes);
+    LOCKSTEP_TRY(unpacker.add(bytes));
   }
-  close(fd);
-  LOCKSTEP_TRY(std::move(status));
   LOCKSTEP_TRY(unpacker.end());
   return hashed ? hash.hex() : std::string();
 }

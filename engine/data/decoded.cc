@@ -15,6 +15,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/log.h"
+#include "engine/base/unique_fd.h"
 
 namespace lockstep::data {
 namespace {
@@ -27,13 +28,6 @@ constexpr std::size_t kPage = 4096, kHash = 64;
 constexpr std::string_view kMagic = "lockstep-decoded-1";
 constexpr std::string_view kPart = ".part-";
 constexpr std::int64_t kLook = std::int64_t{1} << 20;  // bytes for which room is made at a time
-
-struct Descriptor {
-  int fd = -1;
-  ~Descriptor() {
-    if (fd >= 0) close(fd);
-  }
-};
 
 Error dataLoss(const std::string& path, std::string why) {
   Error error = makeError(Code::kDataLoss, "decoded data {}", path);
@@ -115,20 +109,20 @@ std::string tableDecoding(const TableFile& table) {
 }
 
 Result<Decoded> openDecoded(const std::string& path, std::string_view decoding) {
-  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) return systemError(errno, "cannot open the decoded data " + path);
+  const UniqueFd file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!file) return systemError(errno, "cannot open the decoded data " + path);
   struct stat info {};
-  if (fstat(file.fd, &info) != 0) return systemError(errno, "cannot read the decoded data " + path);
+  if (fstat(file.get(), &info) != 0) return systemError(errno, "cannot read the decoded data " + path);
   const auto size = static_cast<std::int64_t>(info.st_size), pageBytes = static_cast<std::int64_t>(kPage);
   if (!S_ISREG(info.st_mode) || size < pageBytes) return dataLoss(path, "it is too short");
   std::string page(kPage, '\0');
-  if (pread(file.fd, page.data(), kPage, size - pageBytes) != static_cast<ssize_t>(kPage))
+  if (pread(file.get(), page.data(), kPage, size - pageBytes) != static_cast<ssize_t>(kPage))
     return systemError(errno, "cannot read the decoded data " + path);
   Decoded out;
   if (!readPage(page, decoding, out)) return dataLoss(path, "its last page is not what was written");
   if (out.size != size - pageBytes)
     return dataLoss(path, fmt::format("it has {} bytes of elements, not {}", size - pageBytes, out.size));
-  LOCKSTEP_ASSIGN(out.bytes, Bytes::map(file.fd, static_cast<std::size_t>(size)));
+  LOCKSTEP_ASSIGN(out.bytes, Bytes::map(file.get(), static_cast<std::size_t>(size)));
   return out;
 }
 
@@ -220,7 +214,7 @@ struct DecodedFolder::Writer::State {
   DecodedFolder& folder;
   std::string decoding;
   std::string path;
-  Descriptor file;
+  UniqueFd file;
   Sha256 hash;
   std::int64_t size = 0, room = 0;
 
@@ -240,8 +234,8 @@ DecodedFolder::Writer::Writer(DecodedFolder* folder, std::string decoding) {
     const std::lock_guard lock(folder->mutex_);
     path = fmt::format("{}/{}{}-{}", folder->path_, kPart, getpid(), ++folder->parts_);
   }
-  state->file.fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
-  if (state->file.fd < 0) return;
+  state->file.reset(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400));
+  if (!state->file) return;
   state->path = path;
   state_ = std::move(state);
 }
@@ -260,7 +254,7 @@ void DecodedFolder::Writer::add(std::string_view elements) {
     state_->room += kLook;
   }
   state_->hash.update(elements);
-  if (!writeAll(state_->file.fd, elements)) state_.reset();
+  if (!writeAll(state_->file.get(), elements)) state_.reset();
 }
 
 void DecodedFolder::Writer::keep(const FileFacts& facts) {
@@ -268,7 +262,7 @@ void DecodedFolder::Writer::keep(const FileFacts& facts) {
   const std::unique_ptr<State> state = std::move(state_);
   DecodedFolder& folder = state->folder;
   const std::string name = folder.nameOf(state->decoding, facts.sha256);
-  if (!writeAll(state->file.fd, pageText(state->decoding, facts, state->size, state->hash.hex()))) return;
+  if (!writeAll(state->file.get(), pageText(state->decoding, facts, state->size, state->hash.hex()))) return;
   // Not synced: should the machine fail, find() sees it.
   const std::lock_guard lock(folder.mutex_);
   if (rename(state->path.c_str(), name.c_str()) != 0) return;

@@ -15,6 +15,7 @@
 #include "engine/base/dtype.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
+#include "engine/base/hex.h"
 #include "engine/base/random.h"
 #include "engine/base/status.h"
 #include "engine/base/subnormals.h"
@@ -143,6 +144,16 @@ class BaseTest : public QObject {
     QCOMPARE(sizeOf(DType::kBf16), std::size_t{2});
     QCOMPARE(shapeText({64, 784}), std::string("64x784"));
     QCOMPARE(elementCount({}), std::int64_t{1});
+  }
+
+  void hexadecimalDigits() {
+    QCOMPARE(toHex(std::string("\0\x0f\xa5\xff", 4)), std::string("000fa5ff"));
+    std::string all;
+    for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+    QCOMPARE(*fromHex(toHex(all)), all);
+    QCOMPARE(*fromHex("A5"), std::string("\xa5"));
+    QVERIFY(fromHex("")->empty());
+    for (const char* wrong : {"a", "0g", "g0", "-1", " 1", "0x00", "00 "}) QVERIFY2(!fromHex(wrong), wrong);
   }
 
   void hashes() {
