@@ -22,12 +22,6 @@ constexpr double kFence = 12345.0;
 constexpr double kDisturbance = 0x1p-40;
 constexpr std::uint64_t kDisturbances = 3;
 
-// Operands that say which of others is taken, and those alone: what they are off by is no matter of degree.
-bool chooses(ir::Op op, std::size_t operand) {
-  return (op == ir::Op::kMaxPool2dGrad && operand < 2) || (op == ir::Op::kReluGrad && operand == 1) ||
-         (op == ir::Op::kCountCorrect && operand == 0) || (op == ir::Op::kScoreHistogram && operand == 0);
-}
-
 // The nearest number of 8 bits of fraction, ties to even.
 std::uint16_t bf16Bits(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
@@ -201,6 +195,11 @@ bool CaseTensor::fenced() const {
   return !isFloat(type_.dtype) || (at(-1) == fence && at(type_.count()) == fence);
 }
 
+bool chooses(Op op, std::size_t operand) {
+  return (op == Op::kMaxPool2dGrad && operand < 2) || (op == Op::kReluGrad && operand == 1) ||
+         (op == Op::kCountCorrect && operand == 0) || (op == Op::kScoreHistogram && operand == 0);
+}
+
 bool canBeInPlace(Op op) {
   const std::vector<int>& places = ir::info(op).inPlace;
   return std::any_of(places.begin(), places.end(), [](int i) { return i >= 0; });
@@ -238,6 +237,8 @@ CaseOutcome play(Backend& backend, const Case& one, const CaseOptions& options) 
       if (one.inputs[k].fill == Fill::kPooled) pool(one, inputs[k - 1], inputs[k]);
       else if (one.inputs[k].fill == Fill::kCoded) code(one, inputs[k]);
       else inputs[k].setFilled(one.inputs[k].fill, 100 + k);
+      for (std::int64_t i = 0; options.magnitudes && i < inputs[k].type().count(); ++i) inputs[k].set(i, std::abs(inputs[k].at(i)));
+      if (options.planted && options.planted->operand == k) inputs[k].set(options.planted->element, options.planted->value);
       if (options.disturbed != 0 && isFloat(types[k].dtype) && !chooses(one.op, k))
         disturb(inputs[k], options.disturbed * 1000 + k);
     }
@@ -260,6 +261,15 @@ CaseOutcome play(Backend& backend, const Case& one, const CaseOptions& options) 
 CaseOutcome expected(const Case& one) {
   const auto reference = makeReference();
   CaseOutcome out = play(*reference, one, {.compute = DType::kF64});
+  if (isProduct(one.op) && out.problem.empty()) {
+    const CaseOutcome sums = play(*reference, one, {.compute = DType::kF64, .magnitudes = true});
+    std::vector<double>& conditioning = out.conditioning.emplace_back();
+    for (std::int64_t i = 0; i < sums.outputs[0].type().count(); ++i)
+      conditioning.push_back(0x1p-24 * sums.outputs[0].at(i));
+    out.relative = 0;
+    out.units = kProductUnits;
+    return out;
+  }
   for (std::uint64_t key = 1; key <= kDisturbances && out.problem.empty(); ++key) {
     const CaseOutcome other = play(*reference, one, {.compute = DType::kF64, .disturbed = key});
     out.conditioning.resize(out.outputs.size());
@@ -288,8 +298,8 @@ CaseDifference difference(const CaseOutcome& want, const CaseOutcome& got) {
       if (apart == 0 || a.at(i) == b.at(i)) continue;  // also of what is infinite
       const double relative = apart / largest - got.rounding;
       if (!(relative <= out.relative)) out.relative = std::isnan(relative) ? INFINITY : relative;
-      double allowed = std::numeric_limits<float>::min() + kCaseTolerance * std::abs(a.at(i));
-      if (!want.conditioning.empty()) allowed += kStableUnits * want.conditioning[k][static_cast<std::size_t>(i)];
+      double allowed = std::numeric_limits<float>::min() + want.relative * std::abs(a.at(i));
+      if (!want.conditioning.empty()) allowed += want.units * want.conditioning[k][static_cast<std::size_t>(i)];
       allowed = std::min(allowed, kCaseTolerance * largest) + got.rounding * largest;
       if (!isFloat(a.type().dtype)) allowed = 0;
       const double share = apart / allowed;

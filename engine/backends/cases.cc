@@ -75,11 +75,11 @@ void addMatmul(std::vector<Case>& cases, std::int64_t n, std::int64_t k, std::in
   }
 }
 
+}  // namespace
+
 bool isProduct(Op op) {
   return op == Op::kMatmul || op == Op::kConv2d || op == Op::kConv2dInputGrad || op == Op::kConv2dWeightGrad;
 }
-
-}  // namespace
 
 std::vector<Case> allCases() {
   std::vector<Case> cases;

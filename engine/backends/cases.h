@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,6 +39,9 @@ std::vector<Case> allCases();
 // Stability of Numerical Algorithms", 1.5): kStableUnits times CaseOutcome::conditioning. And never more than of the
 // largest magnitude of its output. Sums over tens of thousands of elements are among the cases.
 inline constexpr double kCaseTolerance = 2e-5, kStableUnits = 32;
+// Products and convolutions are sums alone, whose terms' magnitudes are known: nothing is allowed relative to the element.
+inline constexpr double kProductUnits = 8;
+bool isProduct(ir::Op op);
 
 // Numbers of `key`, which f32 holds exactly, so that all precisions see the same.
 double draw(Fill fill, std::uint64_t key, std::uint64_t i);
@@ -77,6 +81,7 @@ struct CaseOutcome {
   // Where it was asked for, of each element of each output: what it is off by where every operand is off by 2⁻²⁴ of itself
   // and all go the same way, 2⁻²⁴·Σ|∂y/∂x·x|: of a product 2⁻²⁴ times the sum of its terms' magnitudes.
   std::vector<std::vector<double>> conditioning;
+  double relative = kCaseTolerance, units = kStableUnits;  // what is allowed of the element, and of its conditioning
 };
 struct CaseOptions {
   DType compute = DType::kF32;
@@ -84,10 +89,19 @@ struct CaseOptions {
   bool aligned = false;                     // operands lie on 16 bytes
   std::int64_t (*allocations)() = nullptr;  // until now
   std::uint64_t disturbed = 0;              // in f64: not 0 puts operands off a little, by a number of this key
+  bool magnitudes = false;                  // operands are without their signs
+  struct Planted {
+    std::size_t operand = 0;
+    std::int64_t element = 0;
+    double value = 0;
+  };
+  std::optional<Planted> planted;  // in place of the number that the operand has there
 };
 // Runs the case twice, disturbed once, so that a kernel that leaves something behind is found out. Outputs are poisoned before. The
 // backend's operands are in the host's memory (hosted.h).
 CaseOutcome play(Backend& backend, const Case& one, const CaseOptions& options);
+// Operands that say which of others is taken, and those alone: what they are off by is no matter of degree.
+bool chooses(ir::Op op, std::size_t operand);
 // Whether an output of the op may lie on an input's memory.
 bool canBeInPlace(ir::Op op);
 

@@ -64,6 +64,9 @@ Status Binder::addBoth(Index n, const float* a, const float* b, float* y) {
   return map({Function::kAdd, n, a, b, nullptr, nullptr, y, 0});
 }
 
+// ReLU is a kernel of its own: what a library's epilogue makes of NaN is not said.
+Status Binder::rectify(Index n, float* x) { return map({Function::kRelu, n, x, nullptr, nullptr, nullptr, x, 0}); }
+
 Status Binder::random() {
   const Index n = count();
   const RandomArguments a{n, attr("block", std::max<Index>(n, 1)), attr("pitch"), attr("first"),
@@ -92,8 +95,9 @@ Status Binder::product() {
   const MatmulShape s = matmulShape(spec_);
   const void* const bias = spec_.inputs.size() > 2 ? spec_.inputs[2].data : nullptr;
   const DType factors = spec_.inputs[0].type.dtype;
-  return given_.add(device::Product{s.n, s.k, s.o, s.ta, s.tb, s.relu, factors, spec_.inputs[0].data,
-                                    spec_.inputs[1].data, bias, out(spec_), factors == DType::kF32 && attr("tf32") != 0});
+  LOCKSTEP_TRY(given_.add(device::Product{s.n, s.k, s.o, s.ta, s.tb, factors, spec_.inputs[0].data, spec_.inputs[1].data,
+                                          bias, out(spec_), factors == DType::kF32 && attr("tf32") != 0}));
+  return s.relu ? rectify(s.n * s.o, out(spec_)) : Status{};
 }
 
 Status Binder::concat() {
@@ -169,17 +173,18 @@ Status Binder::convolution() {
     if (!isColumns && !ofInput) LOCKSTEP_TRY(given_.add("imageToColumns", blocks, a));
     if (forward) {
       const void* const bias = spec_.inputs.size() > 2 ? spec_.inputs[2].data : nullptr;
-      LOCKSTEP_TRY(given_.add(device::Product{rows, taps, s.o, false, false, s.relu, factors, columns,
+      LOCKSTEP_TRY(given_.add(device::Product{rows, taps, s.o, false, false, factors, columns,
                                               spec_.inputs[1].data, bias, result, tf32, pitch}));
     } else if (ofInput) {
-      LOCKSTEP_TRY(given_.add(device::Product{rows, s.o, taps, false, true, false, factors, result, spec_.inputs[1].data,
+      LOCKSTEP_TRY(given_.add(device::Product{rows, s.o, taps, false, true, factors, result, spec_.inputs[1].data,
                                               nullptr, columns, tf32}));
     } else {
-      LOCKSTEP_TRY(given_.add(device::Product{taps, rows, s.o, true, false, false, factors, columns, result, nullptr,
+      LOCKSTEP_TRY(given_.add(device::Product{taps, rows, s.o, true, false, factors, columns, result, nullptr,
                                               out(spec_), tf32, pitch, part > 0}));
     }
     if (!isColumns && ofInput) LOCKSTEP_TRY(given_.add("columnsToImage", blocks, a));
   }
+  if (s.relu) return rectify(s.b * pixels * s.o, out(spec_));
   return {};
 }
 

@@ -338,6 +338,15 @@ std::unique_ptr<Kernel> bindRandom(const Cpu& cpu, const KernelSpec& spec) {
   });
 }
 
+// `first`, then ReLU of what it wrote.
+std::unique_ptr<Kernel> rectified(const Cpu& cpu, const KernelSpec& spec, std::unique_ptr<Kernel> first) {
+  float* y = out(spec);
+  const std::shared_ptr<Kernel> before = std::move(first), after = overElements(
+      cpu, spec.outputs[0].type.count(),
+      [=, relu = cpu.kernels.relu](std::int64_t i, std::int64_t count) { relu(count, y + i, y + i); });
+  return makeKernel([=] { before->run(), after->run(); }, before->workspaceBytes());
+}
+
 class OneDnn final : public Backend {
  public:
   OneDnn(const BackendOptions& options, const cpu::Kernels& kernels)
@@ -427,9 +436,9 @@ class OneDnn final : public Backend {
  private:
   Result<std::unique_ptr<Kernel>> bindProduct(const KernelSpec& spec) {
     if (spec.op != Op::kMatmul) return bindConv(cpu_, spec);
-    if (engine_.wantsMatmul(matmulShape(spec))) {
+    if (const MatmulShape shape = matmulShape(spec); engine_.wantsMatmul(shape)) {
       LOCKSTEP_ASSIGN(auto primitive, engine_.bindMatmul(spec));
-      if (primitive) return primitive;
+      if (primitive) return shape.relu ? rectified(cpu_, spec, std::move(primitive)) : std::move(primitive);
     }
     return bindMatmul(cpu_, spec);
   }

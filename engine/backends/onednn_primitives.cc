@@ -24,14 +24,9 @@ memory::desc describe(memory::dims dims, Format format) {
   return {std::move(dims), memory::data_type::f32, format};
 }
 
-dnnl::primitive_attr attributes(bool relu) {
+dnnl::primitive_attr attributes() {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (relu) {
-    dnnl::post_ops ops;
-    ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-    attr.set_post_ops(ops);
-  }
   return attr;
 }
 
@@ -110,7 +105,7 @@ Result<std::unique_ptr<Kernel>> OneDnnEngine::bindMatmul(const KernelSpec& spec)
     }
     const dnnl::matmul::desc desc =
         spec.inputs.size() > 2 ? dnnl::matmul::desc(a, b, bias, y) : dnnl::matmul::desc(a, b, y);
-    const dnnl::matmul::primitive_desc chosen(desc, attributes(s.relu), state_->engine);
+    const dnnl::matmul::primitive_desc chosen(desc, attributes(), state_->engine);
     return finish(state_, chosen, dnnl::matmul(chosen), std::move(arguments));
   } catch (const dnnl::error& error) {
     return foreign(spec, error);

@@ -20,8 +20,8 @@ class OneDnnEngine {
   // Whether oneDNN's threads are worth their start; never on one thread.
   bool wantsMatmul(const MatmulShape& shape) const;
 
-  // Null where oneDNN has only its reference implementation for the spec. Errors: kInternal with
-  // oneDNN's own words.
+  // The product with its bias and without ReLU, of which oneDNN's makes 0 of NaN. Null where oneDNN has only its reference
+  // implementation for the spec. Errors: kInternal with oneDNN's own words.
   Result<std::unique_ptr<Kernel>> bindMatmul(const KernelSpec& spec);
 
  private:

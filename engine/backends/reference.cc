@@ -161,7 +161,7 @@ std::unique_ptr<Kernel> bindDividedXent(const KernelSpec& spec) {
       const T* x = in<T>(spec, 0);
       const std::int64_t k = shapeOf(0)[1];
       return makeKernel([=] {
-        for (std::int64_t r = 0; r < rows; ++r) y[r] = *std::max_element(x + r * k, x + (r + 1) * k);
+        for (std::int64_t r = 0; r < rows; ++r) y[r] = reference::largest(k, x + r * k);
       });
     }
     case Op::kXentTerms: {
@@ -261,7 +261,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       T* y = out<T>(spec);
       const std::int64_t n = spec.outputs[0].type.count();
       return makeKernel([=] {
-        const T share = *total > 0 ? *own / *total : T{0};
+        const T share = *total <= 0 ? T{0} : *own / *total;
         for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * share;
       });
     }
@@ -576,7 +576,9 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
     case Op::kClipNorm: {
       const double limit = ir::floatAttr(attrs, "limit");
       return binary<T>(spec, [limit](double norm, double squares) {
-        return norm > 0 ? norm * std::max(1.0, std::sqrt(squares) / (norm * limit)) : norm;
+        if (norm <= 0) return norm;
+        const double over = std::sqrt(squares) / (norm * limit);
+        return over <= 1 ? norm : norm * over;
       });
     }
     case Op::kLossScale: {

@@ -74,10 +74,10 @@ void batchStatistics(std::int64_t groups, std::int64_t channels, const T* moment
     for (std::int64_t g = 0; g < groups; ++g) {
       const T* row = moments + g * (1 + 2 * channels);
       const double n = static_cast<double>(row[0]);
-      const double d = n > 0 ? static_cast<double>(row[1 + c]) / n : 0.0;
+      const double d = n <= 0 ? 0.0 : static_cast<double>(row[1 + c]) / n;
       const double m = static_cast<double>(shift[c]) + d;
       const double squares = static_cast<double>(row[1 + channels + c]);
-      const double v = n > 0 ? std::max(0.0, squares / n - d * d) : 1.0;
+      const double v = n <= 0 ? 1.0 : elementwise::relu(squares / n - d * d);
       mean[g * channels + c] = static_cast<T>(m);
       variance[g * channels + c] = static_cast<T>(v);
       means += n * m;
@@ -154,7 +154,7 @@ template <typename T>
 void runningStatistics(std::int64_t channels, double momentum, const T* mean, const T* variance,
                        const T* sums, T* newMean, T* newVariance) {
   const double share = inverseNorm(static_cast<double>(sums[0]));
-  const double kept = share > 0 ? momentum : 1.0;
+  const double kept = share <= 0 ? 1.0 : momentum;
   const auto mixed = [&](T old, T sum) {
     return static_cast<T>(kept * static_cast<double>(old) +
                           (1 - kept) * share * static_cast<double>(sum));

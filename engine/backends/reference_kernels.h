@@ -15,8 +15,9 @@ namespace lockstep::backends::reference {
 
 namespace elementwise {
 
-inline double relu(double x) { return x > 0 ? x : 0.0; }
-inline double reluGrad(double dy, double y) { return y > 0 ? dy : 0.0; }
+// NaN stays NaN, and where the output is NaN its gradient passes.
+inline double relu(double x) { return x <= 0 ? 0.0 : x; }
+inline double reluGrad(double dy, double y) { return y <= 0 ? 0.0 : dy; }
 inline double tanhGrad(double dy, double y) { return dy * (1 - y * y); }
 
 // Hendrycks and Gimpel, "Gaussian error linear units", the tanh form.
@@ -32,6 +33,20 @@ inline double geluGrad(double dy, double x) {
 }
 
 }  // namespace elementwise
+
+// Whether x is the maximum instead of the maximum of what came before it: the first NaN is.
+template <typename T>
+bool exceeds(T x, T before) {
+  return x > before || (std::isnan(x) && !std::isnan(before));
+}
+// The first maximum of n ≥ 1 elements, NaN where one is NaN.
+template <typename T>
+T largest(std::int64_t n, const T* x) {
+  T top = x[0];
+  for (std::int64_t i = 1; i < n; ++i)
+    if (exceeds(x[i], top)) top = x[i];
+  return top;
+}
 
 // Neighbouring outputs are computed together, kTogether at most, so that the inner loops run along
 // memory. Each output is still one sum in f64, of its terms in the order that the definition writes
@@ -191,7 +206,7 @@ void conv2dWeightGrad(const ConvShape& s, const X* x, const X* dy, T* dw) {
     }
 }
 
-// Calls f(index of the output element, index of its first maximum in x).
+// Calls f(index of the output element, index of its first maximum in x, which the first NaN is).
 template <typename T, typename F>
 void forMaxima(const PoolShape& s, const T* x, F f) {
   std::int64_t i = 0;
@@ -204,7 +219,7 @@ void forMaxima(const PoolShape& s, const T* x, F f) {
             for (std::int64_t kx = 0; kx < s.size; ++kx) {
               const std::int64_t at =
                   ((b * s.h + oy * s.stride + ky) * s.w + ox * s.stride + kx) * s.c + c;
-              if (best < 0 || x[at] > x[best]) best = at;
+              if (best < 0 || exceeds(x[at], x[best])) best = at;
             }
           f(i, best);
         }
@@ -219,7 +234,7 @@ template <typename T>
 void maxPool2dGrad(const PoolShape& s, const T* x, const T* dy, T* dx) {
   std::fill_n(dx, s.b * s.h * s.w * s.c, T{0});
   forMaxima(s, x, [&](std::int64_t i, std::int64_t best) {
-    if (!s.relu || x[best] > T{0}) dx[best] += dy[i];
+    if (!s.relu || !(x[best] <= T{0})) dx[best] += dy[i];
   });
 }
 
@@ -229,7 +244,7 @@ void softmaxXent(std::int64_t rows, std::int64_t k, const T* logits, const std::
   double total = 0;
   for (std::int64_t r = 0; r < rows; ++r) {
     const T* x = logits + r * k;
-    const double top = static_cast<double>(*std::max_element(x, x + k));
+    const double top = static_cast<double>(largest(k, x));
     double sum = 0;
     for (std::int64_t i = 0; i < k; ++i) sum += std::exp(static_cast<double>(x[i]) - top);
     for (std::int64_t i = 0; i < k; ++i)
@@ -323,7 +338,7 @@ void countCorrect(std::int64_t rows, std::int64_t k, const T* logits, const std:
 }
 
 // What a gradient summed over samples is multiplied by; a step without samples changes nothing.
-inline double inverseNorm(double norm) { return norm > 0 ? 1 / norm : 0.0; }
+inline double inverseNorm(double norm) { return norm <= 0 ? 0.0 : 1 / norm; }
 
 template <typename T>
 struct SgdOperands {

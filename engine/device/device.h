@@ -48,11 +48,11 @@ struct Launch {
   std::size_t argumentBytes = 0;
 };
 
-// y[n×o] = act(op(a)·op(b) + bias); op(a) is n×k, row-major. Factors in f32, bf16 or f16, sums and y in f32. With tf32
+// y[n×o] = op(a)·op(b) + bias; op(a) is n×k, row-major. Factors in f32, bf16 or f16, sums and y in f32. With tf32
 // factors of f32 may be rounded to 10 bits of fraction.
 struct Product {
   std::int64_t n = 0, k = 0, o = 0;
-  bool ta = false, tb = false, relu = false;
+  bool ta = false, tb = false;
   DType factors = DType::kF32;
   const void *a = nullptr, *b = nullptr;
   const void* bias = nullptr;  // may be null

@@ -514,7 +514,7 @@ void multiply(const device::Product& p) {
       float& y = static_cast<float*>(p.y)[n * p.o + o];
       if (p.adds) sum += static_cast<double>(y);
       for (std::int64_t k = 0; k < p.k; ++k) sum += static_cast<double>(a[k]) * static_cast<double>(b[k]);
-      y = static_cast<float>(p.relu && !(sum > 0) ? 0 : sum);
+      y = static_cast<float>(sum);
     }
 }
 
@@ -597,7 +597,7 @@ bool addKernel(const char* name, Body body) { return kernels().emplace(name, bod
 std::unique_ptr<comm::Communicator> EmulatedMeeting::join(const std::string& id, int rank, int size, Nanoseconds limit) {
   const std::lock_guard lock(mutex_);
   auto& group = groups_[id];
-  if (group.empty()) group = comm::makeInProcessGroup(size, limit);
+  if (group.empty()) group = comm::makeInProcessGroup(size, limit).value();
   LOCKSTEP_CHECK(static_cast<int>(group.size()) == size && group[static_cast<std::size_t>(rank)] != nullptr);
   return std::move(group[static_cast<std::size_t>(rank)]);
 }

@@ -166,7 +166,7 @@ void play(const Block& o) {
     for (std::int64_t i = 0; i < o.rows; ++i) {
       __m512 v = _mm512_load_ps(sums + i * kBlock + j);
       if (o.bias != nullptr) v = _mm512_add_ps(v, bias);
-      if (o.relu) v = _mm512_max_ps(v, _mm512_setzero_ps());
+      if (o.relu) v = _mm512_max_ps(_mm512_setzero_ps(), v);  // the second where one is NaN
       _mm512_mask_storeu_ps(o.c + i * o.ldc + j, mask, v);
     }
   }

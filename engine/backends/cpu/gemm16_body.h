@@ -80,7 +80,7 @@ void tile16(const Tile16& t) {
       Vec v = sum[i][j];
       if (t.accumulate) v += loadPart(c, lanes);
       else if (t.bias != nullptr) v += loadPart(t.bias + j * kWidth, lanes);
-      if (t.relu) v = larger(v, Vec{});
+      if (t.relu) v = rectified(v);
       storePart(c, v, lanes);
     }
 }

@@ -107,7 +107,7 @@ void tile(const Tile& t) {
   };
   const auto finish = [&](auto lanes) {
     if (t.accumulate) forTile([&](Vec& v, float* c, int j) { v += loadPart(c, lanes(j)); });
-    if (t.relu) forTile([](Vec& v, float*, int) { v = larger(v, Vec{}); });
+    if (t.relu) forTile([](Vec& v, float*, int) { v = rectified(v); });
     forTile([&](Vec& v, float* c, int j) { storePart(c, v, lanes(j)); });
   };
   if (t.last == kWidth) finish([](int) { return std::int64_t{kWidth}; });

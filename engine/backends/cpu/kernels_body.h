@@ -27,7 +27,7 @@ void maxPoolAs(const Pool& s, const float* x, float* y) {
           Vec top = loadPart(corner + c, n);
           for (std::int64_t ky = 0; ky < size; ++ky)
             for (std::int64_t kx = 0; kx < size; ++kx)
-              top = larger(loadPart(corner + (ky * s.w + kx) * s.c + c, n), top);
+              top = maximum(loadPart(corner + (ky * s.w + kx) * s.c + c, n), top);
           storePart(y + c, top, n);
         });
       }
@@ -42,12 +42,14 @@ void maxPoolGradAs(const Pool& s, const float* x, const float* y, const float* d
         const std::int64_t corner = ((b * s.h + oy * s.stride) * s.w + ox * s.stride) * s.c;
         forVectors(s.c, [=](std::int64_t c, auto n) {
           const Vec top = loadPart(y + c, n), all = loadPart(dy + c, n);
-          const Vec given = s.relu ? where(top > Vec{}, all, Vec{}) : all;
+          const Vec given = s.relu ? where(top <= Vec{}, Vec{}, all) : all;
+          const Mask noNumber = top != top;  // of these windows the first NaN is the maximum
           Mask open = Mask{} - 1;  // lanes whose first maximum is still to come
           for (std::int64_t ky = 0; ky < size; ++ky)
             for (std::int64_t kx = 0; kx < size; ++kx) {
               const std::int64_t at = corner + (ky * s.w + kx) * s.c + c;
-              const Mask hit = (loadPart(x + at, n) == top) & open;
+              const Vec here = loadPart(x + at, n);
+              const Mask hit = ((here == top) | ((here != here) & noNumber)) & open;
               open &= ~hit;
               Vec grad = where(hit, given, Vec{});
               if constexpr (kOverlapping) grad += loadPart(dx + at, n);
@@ -116,13 +118,13 @@ void biasAdd(std::int64_t rows, std::int64_t cols, const float* x, const float* 
 
 void relu(std::int64_t n, const float* x, float* y) {
   forVectors(n, [=](std::int64_t i, auto m) {
-    storePart(y + i, larger(loadPart(x + i, m), Vec{}), m);
+    storePart(y + i, rectified(loadPart(x + i, m)), m);
   });
 }
 void reluGrad(std::int64_t n, const float* dy, const float* y, float* dx) {
   forVectors(n, [=](std::int64_t i, auto m) {
-    const Mask on = loadPart(y + i, m) > Vec{};
-    storePart(dx + i, where(on, loadPart(dy + i, m), Vec{}), m);
+    const Mask off = loadPart(y + i, m) <= Vec{};
+    storePart(dx + i, where(off, Vec{}, loadPart(dy + i, m)), m);
   });
 }
 void tanhGrad(std::int64_t n, const float* dy, const float* y, float* dx) {
@@ -190,6 +192,7 @@ void geluGrad(std::int64_t n, const float* dy, const float* x, float* dx) {
   });
 }
 
+// What exponentials are taken beside; NaN, which they keep, is left out.
 float largest(std::int64_t n, const float* x) {
   Vec top = splat(x[0]);
   forVectors(n, [&](std::int64_t i, auto lanes) { top = larger(top, loadOr(x + i, lanes, x[0])); });

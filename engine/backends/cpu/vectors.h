@@ -41,6 +41,10 @@ inline Vec smaller(Vec a, Vec b) {
   return static_cast<Vec>(_mm_min_ps(static_cast<__m128>(a), static_cast<__m128>(b)));
 #endif
 }
+// The larger; NaN where either is NaN.
+inline Vec maximum(Vec a, Vec b) { return where(a == a, larger(a, b), a); }
+// ReLU; NaN stays NaN.
+inline Vec rectified(Vec v) { return larger(Vec{}, v); }
 inline Vec squareRoot(Vec v) {
 #if defined(__AVX512F__)
   return static_cast<Vec>(_mm512_maskz_sqrt_ps(0xffff, static_cast<__m512>(v)));

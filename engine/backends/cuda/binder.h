@@ -215,6 +215,7 @@ class Binder {
   Status copy(Index n, const float* x, float* y);
   Status addBoth(Index n, const float* a, const float* b, float* y);
   Status map(const ElementwiseArguments& a);
+  Status rectify(Index n, float* x);
   // Keys below 2^bits, and with each its place among them.
   struct Sorted {
     const std::uint32_t *keys, *places;

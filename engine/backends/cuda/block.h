@@ -20,6 +20,9 @@ LOCKSTEP_DEVICE float quarterMax(float x) {
   return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
 }
 
+// The larger; NaN where either is NaN.
+LOCKSTEP_DEVICE float maximum(float x, float y) { return x > y || x != x ? x : y; }
+
 // The sum of the block's threads, in a fixed order, for all of them.
 LOCKSTEP_DEVICE float blockSum(float x) {
   LOCKSTEP_SHARED float parts[kWarp];
@@ -34,12 +37,12 @@ LOCKSTEP_DEVICE float blockSum(float x) {
 
 LOCKSTEP_DEVICE float blockMax(float x) {
   LOCKSTEP_SHARED float parts[kWarp];
-  for (int lane = kWarp / 2; lane > 0; lane /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, lane));
+  for (int lane = kWarp / 2; lane > 0; lane /= 2) x = maximum(x, __shfl_xor_sync(~0u, x, lane));
   __syncthreads();
   if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = x;
   __syncthreads();
   x = parts[threadIdx.x % kWarp < blockDim.x / kWarp ? threadIdx.x % kWarp : 0];
-  for (int lane = kWarp / 2; lane > 0; lane /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, lane));
+  for (int lane = kWarp / 2; lane > 0; lane /= 2) x = maximum(x, __shfl_xor_sync(~0u, x, lane));
   return x;
 }
 

@@ -55,7 +55,7 @@ LOCKSTEP_DEVICE void addUp(const ImageArguments& a) {
   }
 }
 
-// Of a window the maxima, and at which tap each is first.
+// Of a window the maxima, and at which tap each is first. The first NaN is one.
 template <int N>
 struct Maximum {
   Few<N> value;
@@ -70,13 +70,13 @@ LOCKSTEP_DEVICE Maximum<N> maximumOf(const PoolArguments& a, const Pixel& window
     for (unsigned kx = 0; kx < a.size; ++kx) {
       const Few<N> one = x[static_cast<Index>(ky * a.w + kx) * a.c];
       for (int j = 0; j < N; ++j)
-        if (one.x[j] > best.value.x[j]) {
+        if (one.x[j] > best.value.x[j] || (one.x[j] != one.x[j] && best.value.x[j] == best.value.x[j])) {
           best.value.x[j] = one.x[j];
           best.place.x[j] = static_cast<int>(ky * a.size + kx);
         }
     }
   for (int j = 0; j < N; ++j)
-    if (a.relu && !(best.value.x[j] > 0)) best.place.x[j] = -1;
+    if (a.relu && best.value.x[j] <= 0) best.place.x[j] = -1;
   return best;
 }
 

@@ -19,8 +19,9 @@ LOCKSTEP_DEVICE float apply(const ElementwiseArguments& a, float weight, float x
     case Function::kAdd: return x + y;
     case Function::kScale: return x * a.factor;
     case Function::kWeigh: return x * weight;
-    case Function::kRelu: return x > 0 ? x : 0.0f;
-    case Function::kReluGrad: return y > 0 ? x : 0.0f;
+    // NaN stays NaN, and where the output is NaN its gradient passes.
+    case Function::kRelu: return x <= 0 ? 0.0f : x;
+    case Function::kReluGrad: return y <= 0 ? 0.0f : x;
     // ½(1 + tanh u) = 1/(1 + e^−2u), which keeps its digits where it is small.
     case Function::kGelu: return x * halfOfTanh(x);
     case Function::kGeluGrad: {
@@ -35,7 +36,7 @@ LOCKSTEP_DEVICE float apply(const ElementwiseArguments& a, float weight, float x
 
 LOCKSTEP_DEVICE float weightOf(const ElementwiseArguments& a) {
   if (a.function != Function::kWeigh) return 0;
-  return *a.total > 0 ? *a.part / *a.total : 0.0f;
+  return *a.total <= 0 ? 0.0f : *a.part / *a.total;
 }
 
 LOCKSTEP_DEVICE float readElement(Element type, const void* x, Index i) {

@@ -8,7 +8,7 @@ LOCKSTEP_KERNEL(softmaxXent, XentArguments) {
   const float* x = a.x + row * a.classes;
   float* y = a.y + row * a.classes;
   float top = x[0];
-  for (Index i = threadIdx.x; i < a.classes; i += blockDim.x) top = fmaxf(top, x[i]);
+  for (Index i = threadIdx.x; i < a.classes; i += blockDim.x) top = maximum(top, x[i]);
   top = blockMax(top);
   float sum = 0;
   for (Index i = threadIdx.x; i < a.classes; i += blockDim.x) sum += expf(x[i] - top);
@@ -41,7 +41,7 @@ LOCKSTEP_KERNEL(correctRows, XentArguments) {
 LOCKSTEP_KERNEL(rowMax, DividedXentArguments) {
   const float* x = a.x + blockIdx.x * a.classes;
   float top = x[0];
-  for (Index i = threadIdx.x; i < a.classes; i += blockDim.x) top = fmaxf(top, x[i]);
+  for (Index i = threadIdx.x; i < a.classes; i += blockDim.x) top = maximum(top, x[i]);
   top = blockMax(top);
   if (threadIdx.x == 0) a.y[blockIdx.x] = top;
 }

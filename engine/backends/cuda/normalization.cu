@@ -141,7 +141,7 @@ template <int N>
 LOCKSTEP_DEVICE void normalizeGrad(const BatchNormArguments& a) {
   const Share<N> s(a);
   if (s.c >= a.channels) return;
-  const float n = a.moments[s.group * (1 + 2 * a.channels)], share = n > 0 ? 1 / n : 0.0f;
+  const float n = a.moments[s.group * (1 + 2 * a.channels)], share = n <= 0 ? 0.0f : 1 / n;
   float mean[N], inverse[N], gain[N], product[N], sum[N];
   for (int i = 0; i < N; ++i) {
     mean[i] = a.mean[s.at(a, i)];
@@ -172,9 +172,9 @@ LOCKSTEP_KERNEL(batchStatistics, BatchNormArguments) {
     float counts = 0, means = 0, variances = 0;
     for (Index g = 0; g < a.groups; ++g) {
       const float* row = a.moments + g * (1 + 2 * a.channels);
-      const float n = row[0], d = n > 0 ? row[1 + c] / n : 0.0f;
+      const float n = row[0], d = n <= 0 ? 0.0f : row[1 + c] / n;
       const float mean = a.shift[c] + d;
-      const float variance = n > 0 ? fmaxf(0.0f, row[1 + a.channels + c] / n - d * d) : 1.0f;
+      const float variance = n <= 0 ? 1.0f : maximum(0.0f, row[1 + a.channels + c] / n - d * d);
       a.y[g * a.channels + c] = mean;
       a.second[g * a.channels + c] = variance;
       counts += n;
@@ -206,7 +206,7 @@ LOCKSTEP_KERNEL(batchNormWeightGrad, BatchNormArguments) {
 LOCKSTEP_KERNEL(batchNormGrad, BatchNormArguments) { a.four ? normalizeGrad<4>(a) : normalizeGrad<1>(a); }
 
 LOCKSTEP_KERNEL(runningStatistics, RunningArguments) {
-  const float share = a.sums[0] > 0 ? 1 / a.sums[0] : 0.0f, kept = share > 0 ? a.momentum : 1.0f;
+  const float share = a.sums[0] <= 0 ? 0.0f : 1 / a.sums[0], kept = share <= 0 ? 1.0f : a.momentum;
   for (Index c = firstOf(); c < a.channels; c += strideOf()) {
     a.newMean[c] = kept * a.mean[c] + (1 - kept) * share * a.sums[1 + c];
     a.newVariance[c] = kept * a.variance[c] + (1 - kept) * share * a.sums[1 + a.channels + c];

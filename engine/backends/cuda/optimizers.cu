@@ -3,7 +3,7 @@
 namespace lockstep::backends::cuda {
 namespace {
 
-LOCKSTEP_DEVICE float inverseNorm(const OptimizerArguments& a) { return *a.norm > 0 ? 1 / *a.norm : 0.0f; }
+LOCKSTEP_DEVICE float inverseNorm(const OptimizerArguments& a) { return *a.norm <= 0 ? 0.0f : 1 / *a.norm; }
 
 // Four elements at a time where operands lie on 16 bytes; the last ones one at a time. A norm below 0 leaves all as it is.
 LOCKSTEP_DEVICE bool onFour(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0; }

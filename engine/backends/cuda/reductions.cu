@@ -14,7 +14,8 @@ LOCKSTEP_KERNEL(sums, SumArguments) {
 
 LOCKSTEP_KERNEL(clipNorm, ClipNormArguments) {
   const float norm = *a.norm;
-  if (threadIdx.x == 0) *a.y = norm > 0 ? norm * fmaxf(1.0f, sqrtf(*a.squares) / (norm * a.limit)) : norm;
+  const float over = sqrtf(*a.squares) / (norm * a.limit);
+  if (threadIdx.x == 0) *a.y = norm <= 0 || over <= 1 ? norm : norm * over;
 }
 
 LOCKSTEP_KERNEL(finiteNorm, FiniteNormArguments) {
@@ -27,7 +28,7 @@ LOCKSTEP_KERNEL(lossScale, LossScaleArguments) {
   if (threadIdx.x != 0) return;
   const float scale = *a.scale, good = *a.good + 1, skipped = *a.skipped;
   const bool skips = *a.norm < 0, grows = !skips && good >= a.interval;
-  *a.newScale = skips ? fmaxf(scale / a.factor, a.least) : grows ? fminf(scale * a.factor, a.most) : scale;
+  *a.newScale = skips ? maximum(scale / a.factor, a.least) : grows && scale * a.factor > a.most ? a.most : grows ? scale * a.factor : scale;
   *a.newGood = skips || grows ? 0.0f : good;
   *a.newSkipped = skips ? skipped + 1 : skipped;
 }

@@ -151,7 +151,7 @@ LOCKSTEP_KERNEL(distinctPlaces, DistinctArguments) {
 // No id comes twice.
 LOCKSTEP_KERNEL(updateRows, RowsUpdateArguments) {
   if (*a.norm < 0) return;
-  const float scale = *a.norm > 0 ? 1 / *a.norm : 0.0f, lr = *a.lr;
+  const float scale = *a.norm <= 0 ? 0.0f : 1 / *a.norm, lr = *a.lr;
   for (Index i = firstOf(); i < a.n * a.channels; i += strideOf()) {
     const Index id = a.ids[i / a.channels], at = id * a.channels - a.first + i % a.channels;
     if (id < 0 || at < 0 || at >= a.elements) continue;

@@ -100,9 +100,7 @@ class Multiplication final : public Work {
     const cublasOperation_t second = product.ta ? CUBLAS_OP_T : CUBLAS_OP_N;
     LOCKSTEP_TRY(set(CUBLASLT_MATMUL_DESC_TRANSA, first));
     LOCKSTEP_TRY(set(CUBLASLT_MATMUL_DESC_TRANSB, second));
-    const cublasLtEpilogue_t epilogue = product.bias == nullptr
-                                            ? (product.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT)
-                                            : (product.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS);
+    const cublasLtEpilogue_t epilogue = product.bias == nullptr ? CUBLASLT_EPILOGUE_DEFAULT : CUBLASLT_EPILOGUE_BIAS;
     LOCKSTEP_TRY(set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
     if (product.bias != nullptr) {
       LOCKSTEP_TRY(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias));
