@@ -302,7 +302,8 @@ Result<std::vector<std::pair<std::string, double>>> sharedMicroBatch(const spec:
   one.mesh = cluster::Mesh({{"data", 1}});
   LOCKSTEP_ASSIGN(const plan::Plan plan, planner::makePlan(request, one, {}));
   const SmallSamples samples(data, small.spec.model().input());
-  const runtime::KeptBatches batches(samples, {.batch = batch, .steps = 1, .shuffle = false, .augment = {}});
+  LOCKSTEP_ASSIGN(const runtime::KeptBatches batches,
+                  runtime::KeptBatches::make(samples, {.batch = batch, .steps = 1, .shuffle = false, .augment = {}}));
   return runtime::gradientLengths(plan, batches, backend, options);
 }
 

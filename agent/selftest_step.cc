@@ -81,8 +81,11 @@ StepFinding testTwoRanks(const std::function<Result<std::unique_ptr<backends::Ba
     LOCKSTEP_ASSIGN(const plan::Plan two, planOf(model, 2, false));
     LOCKSTEP_ASSIGN(const plan::Plan twoProbe, planOf(model, 2, true));
     const MadeUpText text;
-    const runtime::KeptBatches batches(text, {.batch = kBatch, .steps = kSteps, .seed = 1, .shuffle = false, .augment = {}});
-    const runtime::KeptBatches probes(text, {.batch = kBatch, .steps = runtime::kUpdateSteps, .seed = 1, .shuffle = false, .augment = {}});
+    const auto kept = [&](std::int64_t steps) {
+      return runtime::KeptBatches::make(text, {.batch = kBatch, .steps = steps, .seed = 1, .shuffle = false, .augment = {}});
+    };
+    LOCKSTEP_ASSIGN(const runtime::KeptBatches batches, kept(kSteps));
+    LOCKSTEP_ASSIGN(const runtime::KeptBatches probes, kept(runtime::kUpdateSteps));
     runtime::Experiment experiment{.batches = batches, .steps = kSteps, .probes = probes, .schedule = {}, .backendOptions = {}};
     experiment.openBackend = open;
     const std::atomic<bool> stop{false};

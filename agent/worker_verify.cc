@@ -72,16 +72,16 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
   const std::int64_t room = kGradientBytes / std::max<std::int64_t>(1, oneProbe.logicalStateBytes());
   const int probeCount = jumps ? static_cast<int>(std::clamp<std::int64_t>(room, 1, kGradientBatches)) : 1;
   const auto kept = [&](std::int64_t batch, std::int64_t steps) {
-    return runtime::KeptBatches(*data, {.batch = batch,
-                                        .steps = steps,
-                                        .seed = training.seed(),
-                                        .shuffle = !training.no_shuffle(),
-                                        .augment = augmentOf(request.spec().data())});
+    return runtime::KeptBatches::make(*data, {.batch = batch,
+                                              .steps = steps,
+                                              .seed = training.seed(),
+                                              .shuffle = !training.no_shuffle(),
+                                              .augment = augmentOf(request.spec().data())});
   };
-  const runtime::KeptBatches batches = kept(training.batch(), request.steps());
+  LOCKSTEP_ASSIGN(const runtime::KeptBatches batches, kept(training.batch(), request.steps()));
   // The last kept one is half a batch, and only updates read it.
-  const runtime::KeptBatches probes =
-      kept(oneProbe.globalBatch, std::max<std::int64_t>(probeCount + 1, runtime::kUpdateSteps));
+  LOCKSTEP_ASSIGN(const runtime::KeptBatches probes,
+                  kept(oneProbe.globalBatch, std::max<std::int64_t>(probeCount + 1, runtime::kUpdateSteps)));
   runtime::Experiment experiment{.batches = batches,
                                        .steps = request.steps(),
                                        .probes = probes,

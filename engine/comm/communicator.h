@@ -55,8 +55,9 @@ class Communicator {
   virtual void abort() = 0;
 };
 
-// Ranks as threads of this process: tests, and several ranks in one worker.
-std::vector<std::unique_ptr<Communicator>> makeInProcessGroup(int size, Nanoseconds timeout);
+// Ranks as threads of this process: tests, and several ranks in one worker. Errors: kInvalidArgument for a size below 1 or
+// above kMaxSharedRanks, kResourceExhausted where there is no memory for its messages.
+Result<std::vector<std::unique_ptr<Communicator>>> makeInProcessGroup(int size, Nanoseconds timeout);
 
 // Ranks as processes of one node over a shared memfd, which holds one group or several, one after
 // another, each of sharedMemoryBytes(). The creator makes it, zero-filled, and passes the descriptor

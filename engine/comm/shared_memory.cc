@@ -12,6 +12,7 @@
 #include <cstring>
 #include <optional>
 
+#include "engine/base/memory.h"
 #include "engine/comm/reduce.h"
 #include "engine/comm/stream_copy.h"
 
@@ -585,17 +586,17 @@ Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, std::int64_t offs
   return std::unique_ptr<Communicator>(std::move(communicator));
 }
 
-std::vector<std::unique_ptr<Communicator>> makeInProcessGroup(int size, Nanoseconds timeout) {
-  LOCKSTEP_CHECK(checkGroup(0, size).ok(), "a group of {} ranks", size);
+Result<std::vector<std::unique_ptr<Communicator>>> makeInProcessGroup(int size, Nanoseconds timeout) {
+  LOCKSTEP_TRY(checkGroup(0, size));
   void* base = mmap(nullptr, static_cast<std::size_t>(sharedMemoryBytes(size)),
                     PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  LOCKSTEP_CHECK(base != MAP_FAILED, "no memory for a group of {} ranks", size);
+  if (base == MAP_FAILED) return outOfMemory(fmt::format("the messages of {} ranks", size), sharedMemoryBytes(size));
   auto segment = std::make_shared<Segment>(static_cast<std::byte*>(base), size);
   std::vector<std::unique_ptr<Communicator>> group;
   for (int rank = 0; rank < size; ++rank) {
     auto communicator = std::make_unique<SharedMemoryCommunicator>(
         "in-process", segment, rank, size, size > availableCores(), timeout);
-    LOCKSTEP_CHECK(communicator->join().ok(), "rank {} of a fresh group", rank);
+    LOCKSTEP_TRY(communicator->join());
     group.push_back(std::move(communicator));
   }
   return group;

@@ -6,19 +6,22 @@
 
 namespace lockstep::runtime {
 
-LocalGroups::LocalGroups(const cluster::Mesh& mesh, Nanoseconds timeout, const Wrap& wrap)
-    : timeout_(timeout), ranks_(static_cast<std::size_t>(mesh.size())) {
+Result<LocalGroups> LocalGroups::make(const cluster::Mesh& mesh, Nanoseconds timeout, const Wrap& wrap) {
+  LocalGroups out;
+  out.timeout_ = timeout;
+  out.ranks_.resize(static_cast<std::size_t>(mesh.size()));
   for (const cluster::Axis& axis : mesh.groupAxes()) {
     if (axis.size < 2) continue;
     for (int rank = 0; rank < mesh.size(); ++rank) {
       if (mesh.coordinate(rank, axis.name) != 0) continue;
       const std::vector<int> members = mesh.group(rank, axis.name);
-      auto group = comm::makeInProcessGroup(axis.size, timeout);
+      LOCKSTEP_ASSIGN(auto group, comm::makeInProcessGroup(axis.size, timeout));
       for (std::size_t i = 0; i < members.size(); ++i)
-        ranks_[static_cast<std::size_t>(members[i])].emplace_back(
+        out.ranks_[static_cast<std::size_t>(members[i])].emplace_back(
             axis.name, wrap ? wrap(members[i], std::move(group[i])) : std::move(group[i]));
     }
   }
+  return out;
 }
 
 Groups LocalGroups::of(int rank) const {

@@ -20,13 +20,15 @@ class LocalGroups {
   // Puts what a test wants between a rank and its group.
   using Wrap = std::function<std::unique_ptr<comm::Communicator>(
       int rank, std::unique_ptr<comm::Communicator>)>;
-  LocalGroups(const cluster::Mesh& mesh, Nanoseconds timeout, const Wrap& wrap = {});
+  // Errors: as makeInProcessGroup() has them.
+  static Result<LocalGroups> make(const cluster::Mesh& mesh, Nanoseconds timeout, const Wrap& wrap = {});
   Groups of(int rank) const;
   void abort(int rank);  // threads: any
   Nanoseconds timeout() const { return timeout_; }
 
  private:
-  Nanoseconds timeout_;
+  LocalGroups() = default;
+  Nanoseconds timeout_ = 0;
   std::vector<std::vector<std::pair<std::string, std::unique_ptr<comm::Communicator>>>> ranks_;
 };
 

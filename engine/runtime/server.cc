@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "engine/base/memory.h"
 #include "engine/base/threads.h"
 
 namespace lockstep::runtime {
@@ -68,19 +69,27 @@ Result<std::int64_t> Server::serve(std::int64_t first, std::int64_t last, const 
   updates_ = std::max(updates_, (first - 1) * plan_.mesh.workers());
   ended_ = 0;
   for (auto& with : conversations_) with->done = first - 1;
+  // The first failure ends the others.
+  const auto end = [&](Status status, bool conversation) {
+    std::unique_lock lock(mutex_);
+    const bool failed = !status.ok() && failure_.ok();
+    if (failed) failure_ = std::move(status);
+    if (conversation) ++ended_;
+    changed_.notify_all();
+    lock.unlock();
+    if (failed) groups_.along(plan_.mesh.messageAxis())->abort();
+  };
   std::vector<std::thread> threads;
-  for (auto& with : conversations_) {
-    threads.push_back(helperThread("server", [&, &own = *with] {
-      Status status = talk(own, first, last, rates, stop);
-      std::unique_lock lock(mutex_);
-      const bool failed = !status.ok() && failure_.ok();
-      if (failed) failure_ = std::move(status);
-      ++ended_;
-      changed_.notify_all();
-      lock.unlock();
-      if (failed) groups_.along(plan_.mesh.messageAxis())->abort();
-    }));
-  }
+  Status started = withMemoryFor(fmt::format("the threads of {} workers' conversations", conversations_.size()), 0,
+                                 [&]() -> Status {
+                                   threads.reserve(conversations_.size());
+                                   for (auto& with : conversations_)
+                                     threads.push_back(helperThread("server", [&, &own = *with] {
+                                       end(talk(own, first, last, rates, stop), true);
+                                     }));
+                                   return {};
+                                 });
+  if (!started.ok()) end(std::move(started), false);
   for (std::unique_lock lock(mutex_); ended_ < threads.size() || !done_.empty();) {
     if (ended_ == threads.size() && !failure_.ok()) break;
     const auto next = done_.begin();

@@ -26,15 +26,17 @@ class KeptBatches final : public data::Dataset {
     bool shuffle = true;
     data::Augment augment;
   };
-  KeptBatches(const data::Dataset& from, const Options& options);
+  // Errors: kResourceExhausted where there is no memory for them.
+  static Result<KeptBatches> make(const data::Dataset& from, const Options& options);
   std::int64_t size() const override { return size_; }
   const std::vector<data::Field>& fields() const override { return fields_; }
   void read(std::int64_t index, std::size_t field, std::byte* out) const override;
 
  private:
+  KeptBatches() = default;
   std::vector<data::Field> fields_;
   std::vector<std::vector<std::byte>> bytes_;  // by field
-  std::int64_t size_;
+  std::int64_t size_ = 0;
 };
 
 // What all plans that are compared are played with.
@@ -135,7 +137,7 @@ Limits limitsOf(std::string_view precision);
 //                       goes all ways, a factor does not
 //   updates             of every tensor after kUpdateSteps steps of plain descent: each has what the one before made
 //   losses              of each step with the run's optimizer
-//   weights at the end, evaluation    of fp64
+//   weights at the end, evaluation    of fp64; of tensors that differ without the elements that rounding alone moves
 //   all ranks           those that hold the same weights at the end hold the same bits
 //   two plays           the same bits
 // Of others: initial weights, all ranks, two plays where the order of sums is fixed, and

@@ -90,7 +90,7 @@ struct Meeting {
 struct GroupKind {
   const char* name;
   // All ranks together, as threads of one process; null where each, a process perhaps, opens its own.
-  std::vector<std::unique_ptr<comm::Communicator>> (*together)(int size, Nanoseconds timeout);
+  Result<std::vector<std::unique_ptr<comm::Communicator>>> (*together)(int size, Nanoseconds timeout);
   Result<std::unique_ptr<comm::Communicator>> (*open)(const GroupOptions& options, int rank,
                                                       const Meeting& meeting);
 };
@@ -118,7 +118,7 @@ inline std::vector<std::string> runAsThreads(const GroupOptions& options, const 
   std::vector<std::string> answers(static_cast<std::size_t>(options.size));
   const GroupKind& kind = groupKind(options.kind);
   std::vector<std::unique_ptr<comm::Communicator>> group;
-  if (kind.together != nullptr) group = kind.together(options.size, options.timeout);
+  if (kind.together != nullptr) group = kind.together(options.size, options.timeout).value();
   MemoryStore store;
   const Meeting meeting(options.size, store);
   std::vector<std::thread> threads;

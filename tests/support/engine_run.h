@@ -434,14 +434,14 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
   const data::Dataset& train = settings.train != nullptr ? *settings.train : synthetic;
   std::atomic<bool> stop{false};
   std::vector<std::atomic<std::int64_t>> done(static_cast<std::size_t>(plan.mesh.workers()));
-  runtime::LocalGroups groups(
+  auto groups = runtime::LocalGroups::make(
       plan.mesh, 30'000'000'000,
       [&](int rank, std::unique_ptr<comm::Communicator> group) -> std::unique_ptr<comm::Communicator> {
         const bool fails = rank == settings.failingRank;
         if (!fails && settings.linkRest == 0) return group;
         return std::make_unique<tests::FailingCommunicator>(std::move(group), fails ? settings.failingCall : -1,
                                                             settings.linkRest);
-      });
+      }).value();
   std::vector<Collect> observers(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     observers[rank].out = &out;

@@ -15,6 +15,7 @@
 #include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
+#include "tests/support/made_up_data.h"
 
 using namespace lockstep;
 
@@ -22,6 +23,7 @@ namespace {
 
 constexpr const char* kMlp = LOCKSTEP_SOURCE_DIR "/resources/examples/fashion-mlp.yaml";
 
+constexpr const char* kGpt = LOCKSTEP_SOURCE_DIR "/resources/examples/gpt-tiny.yaml";
 constexpr const char* kCnn = LOCKSTEP_SOURCE_DIR "/resources/examples/fashion-cnn.yaml";
 
 Result<app::VerifyCase> caseOf(int ranks, const std::vector<std::string>& sets,
@@ -273,6 +275,33 @@ class VerifyTest : public QObject {
     qInfo("%s", text(*reply).c_str());
     QVERIFY2(holds(*reply) == (what == "nothing"), text(*reply).c_str());
     for (const auto& finding : reply->findings()) QVERIFY2(!finding.undecided(), text(*reply).c_str());
+  }
+
+  // Adagrad with weight decay makes steps as long as any of a gradient that is 0 but for rounding, as that of a key's
+  // bias: the tensor's other elements decide, and what is wrong with them is found.
+  void whatRoundingAloneMovesIsLeftOut() {
+    QTemporaryDir folder;
+    const std::string text = testing::madeUpText(folder.path().toStdString());
+    const auto one = caseOf(2, {"model.layers[0].embedding.units=16", "model.input.shape[0]=16", "data.train.text=" + text,
+                                "data.evaluate.text=" + text, "training.optimizer.kind=adagrad",
+                                "training.optimizer.learning_rate=0.01", "training.optimizer.weight_decay=0.01",
+                                "training.optimizer.decay_matrices_only=", "training.optimizer.beta2=",
+                                "training.optimizer.clip_norm=", "training.schedule="},
+                            app::Precision::kSmallDouble, kGpt);
+    QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
+    auto reply = agent::verifyPlans(*one->request);
+    QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
+    const auto* weights = find(*reply, "weights at the end");
+    QVERIFY2(holds(*reply) && !weights->undecided(), ::text(*reply).c_str());
+    QVERIFY2(weights->where().find("elements that rounding alone moves") != std::string::npos, ::text(*reply).c_str());
+    reply = agent::verifyPlans(*one->request, nullptr, fault(*one->request, ir::Op::kSoftmaxXentGrad, 1, [] {
+      return [](const backends::KernelSpec& spec, backends::Kernel& kernel) {
+        kernel.run();
+        scale(spec.outputs[0], 0, spec.outputs[0].type.count(), 1.001);
+      };
+    }));
+    QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
+    QVERIFY2(!find(*reply, "weights at the end")->holds() && !find(*reply, "gradients")->holds(), ::text(*reply).c_str());
   }
 
   void narrowFactorsHoldWithinTheirOwnLimit_data() {

@@ -1,16 +1,21 @@
 // Every kind of communicator × group size × operation against straightforward results.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <QTemporaryDir>
 #include <QTest>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "engine/base/random.h"
 #include "engine/comm/stand_ins.h"
 #include "tests/support/communicator_groups.h"
 #include "tests/support/failing_communicator.h"
+#include "tests/support/sanitizers.h"
 
 namespace lockstep::tests {
 namespace {
@@ -243,7 +248,7 @@ class CommunicatorConformanceTest : public QObject {
   }
 
   void wrongArguments() {
-    auto group = comm::makeInProcessGroup(1, 1'000'000'000);
+    auto group = comm::makeInProcessGroup(1, 1'000'000'000).value();
     float value = 0;
     QCOMPARE(group[0]->allReduce(&value, 1, DType::kBf16, ReduceOp::kSum).code(),
              Code::kInvalidArgument);
@@ -257,9 +262,27 @@ class CommunicatorConformanceTest : public QObject {
     QCOMPARE(group[0]->allReduce(&value, 1, DType::kF32, ReduceOp::kSum).code(), Code::kOk);
   }
 
+  // As many ranks as there is no memory for, and as no memory takes, are errors.
+  void groupsThatCannotBe() {
+    for (const int size : {0, comm::kMaxSharedRanks + 1})
+      QCOMPARE(comm::makeInProcessGroup(size, 1'000'000'000).error().code, Code::kInvalidArgument);
+    if (test::kSanitized) QSKIP("sanitizers reserve more addresses than a limit leaves");
+    std::int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    rlimit before{};
+    QCOMPARE(getrlimit(RLIMIT_AS, &before), 0);
+    const rlimit limit{static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (1 << 20), before.rlim_max};
+    QCOMPARE(setrlimit(RLIMIT_AS, &limit), 0);
+    const auto group = comm::makeInProcessGroup(comm::kMaxSharedRanks, 1'000'000'000);
+    QCOMPARE(setrlimit(RLIMIT_AS, &before), 0);
+    QVERIFY(!group.ok());
+    QCOMPARE(group.error().code, Code::kResourceExhausted);
+    QVERIFY2(group.error().what.starts_with("out of memory for the messages of 64 ranks"), group.error().what.c_str());
+  }
+
   void everyCallCanFail() {
     for (int failing = -1; failing < 3; ++failing) {
-      auto group = comm::makeInProcessGroup(2, 5'000'000'000);
+      auto group = comm::makeInProcessGroup(2, 5'000'000'000).value();
       std::vector<int> done(2);
       std::vector<std::thread> threads;
       for (int rank = 0; rank < 2; ++rank)

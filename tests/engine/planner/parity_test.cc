@@ -105,7 +105,7 @@ struct Played {
 };
 Played play(const plan::Plan& plan) {
   const int ranks = plan.mesh.size();
-  auto group = comm::makeInProcessGroup(ranks, kTimeout);
+  auto group = comm::makeInProcessGroup(ranks, kTimeout).value();
   Played played;
   played.metrics.resize(static_cast<std::size_t>(ranks));
   played.events.resize(static_cast<std::size_t>(ranks));

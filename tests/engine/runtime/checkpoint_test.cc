@@ -197,7 +197,7 @@ class CheckpointTest : public QObject {
       settings.ranks = ranks;
       const auto plan = planOf(settings);
       QVERIFY(plan.ok());
-      runtime::LocalGroups groups(plan->mesh, 30'000'000'000);
+      const auto groups = runtime::LocalGroups::make(plan->mesh, 30'000'000'000).value();
       std::vector<std::unique_ptr<runtime::StateArena>> states;
       std::vector<std::thread> threads;
       std::atomic<int> read{0};

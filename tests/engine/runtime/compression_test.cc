@@ -38,7 +38,7 @@ class Ranks {
  public:
   Ranks(const plan::Plan& plan, const RunSettings& settings)
       : plan_(plan), images_(100'000), ranks_(static_cast<std::size_t>(settings.ranks)) {
-    auto groups = comm::makeInProcessGroup(settings.ranks, 30'000'000'000);
+    auto groups = comm::makeInProcessGroup(settings.ranks, 30'000'000'000).value();
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       ranks_[r].backend = backends::makeBackend(settings.backend, {}).value();
       ranks_[r].group = std::make_unique<tests::CountingCommunicator>(std::move(groups[r]));

@@ -1,13 +1,17 @@
 // The distribution changes nothing but the speed: several ranks against one.
-#include <QTest>
+#include <pthread.h>
 
 #include <QElapsedTimer>
 #include <QTemporaryDir>
+#include <QTest>
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "engine/base/random.h"
 #include "engine/cluster/strategies.h"
 #include "tests/support/engine_run.h"
+#include "tests/support/sanitizers.h"
 
 using namespace lockstep;
 using namespace lockstep::test;
@@ -836,7 +840,7 @@ class ParityTest : public QObject {
       void onEpoch(const runtime::EpochRecord&) override {}
       void onCheckpoint(std::int64_t, const std::string&) override {}
     };
-    auto group = comm::makeInProcessGroup(3, 30'000'000'000);
+    auto group = comm::makeInProcessGroup(3, 30'000'000'000).value();
     const SyntheticImages train(960), evaluate(200);
     std::vector<std::thread> threads;
     std::vector<std::int64_t> ended(3, -1);
@@ -858,6 +862,56 @@ class ParityTest : public QObject {
     for (std::thread& thread : threads) thread.join();
     QCOMPARE(ended, (std::vector<std::int64_t>{8, 8, 8}));
     QCOMPARE(status, (std::vector<std::string>(3, "stopped")));
+  }
+
+  // A server that has no memory for a thread of each worker ends the run with an error.
+  void aServerWithoutThreads() {
+    if (test::kSanitized) QSKIP("sanitizers make threads' stacks themselves");
+    RunSettings settings;
+    settings.strategy = "parameter-server";
+    settings.ranks = 4;
+    settings.servers = 1;
+    settings.staleness = -1;
+    settings.trainer.evaluate = false;
+    const auto plan = planOf(settings);
+    QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
+    struct Observer : runtime::TrainerObserver {
+      std::atomic<int>* ready = nullptr;
+      bool serves = false;
+      void onReady(std::int64_t) override {
+        if (!serves) {
+          ++*ready;
+          return;
+        }
+        // All threads but the server's are there by then.
+        for (int i = 0; i < 1000 && *ready < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        pthread_attr_t attributes;
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, std::size_t{1} << 47);
+        QCOMPARE(pthread_setattr_default_np(&attributes), 0);
+        pthread_attr_destroy(&attributes);
+      }
+      void onStep(const runtime::StepRecord&) override {}
+      void onEvents(const std::vector<plan::Event>&) override {}
+      void onEpoch(const runtime::EpochRecord&) override {}
+      void onCheckpoint(std::int64_t, const std::string&) override {}
+    };
+    std::atomic<int> ready{0};
+    std::vector<Observer> observers(4);
+    for (Observer& one : observers) one.ready = &ready;
+    observers[3].serves = true;
+    const std::atomic<bool> stop{false};
+    const SyntheticImages train(960), evaluate(200);
+    auto groups = runtime::LocalGroups::make(plan->mesh, 30'000'000'000).value();
+    pthread_attr_t before;
+    QCOMPARE(pthread_getattr_default_np(&before), 0);
+    const auto ranks = runtime::trainLocally({*plan, settings.trainer, train, evaluate, "reference", {}}, groups, stop,
+                                             [&](int rank) -> runtime::TrainerObserver& { return observers[static_cast<std::size_t>(rank)]; });
+    QCOMPARE(pthread_setattr_default_np(&before), 0);
+    pthread_attr_destroy(&before);
+    for (const auto& rank : ranks) QVERIFY(!rank.ok());
+    QVERIFY2(ranks[3].error().what.starts_with("out of memory for the threads of 3 workers' conversations"),
+             ranks[3].error().what.c_str());
   }
 };
 

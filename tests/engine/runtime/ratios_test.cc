@@ -180,12 +180,12 @@ class RatiosTest : public QObject {
     options.evaluate = false;
     std::vector<std::unique_ptr<comm::Communicator>> owned;
     std::vector<comm::SwitchedCommunicator*> switched;
-    runtime::LocalGroups groups(plan->mesh, 30'000'000'000, [&](int, std::unique_ptr<comm::Communicator> group) {
+    auto groups = runtime::LocalGroups::make(plan->mesh, 30'000'000'000, [&](int, std::unique_ptr<comm::Communicator> group) {
       owned.push_back(std::move(group));
       auto out = comm::makeSwitched(*owned.back());
       switched.push_back(out.get());
       return out;
-    });
+    }).value();
     std::atomic<bool> stop{false};
     std::array observers{Blocks(*switched[0], stop, kEnough), Blocks(*switched[1], stop, kEnough)};
     const auto ranks = runtime::trainLocally(
