@@ -82,10 +82,7 @@ std::int64_t Plan::stateBytesOf(int rank) const {
 std::int64_t Plan::arenaBytesOf(int rank) const {
   std::int64_t bytes = 0;
   for (const Program& program : programs) {
-    if (program.name == "init" ||
-        std::find(kConversation.begin(), kConversation.end(), program.name) != kConversation.end()) {
-      continue;
-    }
+    if (std::find(kConversation.begin(), kConversation.end(), program.name) != kConversation.end()) continue;
     const Body* body = find(program.name, rank);
     if (body != nullptr) bytes = std::max(bytes, body->arenaBytes);
   }

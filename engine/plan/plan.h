@@ -186,8 +186,8 @@ struct Plan {
   // The first body a training step plays that reads the input; null where none does.
   const Body* reader(std::string_view input, int rank) const;
   std::int64_t stateBytesOf(int rank) const;
-  // What the rank's programs that are played one at a time need for inputs and temporaries: all but "init" and
-  // the parts of a server's conversations.
+  // What the rank's programs that are played one at a time need for inputs and temporaries: all but the parts of a
+  // server's conversations.
   std::int64_t arenaBytesOf(int rank) const;
   static std::int64_t copyBytes(const StateSlot& slot) { return (slot.type.bytes() + 63) / 64 * 64; }
   std::int64_t groupCount(const StateSlot& slot) const;  // elements of the whole group

@@ -307,8 +307,8 @@ class Lowering {
         case Op::kInput:
           buffer(node.outputs[0]);  // the trainer writes it even where nothing reads it
           break;
+        case Op::kStore: emitStoreOf(node); break;
         case Op::kState:
-        case Op::kStore:
         case Op::kReshape:
         case Op::kSlice1: break;
         case Op::kResult:
@@ -319,10 +319,19 @@ class Lowering {
         default: LOCKSTEP_TRY(emitStep(node));
       }
     }
-    for (const StoreCopy& copy : copies_) {
-      emitCopy(copy.name, ir::Phase::kOptimizer, copy.value, {copy.target});
-    }
+    for (const StoreCopy& copy : copies_)
+      if (!copy.isEmitted) emitCopy(copy.name, ir::Phase::kOptimizer, copy.value, {copy.target});
     return {};
+  }
+
+  // Where nothing reads the state, as in "init", it is copied there at once, so that what it is a copy of, a whole group
+  // perhaps of which this rank has a part, needs its memory no longer; else at the end.
+  void emitStoreOf(const ir::Node& node) {
+    for (StoreCopy& copy : copies_) {
+      if (copy.name != node.name || !storages_[static_cast<std::size_t>(copy.target)].values.empty()) continue;
+      emitCopy(copy.name, node.phase, copy.value, {copy.target});
+      copy.isEmitted = true;
+    }
   }
 
   void emitMemberCopies(const ir::Node& node) {
@@ -385,6 +394,7 @@ class Lowering {
     ValueId value;
     int target;
     std::string name;
+    bool isEmitted = false;
   };
 
   const ir::Graph& graph_;

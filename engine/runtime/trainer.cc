@@ -86,7 +86,7 @@ class Training {
   TrainerObserver& observer_;
 
   std::unique_ptr<StateArena> state_;
-  Arena arena_;                   // of all programs but init: one at a time is played
+  Arena arena_;                   // of all programs: one at a time is played
   std::map<std::pair<std::string, int>, std::unique_ptr<Feed>> feeds_;  // by program and copy
   std::unique_ptr<Feed> evalFeed_;
   std::unique_ptr<Server> server_;  // where this is one whose workers do not wait for each other
@@ -235,7 +235,7 @@ void Training::clearWhatInitLeaves() {
 Status Training::startOrResume() {
   progress_.seed = options_.seed;
   if (options_.resumeFrom.empty()) {
-    LOCKSTEP_ASSIGN(const auto init, Executor::bind(plan_, "init", rank_, backend_, groups_, *state_));
+    LOCKSTEP_ASSIGN(const auto init, Executor::bind(plan_, "init", rank_, backend_, groups_, *state_, 0, arena_.data()));
     return init->play(0, nullptr);
   }
   LOCKSTEP_ASSIGN(progress_, readCheckpoint(options_.resumeFrom, {options_.seed, options_.nonFinite, options_.warn}, rankState()));

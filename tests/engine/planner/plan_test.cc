@@ -321,6 +321,13 @@ class PlanTest : public QObject {
     // The first layer's parameters and their gradients are the largest: 784 x 256.
     QVERIFY(planner::gatheredWindow(plan, 0) <= 2 * 784 * 256 * 4 + (1 << 18));
     QVERIFY(planner::gatheredWindow(plan, 0) < one.parameters);
+    // Initial values are made group by group: of the largest group whole, and no more, in the memory that steps have.
+    std::int64_t largest = 0;
+    for (const plan::StateSlot& slot : plan.state)
+      if (slot.name.starts_with("params.")) largest = std::max(largest, 4 * plan.groupCount(slot));
+    const std::int64_t init = body(plan, "init").arenaBytes;
+    QVERIFY2(init <= largest + 64 && 4 * init < one.parameters, fmt::format("{} of {}", init, one.parameters).c_str());
+    QVERIFY(init <= plan.arenaBytesOf(0));
     int forward = 0, backward = 0;
     for (const plan::Step& step : body(plan, "step").steps) {
       if (step.op != ir::Op::kAllGather) continue;
