@@ -7,7 +7,8 @@
 //   --verify   so many small ones, of 2 to 6 ranks, compute what one rank does
 //   --only     "plan:17" or "verify:3": that one of the seed alone
 //   --print    every combination with what came of it
-// What fails is printed with seed, number, spec and cluster. Exit 0 where nothing does.
+// What fails is printed with seed, number, spec and cluster. How far it has come is told on stderr, on a terminal in one
+// line, else every half minute. Exit 0 where nothing does.
 #include <unistd.h>
 
 #include <algorithm>
@@ -405,10 +406,39 @@ struct Tally {
   std::map<int, int> rounds;
 };
 
+// How many of `all` are done, and how long the others take where they take as long.
+class Progress {
+ public:
+  Progress(const char* name, int all) : name_(name), all_(all) {}
+  ~Progress() { erase(); }
+  void show(const Tally& tally, int done) {
+    const Nanoseconds now = monotonicNow();
+    if (now - shown_ < (terminal_ ? kSecond / 5 : 30 * kSecond)) return;
+    shown_ = now;
+    const double seconds = static_cast<double>(now - begin_) * 1e-9;
+    erase();
+    std::fprintf(stderr, "%s %d of %d, %d refused, %d failed; %.0f s, some %.0f s to go%s", name_, done, all_, tally.refused,
+                 tally.failed, seconds, seconds / done * (all_ - done), terminal_ ? "" : "\n");
+  }
+  void erase() const {
+    if (terminal_) std::fprintf(stderr, "\r\033[K");
+  }
+
+ private:
+  static constexpr Nanoseconds kSecond = 1'000'000'000;
+  const char* const name_;
+  const int all_;
+  const bool terminal_ = isatty(STDERR_FILENO) != 0;
+  const Nanoseconds begin_ = monotonicNow();
+  Nanoseconds shown_ = begin_;
+};
+
 Tally scan(const Options& options, bool small, const std::string& folder) {
   const char* const name = small ? "verify" : "plan";
   Tally tally;
-  for (int i = 0; i < (small ? options.verifies : options.plans); ++i) {
+  const int all = small ? options.verifies : options.plans;
+  Progress progress(name, all);
+  for (int i = 0; i < all; ++i) {
     const std::string label = fmt::format("{}:{}", name, i);
     if (!options.only.empty() && options.only != label) continue;
     const Combination one = combine(randomBits(options.seed, 2 * static_cast<std::uint64_t>(i) + (small ? 1 : 0)), small, folder);
@@ -420,6 +450,7 @@ Tally scan(const Options& options, bool small, const std::string& folder) {
     tally.refused += came.refused;
     tally.failed += came.failed;
     if (came.refused && !came.failed) ++tally.rounds[came.rounds];
+    if (options.print || came.failed) progress.erase();
     if (options.print)
       std::printf("%s %s %.2f s%s%s\n", label.c_str(), came.failed ? "FAILS" : came.refused ? "refused" : "accepted", seconds,
                   came.refusals.empty() ? "" : "  ", came.refusals.empty() ? "" : came.refusals.front().c_str());
@@ -427,7 +458,9 @@ Tally scan(const Options& options, bool small, const std::string& folder) {
       std::printf("FAILS --seed %llu --only %s\n  %s\n--- spec\n%s--- cluster\n%s---\n", static_cast<unsigned long long>(options.seed),
                   label.c_str(), came.text.c_str(), one.spec.c_str(), one.cluster.c_str());
     std::fflush(stdout);
+    if (options.only.empty()) progress.show(tally, i + 1);
   }
+  progress.erase();
   std::string rounds;
   for (const auto& [count, times] : tally.rounds) rounds += fmt::format("{}{} after {}", rounds.empty() ? "" : ", ", times, count);
   std::printf("seed %llu: %d combinations %s: %d accepted, %d refused and then accepted%s%s%s, %d failed\n",
