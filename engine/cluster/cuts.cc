@@ -25,6 +25,12 @@ std::vector<std::int64_t> cutsBy(std::int64_t extent, const std::vector<double>&
   return cuts;
 }
 
+int divisorUpTo(int whole, int most) {
+  int divisor = std::max(1, std::min(whole, most));
+  while (whole % divisor != 0) --divisor;
+  return divisor;
+}
+
 bool leaveNoneEmpty(const std::vector<std::int64_t>& cuts) {
   return std::adjacent_find(cuts.begin(), cuts.end(), std::greater_equal<>()) == cuts.end();
 }

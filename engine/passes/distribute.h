@@ -8,14 +8,10 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "engine/cluster/cuts.h"
 #include "engine/cluster/mesh.h"
 #include "engine/ir/graph.h"
 
 namespace lockstep::passes {
-
-using cluster::cutsBy;
-using cluster::evenCuts;
 
 // The strategy's part: where the values without operands (inputs, states, constants) live on the
 // axis, by node name, of a state its name; replicated where not named. Of a node with operands: where

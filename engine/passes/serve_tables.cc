@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/cluster/cuts.h"
 #include "engine/ir/ops.h"
-#include "engine/passes/distribute.h"
 #include "engine/passes/rewrite.h"
 
 namespace lockstep::passes {
@@ -51,7 +51,7 @@ class Serving {
         out.parameters.push_back(parameter);
         continue;
       }
-      const std::vector<std::int64_t> cuts = evenCuts(parameter.shape[0], servers_);
+      const std::vector<std::int64_t> cuts = cluster::evenCuts(parameter.shape[0], servers_);
       for (int server = 0; server < servers_; ++server) {
         const auto s = static_cast<std::size_t>(server);
         ir::Parameter part = parameter;
@@ -78,7 +78,7 @@ class Serving {
 
   Status divide(const ir::Node& table) {
     const ir::TensorType& type = model_.graph.value(table.outputs[0]).type;
-    Parts parts{evenCuts(type.shape[0], servers_), {}};
+    Parts parts{cluster::evenCuts(type.shape[0], servers_), {}};
     for (int server = 0; server < servers_; ++server) {
       const auto s = static_cast<std::size_t>(server);
       const std::string name = partName(ir::textAttr(table.attrs, "state"), server);

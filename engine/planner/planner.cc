@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/hash.h"
+#include "engine/cluster/cuts.h"
 #include "engine/passes/compress.h"
 #include "engine/passes/distribute.h"
 #include "engine/passes/order_sums.h"
@@ -39,7 +40,7 @@ passes::Sources tensorSplits(const std::vector<ir::Parameter>& parameters, int r
     if (!parameter.isDivided(ranks)) continue;
     const std::int64_t extent = parameter.shape[static_cast<std::size_t>(parameter.splitDim)];
     const ir::AxisPlacement split{ir::AxisPlacement::Kind::kSplit, parameter.splitDim,
-                                  passes::evenCuts(extent, ranks)};
+                                  cluster::evenCuts(extent, ranks)};
     splits[parameter.name] = split;
     splits[fmt::format("{}{}", passes::kGradient, parameter.name)] = split;
   }
@@ -259,7 +260,7 @@ class Maker {
     return largest;
   }
   std::vector<std::int64_t> cuts(std::int64_t samples) const {
-    return request_.shares.empty() ? passes::evenCuts(samples, ranks_) : passes::cutsBy(samples, request_.shares);
+    return request_.shares.empty() ? cluster::evenCuts(samples, ranks_) : cluster::cutsBy(samples, request_.shares);
   }
 
   void addSlot(plan::StateSlot slot) {
@@ -368,7 +369,7 @@ class Maker {
         continue;
       }
       const ir::AxisPlacement parts{Kind::kSplit, 0,
-                                    passes::evenCuts(plan_.groupCount(slot), ranks_)};
+                                    cluster::evenCuts(plan_.groupCount(slot), ranks_)};
       sources[slot.name] = parts;
       // Gradients are reduced in parts where optimizer state lies in parts.
       if (isSum) {

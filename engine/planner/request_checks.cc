@@ -1,14 +1,13 @@
 #include "engine/planner/request_checks.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "engine/cluster/cuts.h"
 #include "engine/ir/ops.h"
-#include "engine/passes/distribute.h"
 #include "engine/planner/pipeline.h"
 
 namespace lockstep::planner {
@@ -42,10 +41,6 @@ Remedy toMirrored(const PlanRequest& request, const Strategy& strategy) {
 // bf16 has no loss scale.
 Remedy toBf16() { return {{"training.precision", "bf16"}, {"training.loss_scale", ""}}; }
 
-bool everyRankHasSamples(const std::vector<std::int64_t>& cuts) {
-  return std::adjacent_find(cuts.begin(), cuts.end(), std::greater_equal<>()) == cuts.end();
-}
-
 // The least batch, not smaller than the request's, that its ranks can divide: every rank has a sample of
 // every micro-batch, in a pipeline all have as many, and batch norm's statistics groups are equal.
 std::int64_t dividedBatch(const PlanRequest& request, int ranks, bool pipeline, bool evaluation) {
@@ -57,7 +52,7 @@ std::int64_t dividedBatch(const PlanRequest& request, int ranks, bool pipeline, 
   const auto works = [&](std::int64_t samples) {
     if (samples < ranks || (pipeline && samples % ranks != 0)) return false;
     if (!pipeline && !request.shares.empty() &&
-        !everyRankHasSamples(passes::cutsBy(samples, request.shares)))
+        !cluster::leaveNoneEmpty(cluster::cutsBy(samples, request.shares)))
       return false;
     return std::all_of(groups.begin(), groups.end(), [&](auto count) { return samples % count == 0; });
   };
@@ -90,13 +85,6 @@ void keepParts(const PlanRequest& request, int ranks, int dataRanks, Remedy& rem
   const std::int64_t multiple = (parts + dataRanks - 1) / dataRanks * dataRanks;
   remedy.push_back({"strategy.deterministic_parts", fmt::format("{}", multiple)});
   remedy.push_back({"training.batch", fmt::format("{}", (batch + multiple - 1) / multiple * multiple)});
-}
-
-// The greatest divisor of `whole` that is at most `most`.
-int divisorUpTo(int whole, int most) {
-  int divisor = std::max(1, std::min(whole, most));
-  while (whole % divisor != 0) --divisor;
-  return divisor;
 }
 
 }  // namespace
@@ -176,7 +164,7 @@ Status checkShares(const PlanRequest& request, int ranks, bool pipeline) {
   }
   for (const bool evaluation : {false, true}) {
     const std::int64_t samples = (evaluation ? request.evaluate : request.step).batch;
-    const std::vector<std::int64_t> cuts = passes::cutsBy(samples, request.shares);
+    const std::vector<std::int64_t> cuts = cluster::cutsBy(samples, request.shares);
     for (std::size_t rank = 0; rank + 1 < cuts.size(); ++rank) {
       if (cuts[rank + 1] > cuts[rank]) continue;
       auto remedies = setNumber(evaluation ? "training.evaluate_batch" : "training.batch",
@@ -277,7 +265,7 @@ Status checkTensor(const PlanRequest& request, const Strategy& strategy, const c
   for (const ir::Parameter& parameter : parameters) {
     if (!parameter.isDivided(ranks) || parameter.splitParts % ranks == 0) continue;
     int fewer = ranks;
-    do fewer = divisorUpTo(ranks * mesh.axisSize(kDataAxis), fewer - 1);
+    do fewer = cluster::divisorUpTo(ranks * mesh.axisSize(kDataAxis), fewer - 1);
     while (!sharesEvenly(fewer));
     Remedy shared{{"strategy.tensor", fmt::format("{}", fewer)}};
     keepParts(request, mesh.axisSize(kDataAxis), ranks * mesh.axisSize(kDataAxis) / fewer, shared);
@@ -463,7 +451,7 @@ Status checkStages(const PlanRequest& request, const cluster::Mesh& mesh, int st
     return refusal(
         fmt::format("a model of {} layers cannot have {} stages", layers, stages),
         "every stage needs a layer",
-        setNumber("strategy.stages", divisorUpTo(stages * mesh.axisSize(kDataAxis), layers)));
+        setNumber("strategy.stages", cluster::divisorUpTo(stages * mesh.axisSize(kDataAxis), layers)));
   }
   if (request.strategy == "placement" && request.pins.empty()) {
     return refusal("strategy placement needs pinned layers", "strategy.pins says which stage has which",

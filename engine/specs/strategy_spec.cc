@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/cluster/cuts.h"
 #include "engine/cluster/strategies.h"
 #include "engine/specs/field.h"
 #include "engine/specs/specs.h"
@@ -15,15 +16,6 @@ std::span<const std::string_view> strategyKinds() {
   }();
   return kKinds;
 }
-
-namespace {
-// The greatest divisor of `whole` that is at most `most`.
-int divisorUpTo(int whole, int most) {
-  int divisor = std::max(1, std::min(whole, most));
-  while (whole % divisor != 0) --divisor;
-  return divisor;
-}
-}  // namespace
 
 bool hasServers(const spec::v1::StrategySpec& strategy) {
   const cluster::Strategy* kind = cluster::findStrategy(strategy.kind());
@@ -61,7 +53,7 @@ Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, 
     return wrongField("strategy.tensor",
                       fmt::format("strategy.tensor is {}; expected a divisor of the {} ranks", tensor, ranks),
                       {{{"strategy.tensor",
-                         fmt::format("{}", divisorUpTo(ranks % stages == 0 ? ranks / stages : ranks, tensor))}}});
+                         fmt::format("{}", cluster::divisorUpTo(ranks % stages == 0 ? ranks / stages : ranks, tensor))}}});
   if (axis == cluster::kStageAxis && strategy.stages() == 0) stages = ranks / tensor;
   if (ranks / tensor % stages != 0)
     return wrongField("strategy.stages",
@@ -69,7 +61,7 @@ Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, 
                                   tensor > 1 ? fmt::format("{}, the {} ranks divided by strategy.tensor, {}",
                                                            ranks / tensor, ranks, tensor)
                                              : fmt::format("the {} ranks", ranks)),
-                      {{{"strategy.stages", fmt::format("{}", divisorUpTo(ranks / tensor, stages))}}});
+                      {{{"strategy.stages", fmt::format("{}", cluster::divisorUpTo(ranks / tensor, stages))}}});
   std::vector<cluster::Axis> axes;
   if (stages > 1) axes.push_back({std::string(cluster::kStageAxis), stages});
   axes.push_back({std::string(cluster::kDataAxis), ranks / tensor / stages});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/cluster/cuts.h"
 #include "engine/ir/ops.h"
 #include "engine/passes/distribute.h"
 #include "engine/passes/group.h"
@@ -48,9 +49,9 @@ class DistributeTest : public QObject {
 
  private Q_SLOTS:
   void cutsAreEvenAndLargerFirst() {
-    QCOMPARE(passes::evenCuts(64, 3), kCuts);
-    QCOMPARE(passes::evenCuts(2, 3), (std::vector<std::int64_t>{0, 1, 2, 2}));
-    QCOMPARE(passes::evenCuts(5, 1), (std::vector<std::int64_t>{0, 5}));
+    QCOMPARE(cluster::evenCuts(64, 3), kCuts);
+    QCOMPARE(cluster::evenCuts(2, 3), (std::vector<std::int64_t>{0, 1, 2, 2}));
+    QCOMPARE(cluster::evenCuts(5, 1), (std::vector<std::int64_t>{0, 5}));
   }
 
   void groupsBeginOnWholeLines() {
