@@ -372,7 +372,7 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
   // Rank 0, which reads it, is here.
   if (request.coordinator() && !request.resume_from().empty()) {
     if (auto found = runtime::newestCheckpoint(request.resume_from()); !found.ok()) {
-      found.error().next = "name a run, or a folder of checkpoints on this node";
+      found.error().next = "rerun it from its start, or name another run or a folder of checkpoints on this node";
       return found.status();
     }
   }

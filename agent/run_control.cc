@@ -369,7 +369,7 @@ void RunControl::onWorkerExit(Worker& worker, int status) {
     error.set_code(std::string(codeName(Code::kAborted)));
     error.set_what(fmt::format("the worker of rank {} {}", worker.rank,
                                worker.process->exitText(status)));
-    error.set_next("see the run's log; resume the run to go on from its last checkpoint");
+    error.set_next("see the run's log; resume the run from its last checkpoint, or launch it again where it has none");
     error.set_node(request_.node());
     error.set_rank(worker.rank);
     error.set_step(worker.lastStep);

@@ -151,7 +151,7 @@ void repair(const RunFolder& folder, const node::v1::PrepareRequest& request, Sp
         error = makeError(Code::kAborted, "the run's supervisor ended unexpectedly");
         error.why = "it was killed, or the node was restarted";
       }
-      error.next = "resume the run to go on from its last checkpoint";
+      error.next = "resume the run from its last checkpoint, or launch it again where it has none";
       error.node = request.node();
       *record.mutable_error() = toInfo(error);
       spool.append(record);

@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::chrono::seconds kConnectLimit{300};  // uploads included
 constexpr std::chrono::seconds kGpuLimit{3};        // for what GPUs do, where a node has any
+constexpr std::chrono::seconds kToldEvery{2};       // how far an upload is
 constexpr double kSampleHertz = 1;
 
 // Whether the node is fine, but for the agent that was never copied there.
@@ -195,7 +196,11 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
   }
   Inbox inbox;
   ClusterSession* open = nullptr;
-  std::map<int, std::string> told;
+  struct Told {
+    std::string state;
+    std::chrono::steady_clock::time_point at;
+  };
+  std::map<int, Told> told;
   auto activity = std::chrono::steady_clock::now();
   ClusterObserver observer;
   observer.onQuestion = [&](const NodeQuestion& question) {
@@ -204,12 +209,13 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
   };
   observer.onNode = [&](int index) {
     const NodeStatus& node = open->status(index);
-    const std::string text =
-        fmt::format("{}: {} {}", node.name, nodePhaseName(node.phase), node.detail);
-    if (told[index] == text || node.phase == NodePhase::kIdle) return;
-    told[index] = text;
+    if (node.phase == NodePhase::kIdle) return;
     activity = std::chrono::steady_clock::now();
-    put(stderr, text + "\n");
+    Told& last = told[index];
+    const std::string state = stateOf(node);
+    if (last.state == state && (node.detail.empty() || activity - last.at < kToldEvery)) return;
+    last = {state, activity};
+    put(stderr, fmt::format("{}: {}{}{}\n", node.name, state, node.detail.empty() ? "" : ", ", node.detail));
   };
   ClusterSessionOptions options = sessionOptions(globals, kSampleHertz);
   options.copy = copy;

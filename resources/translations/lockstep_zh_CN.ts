@@ -3313,12 +3313,12 @@ It uses:
             <translation>重新启动它</translation>
         </message>
         <message>
-            <source>see the run&apos;s log; resume the run to go on from its last checkpoint</source>
-            <translation>查看运行日志；续训该运行，从最后一个检查点继续</translation>
+            <source>see the run&apos;s log; resume the run from its last checkpoint, or launch it again where it has none</source>
+            <translation>查看运行日志；从最后一个检查点续训该运行，没有检查点时重新启动</translation>
         </message>
         <message>
-            <source>resume the run to go on from its last checkpoint</source>
-            <translation>续训该运行，从最后一个检查点继续</translation>
+            <source>resume the run from its last checkpoint, or launch it again where it has none</source>
+            <translation>从最后一个检查点续训该运行，没有检查点时重新启动</translation>
         </message>
         <message>
             <source>look at that node&apos;s agent, and whether it reaches the first node at its address</source>
@@ -3669,8 +3669,8 @@ It uses:
             <translation>%1 在此处的 SHA-256 为 %2，在那里为 %3</translation>
         </message>
         <message>
-            <source>name a run, or a folder of checkpoints on this node</source>
-            <translation>写明一个运行，或此节点上的检查点文件夹</translation>
+            <source>rerun it from its start, or name another run or a folder of checkpoints on this node</source>
+            <translation>从头重新启动，或给出另一个运行，或此节点上的检查点文件夹</translation>
         </message>
         <message>
             <source>cannot read the data file %1</source>

@@ -565,8 +565,8 @@ class ModelsTest : public QObject {
     QCOMPARE(messageText("node n2, rank 1: the worker of rank 1 was killed by signal 9 (SIGKILL)"),
              QString::fromUtf8("node n2, rank 1: 进程 1 的工作进程被信号 9（SIGKILL）终止"));
     QCOMPARE(messageText("node n2: the worker of rank 1 was killed by signal 9 (SIGKILL) (see the run's log; resume the run "
-                         "to go on from its last checkpoint)"),
-             QString::fromUtf8("node n2: 进程 1 的工作进程被信号 9（SIGKILL）终止 (查看运行日志；续训该运行，从最后一个检查点继续)"));
+                         "from its last checkpoint, or launch it again where it has none)"),
+             QString::fromUtf8("node n2: 进程 1 的工作进程被信号 9（SIGKILL）终止 (查看运行日志；从最后一个检查点续训该运行，没有检查点时重新启动)"));
     QCOMPARE(messageText("words of nobody"), QString("words of nobody"));
     std::string lines;   // of a worker that said much before it ended
     for (int i = 0; i < 10000; ++i) lines += "\nstep: a line of its log";

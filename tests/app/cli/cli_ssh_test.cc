@@ -145,6 +145,32 @@ class CliSshTest : public QObject {
     QTRY_VERIFY_WITH_TIMEOUT(cli.processes(result.first("started")["run"].toString()).isEmpty(), 10000);
   }
 
+  // Each state of each node, and how far an upload is now and then.
+  void deployingTellsLittle() {
+    Cli cli;
+    cli.useBuiltBundle();
+    Servers servers;
+    if (!servers.start(cli, {"", "", ""})) QSKIP(servers.why.c_str());
+    QElapsedTimer clock;
+    clock.start();
+    const QStringList ssh = QStringList{"--ssh-config", servers.config} + servers.accepted();
+    const CliResult check = cli.run(ssh + QStringList{"cluster", "check", servers.cluster});
+    QVERIFY2(check.exit == 0 && check.err.contains("n2: not deployed\n"), check.text());
+    QVERIFY2(!check.err.contains("failed"), check.text());
+    const CliResult deploy = cli.run(ssh + QStringList{"cluster", "deploy", servers.cluster});
+    QVERIFY2(deploy.exit == 0, deploy.text());
+    const auto seconds = clock.elapsed() / 1000;
+    for (const char* node : {"n1", "n2", "n3"}) {
+      QList<QByteArray> lines = deploy.err.split('\n');
+      lines.removeIf([&](const QByteArray& line) { return !line.startsWith(QByteArray(node) + ": "); });
+      QVERIFY2(lines.size() >= 3 && lines.size() <= 5 + seconds / 2, deploy.text());
+      for (const QByteArray& line : lines) QVERIFY2(line == line.trimmed(), deploy.text());
+      QCOMPARE(lines.last(), QByteArray(node) + ": connected");
+    }
+    QVERIFY(cli.leave());
+    QTRY_VERIFY_WITH_TIMEOUT(cli.processes().isEmpty(), 10000);
+  }
+
   // The second node's clock is years off for all that runs there.
   void clocksYearsApart_data() {
     QTest::addColumn<QString>("offset");
