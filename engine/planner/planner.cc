@@ -101,6 +101,7 @@ class Maker {
 
   Result<plan::Plan> run() {
     LOCKSTEP_ASSIGN(const Strategy strategy, strategyOf(request_, cluster_));
+    LOCKSTEP_TRY(checkOptions(request_, strategy, cluster_.mesh));
     LOCKSTEP_TRY(checkServers(strategy, cluster_.mesh));
     LOCKSTEP_TRY(checkLocal(strategy, cluster_.mesh));
     LOCKSTEP_TRY(checkTensor(request_, strategy, cluster_.mesh));
@@ -109,9 +110,9 @@ class Maker {
     LOCKSTEP_TRY(checkShares(request_, ranks_, isPipeline()));
     LOCKSTEP_TRY(checkOverlap(request_));
     LOCKSTEP_TRY(checkModels(request_.step, request_.evaluate));
-    LOCKSTEP_TRY(checkStaleness(request_, cluster_.mesh));
+    LOCKSTEP_TRY(checkStaleness(request_));
     LOCKSTEP_ASSIGN(compression_, compressionOf(request_, strategy, ranks_));
-    LOCKSTEP_TRY(checkOrder(request_, strategy, isPipeline(), ranks_));
+    LOCKSTEP_TRY(checkOrder(request_, ranks_));
     LOCKSTEP_TRY(checkLossScale(request_, strategy, isPipeline(), compression_.has_value()));
     const DType dtype = request_.step.compute;
     plan_.name = request_.step.graph.name();

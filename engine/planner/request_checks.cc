@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/cluster/cuts.h"
+#include "engine/cluster/strategy_options.h"
 #include "engine/ir/ops.h"
 #include "engine/planner/pipeline.h"
 
@@ -88,6 +89,16 @@ void keepParts(const PlanRequest& request, int ranks, int dataRanks, Remedy& rem
 }
 
 }  // namespace
+
+Status checkOptions(const PlanRequest& request, const Strategy& strategy, const cluster::Mesh& mesh) {
+  const int parts = request.inOrder ? request.microBatches * mesh.axisSize(kDataAxis) : 0;
+  return cluster::checkOptions(strategy, {.servers = mesh.servers(),
+                                          .stages = strategy.servers ? 1 : mesh.stages(),
+                                          .staleness = request.staleness,
+                                          .microBatches = request.microBatches,
+                                          .deterministicParts = parts,
+                                          .shares = !request.shares.empty()});
+}
 
 Result<Strategy> strategyOf(const PlanRequest& request, const cluster::Cluster& cluster) {
   const Strategy* strategy = cluster::findStrategy(request.strategy);
@@ -290,11 +301,6 @@ Status checkServers(const Strategy& strategy, const cluster::Mesh& mesh) {
   if (strategy.servers && mesh.servers() == 0)
     return refusal(fmt::format("strategy {} needs a server", strategy.name), "",
                    set("strategy.servers", "1"));
-  if (!strategy.servers && mesh.servers() > 0)
-    return refusal(fmt::format("strategy {} has no servers, and strategy.servers is {}", strategy.name,
-                               mesh.servers()),
-                   "its ranks hold parameters and optimizer state themselves",
-                   set("strategy.servers", "0"));
   if (strategy.oneServer && mesh.servers() > 1) {
     return refusal(fmt::format("strategy {} has one server, not {}", strategy.name, mesh.servers()), "",
                    {{{"strategy.servers", "1"}}, {{"strategy.kind", "parameter-server"}}});
@@ -342,15 +348,8 @@ Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& requ
   return std::optional(passes::Compression{*coding, request.topKRatio});
 }
 
-Status checkOrder(const PlanRequest& request, const Strategy& strategy, bool pipeline, int ranks) {
+Status checkOrder(const PlanRequest& request, int ranks) {
   if (!request.inOrder) return {};
-  if (strategy.servers || strategy.local || strategy.splitOptimizer || pipeline) {
-    return refusal(fmt::format("strategy {}{} cannot add up gradients in one order", request.strategy,
-                               pipeline ? " with stages" : ""),
-                   "with strategy.deterministic_parts every rank adds up all parts of the batch, one "
-                   "after another",
-                   set("strategy.deterministic_parts", "0"));
-  }
   if (request.compression != "none") {
     return refusal(fmt::format("gradients that travel as {} cannot be added up in one order",
                                request.compression),
@@ -358,30 +357,15 @@ Status checkOrder(const PlanRequest& request, const Strategy& strategy, bool pip
                    "after another",
                    {{{"strategy.deterministic_parts", "0"}}, {{"strategy.compression", "none"}}});
   }
-  if (request.shares.empty() && request.step.batch % ranks == 0) return {};
-  if (request.shares.empty()) {
-    const std::int64_t multiple = ranks * request.microBatches, batch = request.step.batch * request.microBatches;
-    return refusal(fmt::format("a micro-batch of {} cannot be divided evenly over {} ranks", request.step.batch, ranks),
-                   "with strategy.deterministic_parts gradients are added up in one order of equal parts",
-                   setNumber("training.batch", (batch + multiple - 1) / multiple * multiple));
-  }
-  return refusal("strategy.deterministic_parts and strategy.shares exclude each other",
-                 "gradients are added up in one order of equal parts", set("strategy.shares", ""));
+  if (request.step.batch % ranks == 0) return {};
+  const std::int64_t multiple = ranks * request.microBatches, batch = request.step.batch * request.microBatches;
+  return refusal(fmt::format("a micro-batch of {} cannot be divided evenly over {} ranks", request.step.batch, ranks),
+                 "with strategy.deterministic_parts gradients are added up in one order of equal parts",
+                 setNumber("training.batch", (batch + multiple - 1) / multiple * multiple));
 }
 
-Status checkStaleness(const PlanRequest& request, const cluster::Mesh& mesh) {
+Status checkStaleness(const PlanRequest& request) {
   if (request.staleness == 0) return {};
-  if (mesh.servers() == 0) {
-    return refusal(fmt::format("strategy {} takes each step together", request.strategy),
-                   "without servers ranks exchange gradients with each other",
-                   set("strategy.staleness", "0"));
-  }
-  if (request.microBatches > 1) {
-    return refusal(fmt::format("strategy.staleness is {} and strategy.micro_batches {}",
-                               request.staleness, request.microBatches),
-                   "servers take what a worker sends as one update",
-                   {{{"strategy.micro_batches", "1"}}, {{"strategy.staleness", "0"}}});
-  }
   for (const ir::Node& node : request.step.graph.nodes()) {
     if (node.op != ir::Op::kBatchMoments) continue;
     return refusal(

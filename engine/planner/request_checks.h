@@ -27,6 +27,8 @@ Status checkModels(const ir::ModelGraph& step, const ir::ModelGraph& evaluate);
 Status checkStatistics(const PlanRequest& request, const Strategy& strategy,
                        const std::vector<std::int64_t>& cuts);
 Status checkTensor(const PlanRequest& request, const Strategy& strategy, const cluster::Mesh& mesh);
+// What specs are held to where they are read (cluster/strategy_options.h).
+Status checkOptions(const PlanRequest& request, const Strategy& strategy, const cluster::Mesh& mesh);
 // A server has whole groups, and its workers all layers.
 Status checkServers(const Strategy& strategy, const cluster::Mesh& mesh);
 // What ranks update by themselves is averaged by whole groups.
@@ -34,8 +36,8 @@ Status checkLocal(const Strategy& strategy, const cluster::Mesh& mesh);
 // Gradients that every rank adds up itself can be coded.
 Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& request,
                                                          const Strategy& strategy, int ranks);
-Status checkOrder(const PlanRequest& request, const Strategy& strategy, bool pipeline, int ranks);
-Status checkStaleness(const PlanRequest& request, const cluster::Mesh& mesh);
+Status checkOrder(const PlanRequest& request, int ranks);
+Status checkStaleness(const PlanRequest& request);
 // Tables on servers, and the dense part with the workers, which all-reduce its gradients.
 Status checkDense(const PlanRequest& request, const Strategy& strategy, bool tables);
 // That all ranks can know of the same steps that they update nothing.

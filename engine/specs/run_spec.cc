@@ -7,6 +7,7 @@
 
 #include "engine/cluster/cuts.h"
 #include "engine/cluster/strategies.h"
+#include "engine/cluster/strategy_options.h"
 #include "engine/specs/field.h"
 #include "engine/specs/model_spec.h"
 #include "engine/specs/specs.h"
@@ -376,22 +377,6 @@ Status checkAndFill(RunSpec& spec) {
                                   strategy.local_steps(), strategy.kind()),
                       {{{"strategy.local_steps", ""}}});
   LOCKSTEP_TRY(checkRange("strategy.deterministic_parts", strategy.deterministic_parts(), 0, 4096));
-  if (!kind.servers && strategy.servers() > 0)
-    return wrongField("strategy.servers",
-                      fmt::format("strategy.servers is {}, but {} has none; expected 0", strategy.servers(), strategy.kind()),
-                      {{{"strategy.servers", "0"}}});
-  if (strategy.deterministic_parts() > 0 &&
-      (local || kind.servers || kind.splitOptimizer || kind.axis == cluster::kStageAxis || strategy.stages() > 1))
-    return wrongField("strategy.deterministic_parts",
-                      fmt::format("strategy.deterministic_parts is {}, but {}{} cannot add up gradients in one order; "
-                                  "expected 0",
-                                  strategy.deterministic_parts(), strategy.kind(),
-                                  strategy.stages() > 1 ? " with stages" : ""),
-                      {{{"strategy.deterministic_parts", "0"}}});
-  if (strategy.deterministic_parts() > 0 && strategy.shares_size() > 0)
-    return wrongField("strategy.shares",
-                      "strategy.shares and strategy.deterministic_parts exclude each other; expected one of them",
-                      {{{"strategy.shares", ""}}, {{"strategy.deterministic_parts", "0"}}});
   if (strategy.deterministic_parts() > 0 && strategy.micro_batches() > 1)
     return wrongField("strategy.deterministic_parts",
                       fmt::format("strategy.deterministic_parts is {} and strategy.micro_batches {}, which both divide "
@@ -405,18 +390,12 @@ Status checkAndFill(RunSpec& spec) {
                                   strategy.micro_batches()),
                       {{{"strategy.micro_batches", "1"}}});
   LOCKSTEP_TRY(checkRange("strategy.staleness", strategy.staleness(), -1, 1 << 20));
-  if (strategy.staleness() != 0 && !kind.staleness)
-    return wrongField("strategy.staleness",
-                      fmt::format("strategy.staleness is {}, but {} takes each step together; expected 0, or "
-                                  "kind parameter-server",
-                                  strategy.staleness(), strategy.kind()),
-                      {{{"strategy.staleness", "0"}}});
-  if (strategy.staleness() != 0 && strategy.micro_batches() > 1)
-    return wrongField("strategy.staleness",
-                      fmt::format("strategy.staleness is {} and strategy.micro_batches {}, but servers take what a worker "
-                                  "sends as one update; expected one of them left out",
-                                  strategy.staleness(), strategy.micro_batches()),
-                      {{{"strategy.micro_batches", "1"}}, {{"strategy.staleness", "0"}}});
+  LOCKSTEP_TRY(cluster::checkOptions(kind, {.servers = strategy.servers(),
+                                            .stages = strategy.stages(),
+                                            .staleness = strategy.staleness(),
+                                            .microBatches = strategy.micro_batches(),
+                                            .deterministicParts = strategy.deterministic_parts(),
+                                            .shares = strategy.shares_size() > 0}));
   if (strategy.dense().empty()) strategy.set_dense("servers");
   LOCKSTEP_TRY(checkKind("strategy.dense", strategy.dense(), {"servers", "all-reduce"}));
   LOCKSTEP_TRY(checkStatisticsGroups(spec));

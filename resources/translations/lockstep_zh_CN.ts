@@ -3805,18 +3805,6 @@ It uses:
             <translation>每个进程自行更新所有层</translation>
         </message>
         <message>
-            <source>strategy %1 takes each step together</source>
-            <translation>策略 %1 的各进程同步前进</translation>
-        </message>
-        <message>
-            <source>without servers ranks exchange gradients with each other</source>
-            <translation>没有参数服务器时，各进程彼此交换梯度</translation>
-        </message>
-        <message>
-            <source>servers take what a worker sends as one update</source>
-            <translation>服务器把工作进程发来的内容当作一次更新</translation>
-        </message>
-        <message>
             <source>batch norm %1 cannot be trained by workers that do not wait for each other</source>
             <translation>互不等待的工作进程无法训练批归一化 %1</translation>
         </message>
@@ -4319,10 +4307,6 @@ It uses:
         <message>
             <source>a stage passes micro-batches on to later ones</source>
             <translation>阶段把微批次传给后面的阶段</translation>
-        </message>
-        <message>
-            <source>strategy.staleness is %1 and strategy.micro_batches %2</source>
-            <translation>strategy.staleness 为 %1，而 strategy.micro_batches 为 %2</translation>
         </message>
         <message>
             <source>strategy.staleness is %1 and strategy.micro_batches %2, but servers take what a worker sends as one update; expected one of them left out</source>

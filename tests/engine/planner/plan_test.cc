@@ -295,6 +295,25 @@ class PlanTest : public QObject {
              bytesOfSamples(step) + bytesOfSamples(body(plan, "evaluate")));
   }
 
+  // A request is held to the rules that specs are held to, in their words.
+  void optionsThatAStrategyDoesNotTake() {
+    const auto refused = [](const auto& change) {
+      auto asked = request(fashionMlp(), 64, 64);
+      change(asked);
+      const auto plan = planner::makePlan(asked, clusterOf(2), {});
+      return plan.ok() ? std::string() : plan.error().why + ": " + plan.error().what;
+    };
+    QCOMPARE(refused([](auto& asked) { asked.staleness = 1; }),
+             std::string("strategy.staleness: strategy.staleness is 1, but multi-worker-mirrored takes each step together; "
+                         "expected 0, or kind parameter-server"));
+    QCOMPARE(refused([](auto& asked) { asked.inOrder = true, asked.strategy = "zero-1"; }),
+             std::string("strategy.deterministic_parts: strategy.deterministic_parts is 2, but zero-1 cannot add up gradients "
+                         "in one order; expected 0"));
+    QCOMPARE(refused([](auto& asked) { asked.inOrder = true, asked.shares = {1, 2}; }),
+             std::string("strategy.shares: strategy.shares and strategy.deterministic_parts exclude each other; expected one "
+                         "of them"));
+  }
+
   // Of parameters in parts few are whole at once, and again in the backward pass.
   void gathersAreFreedAfterUse() {
     models::Model model = fashionMlp();
