@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "engine/base/log.h"
-#include "ui/theme/error_text.h"
+#include "ui/window/background.h"
 #include "ui/window/main_window.h"
 
 namespace {
@@ -26,6 +26,17 @@ bool displayIsThere(int argc, char** argv) {
   return qEnvironmentVariableIsSet("DISPLAY") || qEnvironmentVariableIsSet("WAYLAND_DISPLAY") ||
          qEnvironmentVariableIsSet("QT_QPA_PLATFORM") ||
          std::any_of(argv + 1, argv + argc, [](const char* word) { return std::string_view(word) == "-platform"; });
+}
+
+int runWindow(lockstep::ui::StudioOptions given, const QStringList& files, const QString& model, const QString& cluster) {
+  lockstep::ui::MainWindow window(std::move(given));
+  window.restoreSession();
+  for (const QString& file : files) window.openFile(file);
+  window.show();
+  // The frame's size is known once the window manager has put it round the window.
+  for (const int after : {0, 150, 600}) QTimer::singleShot(after, &window, &lockstep::ui::MainWindow::fitToScreen);
+  if (!model.isEmpty()) window.openReady(model, cluster);
+  return QApplication::exec();
 }
 
 }  // namespace
@@ -66,13 +77,8 @@ int main(int argc, char** argv) {
   options.home = *opened;
   options.sshConfig = parser.value(ssh);
   options.examples = parser.value(examples);
-  lockstep::ui::MainWindow window(std::move(options));
-  window.restoreSession();
-  for (const QString& file : parser.positionalArguments()) window.openFile(file);
-  window.show();
-  // The frame's size is known once the window manager has put it round the window.
-  for (const int after : {0, 150, 600}) QTimer::singleShot(after, &window, &lockstep::ui::MainWindow::fitToScreen);
-  if (parser.isSet(open)) window.openReady(parser.value(open), parser.value(cluster));
-  if (parser.isSet(example)) window.openReady(parser.value(example), parser.value(cluster));
-  return QApplication::exec();
+  const QString model = parser.value(parser.isSet(example) ? example : open);
+  const int result = runWindow(std::move(options), parser.positionalArguments(), model, parser.value(cluster));
+  lockstep::ui::endBackground();   // the window is gone, the application is not
+  return result;
 }

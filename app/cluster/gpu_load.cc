@@ -72,8 +72,8 @@ std::vector<GpuTrouble> troublesOf(const GpuLoad& gpu) {
 std::string troubleText(const GpuLoad& gpu, GpuTrouble trouble) {
   switch (trouble) {
     case GpuTrouble::kSilent: return fmt::format("does not answer: {}", gpu.problem);
-    case GpuTrouble::kXid: return fmt::format("Xid {}", gpu.lastXid);
-    case GpuTrouble::kUncorrected: return fmt::format("{} uncorrected memory errors", gpu.eccUncorrected.value_or(0));
+    case GpuTrouble::kXid: return fmt::format("error Xid {}", gpu.lastXid);
+    case GpuTrouble::kUncorrected: return fmt::format("uncorrected memory errors: {}", gpu.eccUncorrected.value_or(0));
     case GpuTrouble::kHeat: return "slowed down for heat";
     case GpuTrouble::kPowerBrake: return "slowed down by the power supply";
     case GpuTrouble::kSlowdown: return "slowed down by its hardware";

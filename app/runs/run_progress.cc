@@ -6,7 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <vector>
 
 #include "app/specs/spec_text.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -19,6 +19,22 @@ constexpr double kPaceSeconds = 3;          // of training that a pace is the me
 constexpr std::size_t kPaceSteps = 8;       // or that many steps, where they take longer
 constexpr double kLeastStall = 3;           // seconds
 constexpr double kStallSteps = 8;           // steps' time without one
+
+// Lines of a file, the last one whether or not it has an end; 0 where it cannot be read.
+std::int64_t linesOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> block(std::size_t{1} << 20);
+  std::int64_t lines = 0;
+  char last = '\n';
+  while (file) {
+    file.read(block.data(), static_cast<std::streamsize>(block.size()));
+    const auto got = block.begin() + file.gcount();
+    if (got == block.begin()) break;
+    lines += std::count(block.begin(), got, '\n');
+    last = *(got - 1);
+  }
+  return lines + (last == '\n' ? 0 : 1);
+}
 
 // Samples of the training data on this machine: of text by its size, of a table by its lines, of an
 // IDX file, plain or gzip, by its header; 0 where it cannot be read.
@@ -38,8 +54,8 @@ std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
     return error || tokens <= 0 ? 0 : part(static_cast<double>(bytes)) / tokens;
   }
   if (spec.data().format() == "table") {
-    std::ifstream table(files.table(), std::ios::binary);
-    return part(static_cast<double>(std::count(std::istreambuf_iterator<char>(table), {}, '\n')));
+    const auto rows = static_cast<double>(linesOf(files.table()));
+    return static_cast<std::int64_t>(files.to() * rows) - static_cast<std::int64_t>(files.from() * rows);
   }
   gzFile file = gzopen(files.images().c_str(), "rb");
   if (file == nullptr) return 0;

@@ -351,10 +351,6 @@ It uses:
             <translation>集群 %1</translation>
         </message>
         <message>
-            <source>GPU %1 %2</source>
-            <translation>GPU %1 %2</translation>
-        </message>
-        <message>
             <source>GPU %1</source>
             <translation>GPU %1</translation>
         </message>
@@ -1903,7 +1899,19 @@ It uses:
         </message>
     </context>
     <context>
-        <name>lockstep::ui::LaunchDialog</name>
+        <name>lockstep::ui::PredictionView</name>
+        <message>
+            <source>not benchmarked</source>
+            <translation>未做基准测试</translation>
+        </message>
+        <message>
+            <source>benchmarked</source>
+            <translation>基准测试结果</translation>
+        </message>
+        <message>
+            <source>rough estimate</source>
+            <translation>粗略估计</translation>
+        </message>
         <message>
             <source>%1/s</source>
             <translation>%1/秒</translation>
@@ -1913,9 +1921,95 @@ It uses:
             <translation>样本</translation>
         </message>
         <message>
+            <source>peak per rank</source>
+            <translation>每进程峰值</translation>
+        </message>
+        <message>
+            <source>per rank per step</source>
+            <translation>每进程每步</translation>
+        </message>
+        <message>
+            <source>From a benchmark of these nodes.</source>
+            <translation>来自这些节点的基准测试。</translation>
+        </message>
+        <message>
+            <source>Rough estimate from built-in costs. Benchmark the nodes to calibrate it.</source>
+            <translation>根据内置开销的粗略估计。对节点做基准测试即可校准。</translation>
+        </message>
+        <message>
+            <source>These settings were not benchmarked yet; their rough estimate stands under Compare strategies.</source>
+            <translation>这些设置尚未做基准测试；其粗略估计见“比较策略”。</translation>
+        </message>
+        <message>
             <source>rank %1</source>
             <translation>进程 %1</translation>
         </message>
+        <message>
+            <source>Benchmark nodes</source>
+            <translation>对节点做基准测试</translation>
+        </message>
+        <message>
+            <source>Connects the nodes and measures what these settings take there</source>
+            <translation>连接节点并测量这些设置在其上的耗时</translation>
+        </message>
+        <message>
+            <source>Step time</source>
+            <translation>步时</translation>
+        </message>
+        <message>
+            <source>Throughput</source>
+            <translation>吞吐量</translation>
+        </message>
+        <message>
+            <source>Memory</source>
+            <translation>内存</translation>
+        </message>
+        <message>
+            <source>Traffic</source>
+            <translation>通信量</translation>
+        </message>
+        <message>
+            <source>Ranks</source>
+            <translation>进程数</translation>
+        </message>
+        <message>
+            <source>Placement</source>
+            <translation>放置</translation>
+        </message>
+        <message>
+            <source>Plan</source>
+            <translation>计划</translation>
+        </message>
+        <message>
+            <source>Compare strategies</source>
+            <translation>比较策略</translation>
+        </message>
+        <message>
+            <source>Prediction</source>
+            <translation>预测</translation>
+        </message>
+        <message>
+            <source>Predicted step time of each rank</source>
+            <translation>各进程的预测步时</translation>
+        </message>
+        <message>
+            <source>Double-click a strategy to choose it</source>
+            <translation>双击策略即可选用</translation>
+        </message>
+        <message>
+            <source>Text of the plan</source>
+            <translation>计划文本</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::RankFields</name>
+        <message>
+            <source>Ranks on %1</source>
+            <translation>%1 上的进程数</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::LaunchDialog</name>
         <message>
             <source>Starting</source>
             <translation>正在开始</translation>
@@ -1965,42 +2059,6 @@ It uses:
             <translation>本机</translation>
         </message>
         <message>
-            <source>Step time</source>
-            <translation>步时</translation>
-        </message>
-        <message>
-            <source>Throughput</source>
-            <translation>吞吐量</translation>
-        </message>
-        <message>
-            <source>Memory</source>
-            <translation>内存</translation>
-        </message>
-        <message>
-            <source>Traffic</source>
-            <translation>通信量</translation>
-        </message>
-        <message>
-            <source>Ranks</source>
-            <translation>进程数</translation>
-        </message>
-        <message>
-            <source>Plan</source>
-            <translation>计划</translation>
-        </message>
-        <message>
-            <source>Prediction</source>
-            <translation>预测</translation>
-        </message>
-        <message>
-            <source>Predicted step time of each rank</source>
-            <translation>各进程的预测步时</translation>
-        </message>
-        <message>
-            <source>Text of the plan</source>
-            <translation>计划文本</translation>
-        </message>
-        <message>
             <source>Progress</source>
             <translation>进度</translation>
         </message>
@@ -2019,10 +2077,6 @@ It uses:
         <message>
             <source>Cancel</source>
             <translation>取消</translation>
-        </message>
-        <message>
-            <source>Ranks on %1</source>
-            <translation>%1 上的进程数</translation>
         </message>
         <message>
             <source>Ranks on each node</source>
@@ -2089,38 +2143,6 @@ It uses:
             <translation>正在对节点做基准测试</translation>
         </message>
         <message>
-            <source>not benchmarked</source>
-            <translation>未做基准测试</translation>
-        </message>
-        <message>
-            <source>benchmarked</source>
-            <translation>基准测试结果</translation>
-        </message>
-        <message>
-            <source>rough estimate</source>
-            <translation>粗略估计</translation>
-        </message>
-        <message>
-            <source>peak per rank</source>
-            <translation>每进程峰值</translation>
-        </message>
-        <message>
-            <source>per rank per step</source>
-            <translation>每进程每步</translation>
-        </message>
-        <message>
-            <source>From a benchmark of these nodes.</source>
-            <translation>来自这些节点的基准测试。</translation>
-        </message>
-        <message>
-            <source>Rough estimate from built-in costs. Benchmark the nodes to calibrate it.</source>
-            <translation>根据内置开销的粗略估计。对节点做基准测试即可校准。</translation>
-        </message>
-        <message>
-            <source>These settings were not benchmarked yet; their rough estimate stands under Compare strategies.</source>
-            <translation>这些设置尚未做基准测试；其粗略估计见“比较策略”。</translation>
-        </message>
-        <message>
             <source>Cleaning up</source>
             <translation>正在清理</translation>
         </message>
@@ -2175,26 +2197,6 @@ It uses:
         <message>
             <source>Measures the plan for about 2 seconds on the first node, so that plan and prediction go by it</source>
             <translation>在第一个节点上测量计划约 2 秒，使计划和预测以此为准</translation>
-        </message>
-        <message>
-            <source>Benchmark nodes</source>
-            <translation>对节点做基准测试</translation>
-        </message>
-        <message>
-            <source>Connects the nodes and measures what these settings take there</source>
-            <translation>连接节点并测量这些设置在其上的耗时</translation>
-        </message>
-        <message>
-            <source>Placement</source>
-            <translation>放置</translation>
-        </message>
-        <message>
-            <source>Compare strategies</source>
-            <translation>比较策略</translation>
-        </message>
-        <message>
-            <source>Double-click a strategy to choose it</source>
-            <translation>双击策略即可选用</translation>
         </message>
         <message>
             <source>Launches the same from a terminal</source>
@@ -4500,6 +4502,42 @@ It uses:
             <source>ranks wait up to %1 % of a step for other stages: use fewer stages, or balance them with strategy placement</source>
             <translation>进程每步最多有 %1 % 的时间在等待其他阶段：请减少阶段数，或用策略 placement 使其均衡</translation>
         </message>
+        <message>
+            <source>does not answer: %1</source>
+            <translation>没有响应：%1</translation>
+        </message>
+        <message>
+            <source>error Xid %1</source>
+            <translation>错误 Xid %1</translation>
+        </message>
+        <message>
+            <source>uncorrected memory errors: %1</source>
+            <translation>未纠正的显存错误：%1</translation>
+        </message>
+        <message>
+            <source>slowed down for heat</source>
+            <translation>因过热而降速</translation>
+        </message>
+        <message>
+            <source>slowed down by the power supply</source>
+            <translation>因供电而降速</translation>
+        </message>
+        <message>
+            <source>slowed down by its hardware</source>
+            <translation>被硬件降速</translation>
+        </message>
+        <message>
+            <source>held at its power limit</source>
+            <translation>受功率上限限制</translation>
+        </message>
+        <message>
+            <source>%1 of %2 PCIe lanes</source>
+            <translation>PCIe 通道 %1 / %2</translation>
+        </message>
+        <message>
+            <source>%1 of %2 NVLinks</source>
+            <translation>NVLink %1 / %2</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -5726,42 +5764,6 @@ It uses:
             <translation>%1 / %2</translation>
         </message>
         <message>
-            <source>does not answer: %1</source>
-            <translation>没有响应：%1</translation>
-        </message>
-        <message>
-            <source>error Xid %1</source>
-            <translation>错误 Xid %1</translation>
-        </message>
-        <message>
-            <source>uncorrected memory errors: %1</source>
-            <translation>未纠正的显存错误：%1</translation>
-        </message>
-        <message>
-            <source>slowed down for heat</source>
-            <translation>因过热而降速</translation>
-        </message>
-        <message>
-            <source>slowed down by the power supply</source>
-            <translation>因供电而降速</translation>
-        </message>
-        <message>
-            <source>slowed down by its hardware</source>
-            <translation>被硬件降速</translation>
-        </message>
-        <message>
-            <source>held at its power limit</source>
-            <translation>受功率上限限制</translation>
-        </message>
-        <message>
-            <source>%1 of %2 PCIe lanes</source>
-            <translation>PCIe 通道 %1 / %2</translation>
-        </message>
-        <message>
-            <source>%1 of %2 NVLinks</source>
-            <translation>NVLink %1 / %2</translation>
-        </message>
-        <message>
             <source>Memory busy</source>
             <translation>显存忙碌</translation>
         </message>
@@ -5994,26 +5996,61 @@ It uses:
         </message>
     </context>
     <context>
+        <name>lockstep::ui::FindBar</name>
+        <message>
+            <source>Find in the text</source>
+            <translation>在文本中查找</translation>
+        </message>
+        <message>
+            <source>Previous match</source>
+            <translation>上一处</translation>
+        </message>
+        <message>
+            <source>Next match</source>
+            <translation>下一处</translation>
+        </message>
+        <message>
+            <source>Close</source>
+            <translation>关闭</translation>
+        </message>
+    </context>
+    <context>
         <name>lockstep::ui::CandidateModel</name>
         <message>
             <source>Strategy</source>
             <translation>策略</translation>
         </message>
         <message>
-            <source>Rough estimate</source>
-            <translation>粗略估计</translation>
+            <source>Estimate</source>
+            <translation>估计</translation>
         </message>
         <message>
-            <source>Benchmarked</source>
-            <translation>基准测试</translation>
+            <source>Measured</source>
+            <translation>实测</translation>
         </message>
         <message>
-            <source>Memory per rank</source>
-            <translation>每进程内存</translation>
+            <source>Memory</source>
+            <translation>内存</translation>
         </message>
         <message>
-            <source>Traffic per step</source>
-            <translation>每步流量</translation>
+            <source>Traffic</source>
+            <translation>通信量</translation>
+        </message>
+        <message>
+            <source>Step time, a rough estimate from built-in costs</source>
+            <translation>步时，根据内置开销的粗略估计</translation>
+        </message>
+        <message>
+            <source>Step time, from a benchmark of the nodes</source>
+            <translation>步时，来自节点的基准测试</translation>
+        </message>
+        <message>
+            <source>Peak memory of a rank</source>
+            <translation>每进程的内存峰值</translation>
+        </message>
+        <message>
+            <source>Traffic of a rank per step</source>
+            <translation>每进程每步的通信量</translation>
         </message>
     </context>
     <context>

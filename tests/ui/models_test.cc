@@ -296,6 +296,23 @@ class ModelsTest : public QObject {
     QCOMPARE(alerts.alerts()[0].when, began);
     QCOMPARE(alerts.index(0, AlertModel::kState).data().toString(), QString("lasting"));
     QCOMPARE(alerts.index(1, AlertModel::kTime).data().toString(), QString("05-01 12:01:00"));
+    // What was resolved before the program ended and comes again is another, and of now.
+    alerts.resolve("straggler");
+    QVERIFY(alerts.save(file));
+    AlertModel later;
+    QVERIFY(later.load(file));
+    QVERIFY(later.add({"straggler", Tone::kWarning, "mlp", "again", {}, true, {}}));
+    QCOMPARE(later.rowCount(), 4);
+    QVERIFY(later.alerts()[0].when > began);
+    QCOMPARE(later.alerts()[1].when, began);
+    QVERIFY(!later.alerts()[1].resolved.isNull());
+    // Of a document that is closed nothing lasts.
+    later.add({"run:1:node:n1", Tone::kWarning, "mlp", "away", {}, true, {}});
+    later.add({"run:12:node:n1", Tone::kWarning, "mlp", "away", {}, true, {}});
+    later.resolveOf("run:1");
+    for (const Alert& one : later.alerts()) {
+      if (one.key.startsWith("run:")) QCOMPARE(one.resolved.isNull(), one.key.startsWith("run:12"));
+    }
     // Old ones are told in the language of now.
     Language::instance().set("zh_CN");
     QCOMPARE(alerts.index(1, AlertModel::kText).data().toString(), QString::fromUtf8("代理已结束"));
@@ -568,6 +585,10 @@ class ModelsTest : public QObject {
                          "from its last checkpoint, or launch it again where it has none)"),
              QString::fromUtf8("node n2: 进程 1 的工作进程被信号 9（SIGKILL）终止 (查看运行日志；从最后一个检查点续训该运行，没有检查点时重新启动)"));
     QCOMPARE(messageText("words of nobody"), QString("words of nobody"));
+    // What a pattern has at its end may be absent.
+    for (const char* tail : {"", "; of the last batch 1 are left"})
+      QVERIFY(messageText(std::string("training.batch is 2, which leaves some of 3 ranks without a sample") + tail)
+                  .startsWith(QString::fromUtf8("training.batch 为 2，3 个 rank")));
     std::string lines;   // of a worker that said much before it ended
     for (int i = 0; i < 10000; ++i) lines += "\nstep: a line of its log";
     QCOMPARE(messageText("the agent ended" + lines), QString::fromUtf8("代理已结束") + QString::fromStdString(lines));

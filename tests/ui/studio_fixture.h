@@ -1,6 +1,8 @@
 // A studio with a home of its own and, where wanted, a history of runs in it.
 #pragma once
 
+#include <QApplication>
+#include <QDialog>
 #include <QFile>
 #include <QTemporaryDir>
 #include <cmath>
@@ -11,12 +13,23 @@
 #include "app/runs/preview.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
+#include "ui/window/background.h"
 #include "ui/window/main_window.h"
 
 namespace lockstep::tests {
 
 inline std::string examplePath(const char* name) {
   return std::string(LOCKSTEP_SOURCE_DIR) + "/resources/examples/" + name;
+}
+
+// Its dialogs first; then what worked for it ends, before the home it works in.
+inline void closeWindow(std::unique_ptr<ui::MainWindow>& window) {
+  for (QWidget* dialog : QApplication::topLevelWidgets()) {
+    if (qobject_cast<QDialog*>(dialog)) dialog->close();
+  }
+  QCoreApplication::sendPostedEvents(nullptr, QEvent::DeferredDelete);
+  window.reset();
+  ui::endBackground();
 }
 
 class StudioHome {

@@ -79,8 +79,9 @@ class StudioRunTest : public QObject {
     QPointer<ui::LaunchDialog> dialog = window->openLaunch(model, nullptr);
     dialog->findChild<QSpinBox*>("launchNodes")->setValue(2);
     QVERIFY(tests::wait([&] { return dialog->ready(); }));
-    QTest::qWait(1000);
+    QVERIFY(!dialog->benchmarking());   // which would have begun with the prediction
     QVERIFY(road_->processes("serve").empty());
+    QVERIFY(!QFileInfo::exists(QString::fromStdString(home_->home().root) + "/local"));
     QVERIFY(!dialog->preview()->measured);
     const auto shown = [&] {
       return std::pair(dialog->findChild<QLabel*>("launchStepTimeValue")->text(),

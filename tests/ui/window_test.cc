@@ -78,7 +78,7 @@ class WindowTest : public QObject {
     QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
   }
   void cleanup() {
-    window_.reset();
+    tests::closeWindow(window_);
     home_.reset();
     Language::instance().set("en");
   }
@@ -193,7 +193,8 @@ class WindowTest : public QObject {
     auto* table = page->findChild<QTableView*>("nodeTable");
     auto* button = page->findChild<QToolButton*>("clusterGpuButton");
     auto* cpu = page->findChild<PlotView*>("clusterCpuPlot");
-    QSignalSpy alerts(page, &Page::alert);
+    QSignalSpy alerts(page, &Page::alertRaised);
+    const auto alert = [&](int at) { return alerts[at][0].value<Alert>(); };
     const auto shown = [&] {
       bool any = button->isVisibleTo(page);
       for (int column = 0; column < NodeTableModel::kColumns; ++column)
@@ -228,13 +229,13 @@ class WindowTest : public QObject {
     QVERIFY(!cpu->isVisibleTo(page));
     // Heat is told of, once; the power limit is where a busy GPU stands.
     QCOMPARE(alerts.size(), 1);
-    QCOMPARE(alerts[0][0].toInt(), int(Tone::kWarning));
-    QCOMPARE(alerts[0][1].toString(), QString("local1"));
-    QCOMPARE(alerts[0][2].toString(), QString("GPU 1 slowed down for heat"));
+    QCOMPARE(alert(0).tone, Tone::kWarning);
+    QCOMPARE(alert(0).where, QString("local1"));
+    QCOMPARE(alert(0).text, QString("GPU 1: slowed down for heat"));
     load.gpus[0].problem = "GPU is lost";
     page->showLoad("local1", load);
     QCOMPARE(alerts.size(), 2);
-    QCOMPARE(alerts[1][0].toInt(), int(Tone::kBad));
+    QCOMPARE(alert(1).tone, Tone::kBad);
     table->selectRow(0);
     QStringList rows;
     for (const InspectorRow& row : page->inspectorRows()) rows << row.name + "=" + row.value;
@@ -489,6 +490,145 @@ class WindowTest : public QObject {
     QCOMPARE(detail("runThroughputDetail"), detail("runStepTimeDetail"));
   }
 
+  // What lasts on a cluster is told once, in the language of now, and ends with its cause: a GPU's heat, a
+  // node that cannot be reached. So it does when nobody looks any more.
+  void alertsOfAClusterEnd() {
+    const QString path = home_->path("lab.yaml");
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write("version: 1\nname: lab\nnodes:\n  - name: n1\n    ssh: {host: nowhere.invalid}\n    address: 10.0.0.1\n");
+    file.close();
+    auto* page = qobject_cast<ClusterPage*>(window_->openFile(path));
+    const auto* alerts = window_->findChild<QTableView*>("alerts")->model();
+    auto* status = window_->findChild<QLabel*>("statusText");
+    const auto told = [&](int row, int column) { return alerts->index(row, column).data().toString(); };
+    app::NodeLoad load;
+    load.receivedNs = monotonicNow();
+    load.gpus.resize(1);
+    load.gpus[0].throttle = {"heat"};
+    const auto after = [&](double seconds) {
+      load.receivedNs += static_cast<Nanoseconds>(seconds * 1e9);
+      page->showLoad("n1", load);
+    };
+    for (int i = 0; i < 3; ++i) after(1);
+    QCOMPARE(alerts->rowCount(), 1);
+    QCOMPARE(told(0, AlertModel::kText), QString("GPU 0: slowed down for heat"));
+    QCOMPARE(told(0, AlertModel::kState), QString("lasting"));
+    QCOMPARE(status->text(), QString("n1: GPU 0: slowed down for heat"));
+    Language::instance().set("zh_CN");
+    QVERIFY(wait([&] { return status->text().contains(QString::fromUtf8("因过热而降速")); }));
+    QVERIFY(told(0, AlertModel::kText).contains(QString::fromUtf8("因过热而降速")));
+    Language::instance().set("en");
+    load.gpus[0].throttle.emplace();
+    after(5);   // what comes and goes is one
+    load.gpus[0].throttle = {"heat"};
+    after(5);
+    QCOMPARE(alerts->rowCount(), 1);
+    QCOMPARE(told(0, AlertModel::kState), QString("lasting"));
+    load.gpus.clear();
+    after(11);
+    QVERIFY(told(0, AlertModel::kState).startsWith("resolved"));
+    QVERIFY(status->text().isEmpty());
+    load.gpus.resize(1);
+    load.gpus[0].throttle = {"heat"};
+    after(1);   // again, and of now
+    QCOMPARE(alerts->rowCount(), 2);
+    QCOMPARE(told(0, AlertModel::kState), QString("lasting"));
+
+    page->connectAll();
+    QVERIFY(wait([&] { return page->nodes()->rows()[0].phase == app::NodePhase::kFailed; }, 30'000));
+    const auto failure = [&] {
+      for (int row = 0; row < alerts->rowCount(); ++row) {
+        if (told(row, AlertModel::kText).contains("nowhere.invalid")) return row;
+      }
+      return -1;
+    };
+    QVERIFY(failure() >= 0);
+    QVERIFY(told(failure() == 0 ? 1 : 0, AlertModel::kState).startsWith("resolved"));   // of a GPU nobody hears of
+    QCOMPARE(told(failure(), AlertModel::kState), QString("lasting"));
+    QVERIFY(page->message()->isVisible());
+    const QString english = page->message()->what();
+    const int count = alerts->rowCount();
+    Language::instance().set("zh_CN");
+    QVERIFY(wait([&] { return page->message()->what() != english; }));
+    Language::instance().set("en");
+    QVERIFY(wait([&] { return page->message()->what() == english; }));
+    QCOMPARE(alerts->rowCount(), count);
+    page->findChild<QTableView*>("nodeTable")->selectRow(0);
+    page->removeSelected();
+    QVERIFY(!page->message()->isVisible());
+    QVERIFY(told(failure(), AlertModel::kState).startsWith("resolved"));
+    // A page that is closed.
+    page->undoStack()->undo();
+    after(1);
+    QCOMPARE(told(0, AlertModel::kState), QString("lasting"));
+    window_->findChild<QAction*>("actionCloseTab")->trigger();
+    QVERIFY(told(0, AlertModel::kState).startsWith("resolved"));
+  }
+
+  // What a page asks is asked in the language of now.
+  void questionsFollowTheLanguage() {
+    home_->addRun(0, app::RunPhase::kSucceeded, 50);
+    HistoryPage* history = window_->openHistory();
+    QVERIFY(wait([&] { return history->runs()->rowCount() == 1; }));
+    history->findChild<QTableView*>("runTable")->selectRow(0);
+    history->findChild<QPushButton*>("deleteRunButton")->click();
+    QCOMPARE(history->message()->what(), QString("Delete this run?"));
+    auto* action = history->message()->findChild<QPushButton*>("messageAction");
+    QCOMPARE(action->text(), QString("Delete"));
+    Language::instance().set("zh_CN");
+    QVERIFY(wait([&] { return history->message()->what() != "Delete this run?" && action->text() != "Delete"; }));
+    QVERIFY(action->isVisible());
+    Language::instance().set("en");
+    QVERIFY(wait([&] { return history->message()->what() == "Delete this run?" && action->text() == "Delete"; }));
+    action->click();
+    QVERIFY(wait([&] { return history->runs()->rowCount() == 0; }));
+  }
+
+  // A run whose coordinating node is gone is given up in its page; the history then says so.
+  void aRunOutOfReachIsGivenUp() {
+    const std::string run = home_->addRun(0, app::RunPhase::kRunning, 200);
+    auto history = app::History::open(home_->home().historyFolder());
+    QVERIFY(history.ok());
+    app::RunRow row = *(*history)->row(run);
+    const std::int64_t since = row.startedNs + 60'000'000'000;
+    row.unreachableNs = since;
+    QVERIFY((*history)->update(row).ok());
+    RunPage* page = window_->openRun(QString::fromStdString(run));
+    QVERIFY(wait([&] { return page->document()->loaded(); }));
+    const MessagePanel* message = page->message();
+    QVERIFY(message->isVisible());
+    QVERIFY2(message->what().startsWith("The run has been out of reach since 2024-05-01"), qPrintable(message->what()));
+    QVERIFY(message->details().contains("ends the run in the history alone"));
+    auto* giveUp = message->findChild<QPushButton*>("messageAction");
+    QCOMPARE(giveUp->text(), QString("Give up"));
+    QVERIFY(page->findChild<QLabel*>("runState")->text().startsWith("unreachable since"));
+    QVERIFY(!page->findChild<QPushButton*>("rerunButton")->isVisible());
+    Language::instance().set("zh_CN");
+    QVERIFY(wait([&] { return giveUp->text() != "Give up" && !message->what().contains("out of reach"); }));
+    Language::instance().set("en");
+    QVERIFY(wait([&] { return giveUp->text() == "Give up"; }));
+    // Nothing happens before it is asked for.
+    QCOMPARE((*history)->row(run)->phase, app::RunPhase::kRunning);
+    giveUp->click();
+    QVERIFY(wait([&] { return page->document()->row().phase == app::RunPhase::kFailed; }));
+    QVERIFY(!message->isVisible());
+    QCOMPARE(page->findChild<QLabel*>("runState")->text(), QString("failed"));
+    QVERIFY(page->findChild<QPushButton*>("rerunButton")->isVisible());
+    const auto given = (*history)->row(run);
+    QCOMPARE(given->phase, app::RunPhase::kFailed);
+    QCOMPARE(given->finishedNs, since);
+    QVERIFY(QString::fromStdString(given->error).startsWith("given up: the node that coordinates the run is out of reach"));
+    HistoryPage* list = window_->openHistory();
+    QVERIFY(wait([&] { return list->runs()->rowCount() == 1; }));
+    QCOMPARE(list->runs()->runs()[0].phase, app::RunPhase::kFailed);
+    const auto* tree = window_->findChild<QTreeView*>("navigator")->model();
+    QVERIFY(wait([&] {
+      const QModelIndex entry = tree->index(0, 0, tree->index(NavigatorModel::kRuns, 0));
+      return entry.data(Qt::AccessibleDescriptionRole).toString() == "failed";
+    }));
+  }
+
   // A failure that the history tells of is an alert once, of its own time, also after a restart.
   void alertsOfTheHistoryKeepTheirTime() {
     const QString run = QString::fromStdString(home_->addRun(2, app::RunPhase::kFailed, 300));
@@ -568,7 +708,7 @@ class WindowTest : public QObject {
   void runsOfOthersAppear() {
     const auto* tree = window_->findChild<QTreeView*>("navigator")->model();
     HistoryPage* history = window_->openHistory();
-    QTest::qWait(1500);   // it has looked once
+    QVERIFY(wait([&] { return QFileInfo::exists(QString::fromStdString(home_->home().historyFolder()) + "/history.db"); }));
     home_->addRun(0, app::RunPhase::kSucceeded, 50);
     QVERIFY(wait([&] { return tree->rowCount(tree->index(NavigatorModel::kRuns, 0)) == 1; }));
     QVERIFY(wait([&] { return history->runs()->rowCount() == 1; }));
@@ -610,6 +750,66 @@ class WindowTest : public QObject {
     QVERIFY2(whole({1440, 860}), qPrintable(said()));
     QVERIFY(wait([&] { return window_->dockWidgetArea(inspector) == Qt::RightDockWidgetArea; }));
     QVERIFY(window_->statusBar()->geometry().bottom() <= window_->rect().bottom());
+  }
+
+  // In one step, as a tiling desktop makes it, with every page in front: nothing is cut, and the docks are
+  // at both sides again where there is room.
+  void aWindowIsMadeSmallInOneStep() {
+    auto* inspector = window_->findChild<QDockWidget*>("inspectorDock");
+    auto* navigator = window_->findChild<QDockWidget*>("navigatorDock");
+    window_->openFile(QString::fromStdString(examplePath("local-3.yaml")));
+    window_->openFile(QString::fromStdString(examplePath("fashion-cnn.yaml")));
+    window_->openHistory();
+    RunPage* run = window_->openRun(QString::fromStdString(home_->addRun(0, app::RunPhase::kFailed, 100)));
+    QVERIFY(wait([&] { return run->document()->loaded(); }));
+    QString wrong;
+    const auto whole = [&] {
+      Page* page = window_->currentPage();
+      wrong.clear();
+      for (QWidget* one : QList<QWidget*>{navigator, inspector, page, window_->statusBar()}) {
+        const QRect at(one->mapTo(window_.get(), QPoint()), one->size());
+        const QSize least = one->minimumSizeHint();
+        if (!window_->rect().contains(at) || at.width() < least.width() || at.height() < least.height()) {
+          wrong += QString("%1 at %2,%3 %4x%5 least %6x%7; ").arg(one->objectName()).arg(at.x()).arg(at.y())
+                       .arg(at.width()).arg(at.height()).arg(least.width()).arg(least.height());
+        }
+      }
+      return wrong.isEmpty();
+    };
+    auto* tabs = window_->findChild<QTabWidget*>("documents");
+    for (int i = 0; i < tabs->count(); ++i) {
+      tabs->setCurrentIndex(i);
+      for (const QSize large : {QSize(1440, 860), QSize(1920, 1000)}) {
+        window_->resize(large);
+        QVERIFY(wait([&] { return window_->dockWidgetArea(inspector) == Qt::RightDockWidgetArea; }));
+        QVERIFY2(wait(whole), qPrintable(wrong));
+        for (const QSize small : {QSize(1000, 700)}) {
+          window_->resize(small);
+          QStringList least;   // what each needs
+          for (QWidget* one : QList<QWidget*>{navigator, inspector, window_->findChild<QDockWidget*>("messageDock")})
+            least << QString("%1 %2").arg(one->objectName()).arg(one->minimumSizeHint().width());
+          for (Page* page : window_->pages()) least << QString("%1 %2").arg(page->objectName()).arg(page->minimumSizeHint().width());
+          QVERIFY2(window_->size() == small, qPrintable(QString("%1x%2: %3").arg(window_->width()).arg(window_->height()).arg(least.join(", "))));
+          QVERIFY2(wait(whole), qPrintable(wrong));
+          QCOMPARE(window_->size(), small);
+          QCOMPARE(window_->dockWidgetArea(inspector), Qt::LeftDockWidgetArea);
+          window_->resize(large);
+          QCOMPARE(window_->size(), large);
+        }
+      }
+    }
+    // One that was closed large and comes back on a smaller screen.
+    window_->resize(1440, 860);
+    QVERIFY(wait([&] { return window_->dockWidgetArea(inspector) == Qt::RightDockWidgetArea; }));
+    window_->close();
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->restoreSession();
+    window_->resize(1000, 700);
+    window_->show();
+    inspector = window_->findChild<QDockWidget*>("inspectorDock");
+    navigator = window_->findChild<QDockWidget*>("navigatorDock");
+    QVERIFY2(wait(whole), qPrintable(wrong));
+    QCOMPARE(window_->size(), QSize(1000, 700));
   }
 
   // With its frame the window lies on the screen, whatever it was before.
@@ -661,6 +861,54 @@ class WindowTest : public QObject {
     QVERIFY(window_->currentPage() != second);
     window_->findChild<QAction*>("actionNextTab")->trigger();
     QVERIFY(window_->currentPage() == second);
+  }
+
+  // Ctrl+F looks for a text in a spec: forwards, backwards, round the end, and again after an edit.
+  void textIsFoundInASpec() {
+    const QString path = home_->path("cnn.yaml");
+    QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-cnn.yaml")), path));
+    QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner);
+    for (const QString& file : {path, QString::fromStdString(examplePath("local-3.yaml"))}) {
+      Page* page = window_->openFile(file);
+      auto* editor = page->findChild<YamlEditor*>("yamlEditor");
+      auto* bar = page->findChild<QWidget*>("yamlFind");
+      QVERIFY(!bar->isVisible());
+      QVERIFY(window_->findChild<QAction*>("actionFind")->isEnabled());
+      window_->findChild<QAction*>("actionFind")->trigger();
+      auto* edit = page->findChild<QLineEdit*>("yamlFindText");
+      QVERIFY(bar->isVisible());
+      QCOMPARE(window_->focusWidget(), edit);
+      QTest::keyClicks(edit, "NAME");
+      const int all = editor->toPlainText().count("name", Qt::CaseInsensitive);
+      QVERIFY(all > 0);
+      const auto count = [&] { return page->findChild<QLabel*>("yamlFindCount")->text(); };
+      QCOMPARE(count(), QString("1/%1").arg(all));
+      QCOMPARE(editor->textCursor().selectedText().toLower(), QString("name"));
+      for (int at = 1; at <= all; ++at) {
+        QTest::keyClick(edit, Qt::Key_Return);
+        QCOMPARE(count(), QString("%1/%2").arg(at % all + 1).arg(all));
+      }
+      QTest::keyClick(edit, Qt::Key_Return, Qt::ShiftModifier);
+      QCOMPARE(count(), QString("%1/%1").arg(all));
+      page->findChild<QToolButton*>("yamlFindNext")->click();
+      QCOMPARE(count(), QString("1/%1").arg(all));
+      QTest::keyClicks(edit, "less");
+      QCOMPARE(count(), QString("0/0"));
+      QVERIFY(!page->findChild<QToolButton*>("yamlFindNext")->isEnabled());
+      for (int i = 0; i < 4; ++i) QTest::keyClick(edit, Qt::Key_Backspace);
+      QCOMPARE(editor->foundCount(), all);
+      QVERIFY(!page->isModified());
+      if (file == path) {   // what is written meanwhile counts
+        qobject_cast<ModelPage*>(page)->addLayer("dense: {units: 8, name: head}");
+        QCOMPARE(editor->foundCount(), all + 1);
+        window_->findChild<QAction*>("actionUndo")->trigger();
+        QCOMPARE(editor->foundCount(), all);
+      }
+      QTest::keyClick(edit, Qt::Key_Escape);
+      QVERIFY(!bar->isVisible());
+      QCOMPARE(window_->focusWidget(), editor);
+      QCOMPARE(editor->foundCount(), 0);
+    }
   }
 
   void helpNeedsNoDisplay() {

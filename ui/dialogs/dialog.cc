@@ -3,6 +3,7 @@
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QLabel>
+#include <algorithm>
 
 #include "ui/widgets/widgets.h"
 
@@ -45,7 +46,10 @@ void Dialog::changeEvent(QEvent* event) {
 void Dialog::showEvent(QShowEvent* event) {
   QDialog::showEvent(event);
   layout()->activate();
-  const int needed = layout()->hasHeightForWidth() ? layout()->totalHeightForWidth(width()) : layout()->totalMinimumSize().height();
+  const int wanted = layout()->hasHeightForWidth() ? layout()->totalHeightForWidth(width()) : layout()->totalMinimumSize().height();
+  const int least = std::max(layout()->minimumHeightForWidth(width()), layout()->totalMinimumSize().height());
+  const int room = parentWidget() ? parentWidget()->window()->height() - 2 * kSpaceXl : wanted;   // the rest scrolls
+  const int needed = std::max(least, std::min(wanted, room));
   if (height() < needed) resize(width(), needed);
 }
 

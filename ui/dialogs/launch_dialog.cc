@@ -6,39 +6,33 @@
 #include <QClipboard>
 #include <QComboBox>
 #include <QDir>
+#include <QFileInfo>
 #include <QFormLayout>
 #include <QHBoxLayout>
-#include <QHeaderView>
+#include <QKeyEvent>
 #include <QLabel>
 #include <QLineEdit>
-#include <QPlainTextEdit>
-#include <QFileInfo>
 #include <QProgressBar>
+#include <QPushButton>
 #include <QRegularExpression>
 #include <QScrollArea>
 #include <QScrollBar>
-#include <QKeyEvent>
 #include <QSpinBox>
 #include <QThread>
 #include <QToolButton>
-#include <QTabWidget>
-#include <QTableView>
 #include <algorithm>
 #include <initializer_list>
 
 #include "app/core/home.h"
 #include "app/specs/spec_text.h"
 #include "engine/cluster/strategies.h"
+#include "ui/dialogs/launch_preview.h"
+#include "ui/dialogs/prediction_view.h"
+#include "ui/dialogs/rank_fields.h"
 #include "ui/dialogs/strategy_fields.h"
-#include "ui/models/candidate_model.h"
 #include "ui/models/field_model.h"
-#include "ui/models/placement_model.h"
 #include "ui/studio/workspace.h"
-#include "ui/theme/error_text.h"
 #include "ui/theme/format.h"
-#include "ui/theme/message_text.h"
-#include "ui/widgets/breakdown_bars.h"
-#include "ui/widgets/tables.h"
 #include "ui/widgets/widgets.h"
 #include "ui/window/background.h"
 
@@ -47,7 +41,6 @@ namespace {
 
 constexpr int kDefaultNodes = 3;
 constexpr int kFieldWidth = 195;   // pixels
-constexpr int kRankRows = 3;       // nodes whose ranks are seen at once
 
 // One word of a shell command.
 QString shellWord(const QString& text) {
@@ -65,17 +58,6 @@ QString shellPath(const QString& path) {
 
 QString writtenPrecision(const app::SpecText& spec) {
   return QString::fromStdString(spec.value("training.precision").value_or("fp32"));
-}
-
-// Of rank 0 in a training step.
-std::int64_t wireBytes(const plan::Plan& plan) {
-  std::int64_t bytes = 0;
-  for (const plan::Play& play : plan.plays(0)) {
-    for (const plan::Step& one : plan.find(play.program, 0)->steps) {
-      if (one.kind == plan::StepKind::kCollective) bytes += one.bytes;
-    }
-  }
-  return bytes;
 }
 
 // As wide as the settings and a scroll bar.
@@ -105,19 +87,6 @@ class SettingsArea : public QScrollArea {
 };
 
 }  // namespace
-
-struct LaunchDialog::Inputs {
-  std::string specYaml, specFile, clusterYaml, clusterFile, comm, localFolder, resumeFrom, resumedRun;
-  std::vector<std::string> sets, ranks;
-  std::vector<app::HostFacts> hosts;
-  int localNodes = 0;   // 0: the cluster's text
-  bool measure = true;
-};
-
-struct LaunchDialog::Made {
-  std::optional<app::LaunchRequest> request;
-  Result<app::Preview> preview;
-};
 
 LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> targets, Workspace& workspace,
                            QWidget* parent, std::optional<app::Relaunch> again)
@@ -184,12 +153,8 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
   addRow(target_);
   form->addRow(QString(), targetDetail_);
   addRow(nodes_);
-  auto* ranksArea = new QScrollArea(this);   // many nodes scroll by themselves
-  ranksArea->setObjectName("launchRanksArea");
-  ranksArea->setWidgetResizable(true);
-  ranksArea->setFocusPolicy(Qt::NoFocus);
-  ranksArea->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  addRow(ranksArea);
+  ranks_ = new RankFields("launchRanksArea", this);
+  addRow(ranks_);
   strategy_ = new StrategyFields(form, this);
   for (QWidget* field : std::initializer_list<QWidget*>{batch_, epochs_, precision_}) addRow(field);
   form->addRow(QString(), more_);
@@ -207,69 +172,8 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
   settingsArea->setObjectName("launchSettings");
   columns->addWidget(settingsArea);
 
-  auto* right = new QVBoxLayout;
-  right->setSpacing(kSpaceM);
-  auto* figures = new QHBoxLayout;
-  figures->setSpacing(kSpaceL);
-  stepTime_ = new Figure("launchStepTime", this);
-  throughput_ = new Figure("launchThroughput", this);
-  memory_ = new Figure("launchMemory", this);
-  wire_ = new Figure("launchWire", this);
-  ranks_ = new Figure("launchRanks", this);
-  for (Figure* figure : {stepTime_, throughput_, memory_, wire_, ranks_}) figures->addWidget(figure, 1);
-  right->addLayout(figures);
-  auto* sourceRow = new QHBoxLayout;
-  source_ = makeLabel("launchSource", this, "muted");
-  source_->setWordWrap(true);
-  benchmark_ = makeButton("launchBenchmark", "chart", this);
-  sourceRow->addWidget(source_, 1);
-  sourceRow->addWidget(benchmark_);
-  right->addLayout(sourceRow);
-  tabs_ = new QTabWidget(this);
-  tabs_->setObjectName("launchTabs");
-  tabs_->setDocumentMode(true);
-  placementModel_ = new PlacementModel(this);
-  placement_ = new QTableView(this);
-  placement_->setObjectName("placementTable");
-  placement_->setModel(placementModel_);
-  dressTable(placement_);
-  placement_->horizontalHeader()->setStretchLastSection(false);
-  setColumns(placement_, {46, 70, 64, 62, 66, 84, 80, 80, 86, 70});
-  bars_ = new BreakdownBars("launchBars", this);
-  auto* scroll = new QScrollArea(this);
-  scroll->setObjectName("launchBarsScroll");
-  scroll->setWidget(bars_);
-  scroll->setWidgetResizable(true);
-  scroll->setFocusPolicy(Qt::NoFocus);
-  candidateModel_ = new CandidateModel(this);
-  candidates_ = new QTableView(this);
-  candidates_->setObjectName("candidateTable");
-  candidates_->setModel(candidateModel_);
-  dressTable(candidates_);
-  setColumns(candidates_, {170, 130, 120, 140, 130});
-  plan_ = new QPlainTextEdit(this);
-  plan_->setObjectName("planText");
-  plan_->setReadOnly(true);
-  plan_->setLineWrapMode(QPlainTextEdit::NoWrap);
-  plan_->setFont(Theme::instance().monospace());
-  plan_->setFrameShape(QFrame::NoFrame);
-  remarks_ = makeLabel("launchRemarks", this, "muted");
-  remarks_->setWordWrap(true);
-  auto* placementPage = new QWidget(this);
-  auto* placementLayout = new QVBoxLayout(placementPage);
-  placementLayout->setContentsMargins(0, kSpaceS, 0, 0);
-  placementLayout->addWidget(placement_, 1);
-  placementLayout->addWidget(remarks_);
-  auto* barsPage = new QWidget(this);
-  auto* barsLayout = new QVBoxLayout(barsPage);
-  barsLayout->setContentsMargins(0, kSpaceS, 0, 0);
-  barsLayout->addWidget(scroll);
-  tabs_->addTab(placementPage, {});
-  tabs_->addTab(barsPage, {});
-  tabs_->addTab(plan_, {});
-  tabs_->addTab(candidates_, {});
-  right->addWidget(tabs_, 1);
-  columns->addLayout(right, 1);
+  prediction_ = new PredictionView(this);
+  columns->addWidget(prediction_, 1);
   content()->addLayout(columns, 1);
 
   unsaved_ = makeLabel("launchUnsaved", this);
@@ -303,7 +207,7 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
   busyRow->addWidget(busyText_, 1);
   content()->addLayout(busyRow);
   message_ = new MessagePanel(this);
-  message_->setArea(tabs_);
+  message_->setArea(prediction_->tabs());
 
   const auto same = [](const auto& list, const QString& title) {
     return std::count_if(list.begin(), list.end(), [&](const auto& one) { return one.title == title; }) > 1;
@@ -337,16 +241,14 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
     strategy_->setMore(on);
     form_->setRowVisible(comm_, on);
   });
-  connect(benchmark_, &QPushButton::clicked, this, [this] {
+  connect(ranks_, &RankFields::changed, this, &LaunchDialog::schedule);
+  connect(prediction_->benchmarkButton(), &QPushButton::clicked, this, [this] {
     if (!request_ || launch_) return;
     asked_ = true;
     benchmark(app::Costs::kBenchmark);
   });
-  connect(tabs_, &QTabWidget::currentChanged, this, &LaunchDialog::compare);
-  connect(candidates_, &QTableView::activated, this, [this](const QModelIndex& index) {
-    const auto& all = candidateModel_->candidates();
-    if (index.row() < static_cast<int>(all.size())) strategy_->setKind(all[static_cast<std::size_t>(index.row())].strategy);
-  });
+  connect(prediction_, &PredictionView::compareWanted, this, &LaunchDialog::compare);
+  connect(prediction_, &PredictionView::strategyChosen, strategy_, &StrategyFields::setKind);
   connect(copy_, &QPushButton::clicked, this, [this] { QApplication::clipboard()->setText(command()); });
   delay_.setSingleShot(true);
   delay_.setInterval(120);
@@ -420,65 +322,16 @@ QStringList LaunchDialog::sets(const std::string& strategy) const {
   return out;
 }
 
-QStringList LaunchDialog::ranks() const {
-  QStringList out;
-  for (const NodeRanks& one : nodeRanks_) {
-    if (one.spin->value() != one.written) out << QString("%1=%2").arg(one.node).arg(one.spin->value());
-  }
-  return out;
-}
-
-int LaunchDialog::rankCount() const {
-  if (local()) return nodes_->value();
-  int count = 0;
-  for (const NodeRanks& one : nodeRanks_) count += one.spin->value();
-  return count;
-}
+int LaunchDialog::rankCount() const { return local() ? nodes_->value() : ranks_->count(); }
 
 void LaunchDialog::fillRanks() {
-  nodeRanks_.clear();
-  auto* area = findChild<QScrollArea*>("launchRanksArea");
-  auto* holder = new QWidget;
-  holder->setObjectName("launchRanksHolder");
-  auto* form = new QFormLayout(holder);
-  form->setContentsMargins(0, 0, kSpaceXs, 0);
-  form->setHorizontalSpacing(kSpaceM);
-  form->setVerticalSpacing(kSpaceXs);
-  form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
-  int height = 0;
+  std::optional<app::SpecText> cluster;
   if (const LaunchTarget* chosen = target()) {
-    const auto spec = app::SpecText::parse(chosen->yaml(), chosen->file.toStdString(), app::SpecKind::kCluster);
-    for (int i = 0; i < spec.count("nodes"); ++i) {
-      const std::string path = "nodes[" + std::to_string(i) + "]";
-      const QString name = QString::fromStdString(spec.value(path + ".name").value_or(""));
-      if (spec.value(path + ".roles[0]") == "evaluator") continue;   // has no ranks
-      int written = 0;
-      const int devices = spec.count(path + ".devices");
-      for (int d = 0; d < devices; ++d) {
-        const auto count = spec.value(path + ".devices[" + std::to_string(d) + "].count");
-        written += count ? std::max(1, std::atoi(count->c_str())) : 1;
-      }
-      written = std::max(1, written);
-      auto* spin = new QSpinBox(holder);
-      spin->setObjectName("launchRanks_" + name);
-      spin->setAccessibleName(tr("Ranks on %1").arg(name));
-      spin->setRange(1, 4096);
-      spin->setValue(written);
-      spin->setEnabled(devices <= 1);   // of several kinds of devices: in the cluster's own page
-      auto* label = makeLabel("launchRanksLabel_" + name, holder);
-      label->setText(name);
-      label->setBuddy(spin);
-      form->addRow(label, spin);
-      if (nodeRanks_.size() < kRankRows) height += spin->sizeHint().height() + kSpaceXs;
-      connect(spin, &QSpinBox::valueChanged, this, &LaunchDialog::schedule);
-      nodeRanks_ << NodeRanks{name, spin, written};
-    }
+    cluster = app::SpecText::parse(chosen->yaml(), chosen->file.toStdString(), app::SpecKind::kCluster);
   }
-  ranksHolder_ = holder;
-  area->setWidget(holder);   // deletes the one before
-  area->setFixedHeight(std::max(1, height));
+  ranks_->setCluster(cluster);
   form_->setRowVisible(nodes_, local());
-  form_->setRowVisible(area, !nodeRanks_.isEmpty());
+  form_->setRowVisible(ranks_, !ranks_->isEmpty());
   showDetails();
 }
 
@@ -490,8 +343,7 @@ void LaunchDialog::showDetails() {
   };
   show(modelDetail_, formatPath(model().file), model().file);
   if (const LaunchTarget* chosen = target()) {
-    QStringList names;
-    for (const NodeRanks& one : nodeRanks_) names << one.node;
+    const QStringList names = ranks_->nodes();
     const QString nodes = names.isEmpty() ? tr("no nodes yet") : names.join(", ");
     show(targetDetail_, nodes, nodes + '\n' + chosen->file);
   } else {
@@ -509,7 +361,7 @@ QString LaunchDialog::command() const {
   } else {
     words << "--local" << QString::number(nodes_->value());
   }
-  for (const QString& one : ranks()) words << "--ranks" << shellWord(one);
+  for (const QString& one : ranks_->changes()) words << "--ranks" << shellWord(one);
   for (const QString& set : sets()) words << "--set" << shellWord(set);
   if (!comm_->currentData().toString().isEmpty()) words << "--comm" << comm_->currentData().toString();
   if (!measure_->isChecked()) words << "--no-benchmark";
@@ -535,14 +387,14 @@ void LaunchDialog::schedule() {
   wanted_ = false;
   dropMeasuring();
   setBusy(false, {});
-  benchmark_->setEnabled(false);
+  prediction_->benchmarkButton()->setEnabled(false);
   acceptButton()->setEnabled(false);
   ++generation_;
   delay_.start();
 }
 
-LaunchDialog::Inputs LaunchDialog::inputs() const {
-  Inputs in;
+LaunchInputs LaunchDialog::inputs() const {
+  LaunchInputs in;
   in.specYaml = specYaml_;
   in.specFile = model().file.toStdString();
   for (const QString& set : sets()) in.sets.push_back(set.toStdString());
@@ -556,47 +408,16 @@ LaunchDialog::Inputs LaunchDialog::inputs() const {
   if (const LaunchTarget* chosen = target()) {
     in.clusterYaml = chosen->yaml();
     in.clusterFile = chosen->file.toStdString();
-    for (const QString& one : ranks()) in.ranks.push_back(one.toStdString());
+    for (const QString& one : ranks_->changes()) in.ranks.push_back(one.toStdString());
   } else {
     in.localNodes = nodes_->value();
   }
   return in;
 }
 
-LaunchDialog::Made LaunchDialog::make(const Inputs& in) {
-  auto spec = app::completeRunSpec(in.specYaml, in.specFile, in.sets);
-  if (!spec) return {std::nullopt, spec.error()};
-  app::ClusterSpecFile cluster;
-  if (in.localNodes > 0) {
-    cluster = app::localCluster(in.localNodes, in.localFolder, in.comm);
-  } else {
-    auto read = app::completeClusterSpec(in.clusterYaml, in.clusterFile);
-    if (!read) return {std::nullopt, read.error()};
-    auto changed = app::withRanks(std::move(*read), in.ranks);
-    if (!changed) return {std::nullopt, changed.error()};
-    cluster = std::move(*changed);
-  }
-  app::LaunchRequest request;
-  request.spec = spec->spec;
-  request.cluster = cluster.spec;
-  request.specYaml = in.specYaml;
-  request.clusterYaml = cluster.yaml;
-  request.comm = in.comm;
-  request.measure = in.measure;
-  request.resumeFrom = in.resumeFrom;
-  request.resumedRun = in.resumedRun;
-  std::vector<app::HostFacts> hosts = in.hosts;
-  for (app::HostFacts& here : app::hostsHere(*cluster.spec)) {
-    const bool known = std::any_of(hosts.begin(), hosts.end(), [&](const auto& one) { return one.node == here.node; });
-    if (!known) hosts.push_back(std::move(here));
-  }
-  auto preview = app::makePreview(request, hosts);
-  return {std::move(request), std::move(preview)};
-}
-
 void LaunchDialog::makePreview() {
   const int generation = generation_;
-  Inputs in = inputs();
+  LaunchInputs in = inputs();
   const LaunchTarget* chosen = target();
   const std::shared_ptr<LiveCluster> live = chosen && chosen->connected ? chosen->connected() : nullptr;
   if (live) {
@@ -613,9 +434,9 @@ void LaunchDialog::makePreview() {
     }
   }
   runInBackground(
-      this, [in] { return make(in); },
+      this, [in] { return makeLaunchPreview(in); },
       // Not held: what is left of this call may be destroyed after the workspace.
-      [this, generation, weak = std::weak_ptr(live)](Made made) {
+      [this, generation, weak = std::weak_ptr(live)](LaunchPreview made) {
         if (generation != generation_ || launch_) return;
         if (!made.preview) {
           showError(made.preview.error());
@@ -633,7 +454,7 @@ void LaunchDialog::makePreview() {
           clusterText_.clear();
         }
         preview_ = std::move(*made.preview);
-        QStringList settings = sets("multi-worker-mirrored") + ranks();
+        QStringList settings = sets("multi-worker-mirrored") + ranks_->changes();
         const LaunchTarget* where = target();
         settings << model().file << (where ? where->file : nodes_->text()) << comm_->currentData().toString();
         if (settings != benchmarkedSettings_) {
@@ -641,7 +462,7 @@ void LaunchDialog::makePreview() {
           benchmarkedSettings_ = settings;
         }
         show(*preview_);
-        benchmark_->setEnabled(true);
+        prediction_->benchmarkButton()->setEnabled(true);
         acceptButton()->setEnabled(true);
         compare();
         if (wanted_) {
@@ -676,7 +497,7 @@ void LaunchDialog::benchmark(app::Costs costs) {
   cluster_ = measuredOn_;
   if (!earlier) {
     setBusy(true, tr("Benchmarking the nodes"));
-    benchmark_->setEnabled(false);
+    prediction_->benchmarkButton()->setEnabled(false);
   }
   app::LaunchRequest request = *request_;
   request.measure = true;
@@ -685,7 +506,7 @@ void LaunchDialog::benchmark(app::Costs costs) {
       [this, generation, earlier](Result<app::Preview> measured) {
         if (launch_ || generation != generation_) return;
         setBusy(false, {});
-        benchmark_->setEnabled(true);
+        prediction_->benchmarkButton()->setEnabled(true);
         // The object is in the middle of this call: it goes with the next turn of the loop.
         QTimer::singleShot(0, this, [this, generation] {
           if (generation == generation_) dropMeasuring();
@@ -701,97 +522,37 @@ void LaunchDialog::benchmark(app::Costs costs) {
         measuredShown_ = true;
         preview_ = std::move(*measured);
         benchmarks_[strategy_->kind()] = preview_->stepSeconds;
-        candidateModel_->setBenchmarks(benchmarks_);
+        prediction_->setChosen(strategy_->kind(), benchmarks_);
         show(*preview_);
       },
       costs);
 }
 
 void LaunchDialog::compare() {
-  candidateModel_->setBenchmarks(benchmarks_);
-  candidateModel_->setChosen(strategy_->kind());
-  if (tabs_->currentWidget() != candidates_ || !preview_) return;
-  std::vector<std::pair<std::string, Inputs>> all;
+  prediction_->setChosen(strategy_->kind(), benchmarks_);
+  if (!prediction_->comparing() || !preview_) return;
+  std::vector<std::pair<std::string, LaunchInputs>> all;
   for (const cluster::Strategy& one : cluster::strategies()) {
-    Inputs in = inputs();
+    LaunchInputs in = inputs();
     in.sets.clear();
     for (const QString& set : sets(std::string(one.name))) in.sets.push_back(set.toStdString());
     all.emplace_back(one.name, std::move(in));
   }
   runInBackground(
-      this,
-      [all] {
-        std::vector<Candidate> out;
-        for (const auto& [name, in] : all) {
-          const Made made = make(in);
-          Candidate one;
-          one.strategy = name;
-          if (made.preview) {
-            one.stepSeconds = made.preview->stepSeconds;
-            for (const auto& rank : made.preview->ranks) one.memoryBytes = std::max(one.memoryBytes, rank.totalBytes());
-            one.wireBytes = wireBytes(made.preview->plan);
-          } else {
-            one.refusal = made.preview.error().what;
-          }
-          out.push_back(std::move(one));
-        }
-        return out;
-      },
+      this, [all] { return compareStrategies(all); },
       [this, generation = generation_](std::vector<Candidate> candidates) {
-        if (generation == generation_) candidateModel_->setCandidates(std::move(candidates));
+        if (generation == generation_) prediction_->setCandidates(std::move(candidates));
       });
 }
 
 void LaunchDialog::showError(const Error& error) {
   wanted_ = false;
   message_->showError(error);
-  placementModel_->setRanks({});
-  bars_->setBars({});
-  plan_->clear();
-  candidateModel_->setCandidates({});
-  for (Figure* figure : {stepTime_, throughput_, memory_, wire_, ranks_}) {
-    figure->setValue(QString(QChar(0x2014)), QString(QChar(0xa0)));   // nothing below moves
-  }
-  source_->clear();
-  remarks_->hide();
+  prediction_->clear();
 }
 
-void LaunchDialog::show(const app::Preview& preview) {
-  const QString dash(QChar(0x2014));
-  // Beside a benchmark, an estimate would look like a gain or a loss: it stands in the comparison alone.
-  const bool told = preview.measured || !measuredShown_;
-  const QString kind = !told ? tr("not benchmarked") : preview.measured ? tr("benchmarked") : tr("rough estimate");
-  stepTime_->setValue(told ? formatSeconds(preview.stepSeconds) : dash, kind);
-  throughput_->setValue(told ? tr("%1/s").arg(formatCount(std::llround(preview.samplesPerSecond))) : dash, tr("samples"));
-  std::int64_t most = 0;
-  for (const auto& rank : preview.ranks) most = std::max(most, rank.totalBytes());
-  memory_->setValue(formatBytes(static_cast<double>(most)), tr("peak per rank"));
-  wire_->setValue(formatBytes(static_cast<double>(wireBytes(preview.plan))), tr("per rank per step"));
-  ranks_->setValue(QString::number(preview.ranks.size()), QString::fromStdString(preview.comm));
-  source_->setText(preview.measured ? tr("From a benchmark of these nodes.")
-                   : told           ? tr("Rough estimate from built-in costs. Benchmark the nodes to calibrate it.")
-                                    : tr("These settings were not benchmarked yet; their rough estimate stands under "
-                                         "Compare strategies."));
-  placementModel_->setRanks(preview.ranks);
-  placement_->resizeColumnsToContents();
-  std::vector<BreakdownBar> bars;
-  for (const auto& rank : preview.ranks) {
-    if (!told) break;
-    BreakdownBar bar;
-    bar.name = tr("rank %1").arg(rank.rank);
-    bar.predicted = {rank.data, rank.forward, rank.backward, rank.waiting, rank.transfer, rank.optimizer};
-    bar.hasPredicted = true;
-    bars.push_back(std::move(bar));
-  }
-  bars_->setBars(std::move(bars));
-  plan_->setPlainText(QString::fromStdString(preview.planText));
-  QStringList remarks;
-  for (const auto& remark : preview.remarks) {
-    remarks << QString::fromUtf8("• ") + messageText(remark);
-  }
-  remarks_->setText(remarks.join('\n'));
-  remarks_->setVisible(!remarks.isEmpty());
-}
+// Beside a benchmark, an estimate would look like a gain or a loss: it stands in the comparison alone.
+void LaunchDialog::show(const app::Preview& preview) { prediction_->show(preview, preview.measured || !measuredShown_); }
 
 QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
   const auto stage = [&] {
@@ -832,7 +593,7 @@ Status LaunchDialog::saveAll() {
 // Enter launches from every field; where the prediction is not there yet, as soon as it is.
 void LaunchDialog::keyPressEvent(QKeyEvent* event) {
   const bool enter = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter;
-  if (enter && candidates_->hasFocus()) return;   // it has chosen a strategy
+  if (enter && prediction_->choosing()) return;   // it has chosen a strategy
   if (enter && !preview_ && !launch_ && (delay_.isActive() || !message_->isVisible())) {
     wanted_ = true;
     setBusy(true, tr("Launching once the prediction is there"));
@@ -859,7 +620,7 @@ void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveClus
   QWidgetList held;   // while it lasts
   for (QWidget* field : findChildren<QWidget*>()) {
     if (field->objectName().startsWith("launch") && field->focusPolicy() != Qt::NoFocus && field->isEnabled() &&
-        field != rejectButton() && field != acceptButton() && field != tabs_) {
+        field != rejectButton() && field != acceptButton() && field != prediction_->tabs()) {
       field->setEnabled(false);
       held << field;
     }
@@ -946,24 +707,8 @@ void LaunchDialog::retranslate() {
   measure_->setText(tr("Benchmark nodes before launch"));
   measure_->setAccessibleName(measure_->text());
   measure_->setToolTip(tr("Measures the plan for about 2 seconds on the first node, so that plan and prediction go by it"));
-  setTexts(benchmark_, tr("Benchmark nodes"), tr("Connects the nodes and measures what these settings take there"));
-  for (const NodeRanks& one : nodeRanks_) one.spin->setAccessibleName(tr("Ranks on %1").arg(one.node));
-  stepTime_->setName(tr("Step time"));
-  throughput_->setName(tr("Throughput"));
-  memory_->setName(tr("Memory"));
-  wire_->setName(tr("Traffic"));
-  ranks_->setName(tr("Ranks"));
-  tabs_->setTabText(0, tr("Placement"));
-  tabs_->setTabText(1, tr("Step time"));
-  tabs_->setTabText(2, tr("Plan"));
-  tabs_->setTabText(3, tr("Compare strategies"));
-  tabs_->setAccessibleName(tr("Prediction"));
-  placement_->setAccessibleName(tr("Placement"));
-  bars_->setAccessibleName(tr("Predicted step time of each rank"));
-  candidates_->setAccessibleName(tr("Compare strategies"));
-  candidates_->setToolTip(tr("Double-click a strategy to choose it"));
-  candidateModel_->retranslate();
-  plan_->setAccessibleName(tr("Text of the plan"));
+  ranks_->retranslate();
+  prediction_->retranslate();
   commandLabel_->setText(tr("Command"));
   command_->setAccessibleName(commandLabel_->text());
   command_->setToolTip(tr("Launches the same from a terminal"));

@@ -19,23 +19,18 @@ class QCheckBox;
 class QComboBox;
 class QFormLayout;
 class QLineEdit;
-class QPlainTextEdit;
 class QProgressBar;
 class QSpinBox;
-class QTabWidget;
-class QTableView;
 class QToolButton;
-class QVBoxLayout;
 
 namespace lockstep::ui {
 
-class BreakdownBars;
-class CandidateModel;
-class Figure;
 class MessagePanel;
-class PlacementModel;
+class PredictionView;
+class RankFields;
 class StrategyFields;
 class Workspace;
+struct LaunchInputs;
 
 // A document, open or not: a run spec to launch, or a cluster to launch on.
 struct LaunchModel {
@@ -82,10 +77,7 @@ class LaunchDialog : public Dialog {
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
-  struct Inputs;                       // everything the preview depends on, for the background
-  struct Made;
-  static Made make(const Inputs& in);
-  Inputs inputs() const;
+  LaunchInputs inputs() const;
   void takeModel();                    // the chosen one's settings
   void schedule();
   void makePreview();
@@ -93,7 +85,6 @@ class LaunchDialog : public Dialog {
   void show(const app::Preview& preview);
   void showError(const Error& error);
   QStringList sets(const std::string& strategy = {}) const;
-  QStringList ranks() const;           // "node=3", where it is not what the cluster says
   void fillRanks();                    // a number for every node of the chosen cluster
   int rankCount() const;
   bool local() const;
@@ -127,26 +118,10 @@ class LaunchDialog : public Dialog {
   QToolButton* more_ = nullptr;
   QCheckBox* measure_ = nullptr;
   QFormLayout* form_ = nullptr;
-  QWidget* ranksHolder_ = nullptr;
-  struct NodeRanks { QString node; QSpinBox* spin; int written; };
-  QVector<NodeRanks> nodeRanks_;
+  RankFields* ranks_ = nullptr;
   struct Row { QLabel* label; QWidget* field; };
   QVector<Row> rows_;
-  Figure* stepTime_ = nullptr;
-  Figure* throughput_ = nullptr;
-  Figure* memory_ = nullptr;
-  Figure* wire_ = nullptr;
-  Figure* ranks_ = nullptr;
-  QLabel* source_ = nullptr;
-  QPushButton* benchmark_ = nullptr;
-  QTabWidget* tabs_ = nullptr;
-  QTableView* placement_ = nullptr;
-  PlacementModel* placementModel_ = nullptr;
-  BreakdownBars* bars_ = nullptr;
-  QTableView* candidates_ = nullptr;
-  CandidateModel* candidateModel_ = nullptr;
-  QPlainTextEdit* plan_ = nullptr;
-  QLabel* remarks_ = nullptr;
+  PredictionView* prediction_ = nullptr;
   QLabel* unsaved_ = nullptr;
   QLabel* commandLabel_ = nullptr;
   QLineEdit* command_ = nullptr;

@@ -31,10 +31,10 @@ bool AlertModel::add(Alert alert) {
     for (std::size_t row = 0; row < alerts_.size(); ++row) {
       Alert& known = alerts_[row];
       if (known.key != alert.key) continue;
-      const bool ofLastTime = row >= alerts_.size() - loaded_;
-      if (!known.resolved.isNull() && !ofLastTime) break;   // it came again
+      if (!known.resolved.isNull() && !known.interrupted) break;   // it came again
       if (known.resolved.isNull() && known.text == alert.text) return false;
       known.resolved = {};
+      known.interrupted = false;
       known.text = alert.text;
       known.tone = alert.tone;
       rowChanged(row);
@@ -47,32 +47,36 @@ bool AlertModel::add(Alert alert) {
                                [&](const Alert& other) { return other.when <= alert.when; });
   const auto row = static_cast<std::size_t>(at - alerts_.begin());
   if (row >= kKept) return false;
-  if (row > alerts_.size() - loaded_) ++loaded_;
   beginInsertRows({}, static_cast<int>(row), static_cast<int>(row));
   alerts_.insert(at, std::move(alert));
   endInsertRows();
   if (alerts_.size() > kKept) {
     beginRemoveRows({}, static_cast<int>(kKept), static_cast<int>(kKept));
     alerts_.pop_back();
-    loaded_ = loaded_ > 0 ? loaded_ - 1 : 0;
     endRemoveRows();
   }
   Q_EMIT changed();
   return true;
 }
 
-void AlertModel::resolve(const QString& key) {
+template <typename Which>
+void AlertModel::resolveWhere(const Which& which) {
   for (std::size_t row = 0; row < alerts_.size(); ++row) {
-    if (alerts_[row].key != key || !alerts_[row].lasts || !alerts_[row].resolved.isNull()) continue;
+    if (!alerts_[row].lasts || !alerts_[row].resolved.isNull() || !which(alerts_[row].key)) continue;
     alerts_[row].resolved = QDateTime::currentDateTime();
     rowChanged(row);
   }
+}
+void AlertModel::resolve(const QString& key) {
+  resolveWhere([&](const QString& other) { return other == key; });
+}
+void AlertModel::resolveOf(const QString& document) {
+  resolveWhere([&](const QString& other) { return other.startsWith(document + ':'); });
 }
 
 void AlertModel::clear() {
   beginResetModel();
   alerts_.clear();
-  loaded_ = 0;
   endResetModel();
   Q_EMIT changed();
 }
@@ -93,10 +97,10 @@ bool AlertModel::load(const QString& path) {
     Alert alert{one["key"].toString(), static_cast<Tone>(std::clamp(one["tone"].toInt(), 0, int(Tone::kOnAccent))),
                 one["where"].toString(), one["text"].toString(), time(one["when"]), one["lasts"].toBool(),
                 time(one["resolved"])};
-    if (alert.lasts && alert.resolved.isNull()) alert.resolved = saved;
+    alert.interrupted = alert.lasts && alert.resolved.isNull();
+    if (alert.interrupted) alert.resolved = saved;
     alerts_.push_back(std::move(alert));
   }
-  loaded_ = alerts_.size();
   endResetModel();
   return true;
 }

@@ -18,6 +18,7 @@ struct Alert {
   QDateTime when;     // null: now
   bool lasts = false; // until resolve(key); else it happened
   QDateTime resolved; // null: it lasts still, or merely happened
+  bool interrupted = false;   // the program ended while it lasted: whether it went on is not known
 };
 
 class AlertModel : public QAbstractTableModel {
@@ -27,9 +28,10 @@ class AlertModel : public QAbstractTableModel {
   static constexpr int kToneRole = Qt::UserRole + 1;
   using QAbstractTableModel::QAbstractTableModel;
 
-  // Whether it is new.
+  // Whether it is new. What was resolved and comes again is new, and has a time of its own.
   bool add(Alert alert);
   void resolve(const QString& key);
+  void resolveOf(const QString& document);   // every alert whose key begins with it and a colon
   void clear();
   void retranslate();
   const std::deque<Alert>& alerts() const { return alerts_; }
@@ -48,9 +50,10 @@ class AlertModel : public QAbstractTableModel {
 
  private:
   void rowChanged(std::size_t row);
+  template <typename Which>
+  void resolveWhere(const Which& which);
 
   std::deque<Alert> alerts_;
-  std::size_t loaded_ = 0;   // of them, at the end, from the program's last time
 };
 
 }  // namespace lockstep::ui

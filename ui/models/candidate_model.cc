@@ -2,11 +2,20 @@
 
 #include <QFont>
 
+#include "ui/theme/error_text.h"
 #include "ui/theme/format.h"
-#include "ui/theme/message_text.h"
 #include "ui/theme/theme.h"
 
 namespace lockstep::ui {
+namespace {
+
+QString refusalText(const Error& error) {
+  const ErrorText text = describeError(error);
+  const QString reason = error.why.empty() ? text.what : QString("%1: %2").arg(text.what, text.why);
+  return text.next.isEmpty() ? reason : reason + '\n' + text.next;
+}
+
+}  // namespace
 
 void CandidateModel::setCandidates(std::vector<Candidate> candidates) {
   beginResetModel();
@@ -34,7 +43,7 @@ int CandidateModel::columnCount(const QModelIndex& parent) const { return parent
 QVariant CandidateModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid() || index.row() >= rowCount()) return {};
   const Candidate& one = candidates_[static_cast<std::size_t>(index.row())];
-  const bool possible = one.refusal.empty();
+  const bool possible = !one.refusal;
   switch (role) {
     case Qt::TextAlignmentRole:
       return int((index.column() == kStrategy || !possible ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
@@ -44,14 +53,14 @@ QVariant CandidateModel::data(const QModelIndex& index, int role) const {
       if (one.strategy == chosen_) font.setWeight(QFont::DemiBold);
       return font;
     }
-    case Qt::ToolTipRole: return possible ? QVariant() : QVariant(messageText(one.refusal));
+    case Qt::ToolTipRole: return possible ? QVariant() : QVariant(refusalText(*one.refusal));
     case Qt::DisplayRole: break;
     default: return {};
   }
   const QString dash(QChar(0x2014));
   switch (index.column()) {
     case kStrategy: return QString::fromStdString(one.strategy);
-    case kEstimate: return possible ? formatSeconds(one.stepSeconds) : messageText(one.refusal);
+    case kEstimate: return possible ? formatSeconds(one.stepSeconds) : refusalText(*one.refusal);
     case kBenchmark: {
       if (!possible) return {};
       const auto found = benchmarks_.find(one.strategy);
@@ -66,13 +75,22 @@ QVariant CandidateModel::data(const QModelIndex& index, int role) const {
 QVariant CandidateModel::headerData(int section, Qt::Orientation orientation, int role) const {
   if (orientation != Qt::Horizontal) return {};
   if (role == Qt::TextAlignmentRole) return int((section == kStrategy ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
+  if (role == Qt::ToolTipRole) {
+    switch (section) {
+      case kEstimate: return tr("Step time, a rough estimate from built-in costs");
+      case kBenchmark: return tr("Step time, from a benchmark of the nodes");
+      case kMemory: return tr("Peak memory of a rank");
+      case kWire: return tr("Traffic of a rank per step");
+      default: return {};
+    }
+  }
   if (role != Qt::DisplayRole) return {};
   switch (section) {
     case kStrategy: return tr("Strategy");
-    case kEstimate: return tr("Rough estimate");
-    case kBenchmark: return tr("Benchmarked");
-    case kMemory: return tr("Memory per rank");
-    case kWire: return tr("Traffic per step");
+    case kEstimate: return tr("Estimate");
+    case kBenchmark: return tr("Measured");
+    case kMemory: return tr("Memory");
+    case kWire: return tr("Traffic");
     default: return {};
   }
 }

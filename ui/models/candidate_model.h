@@ -4,8 +4,11 @@
 
 #include <QAbstractTableModel>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "engine/base/status.h"
 
 namespace lockstep::ui {
 
@@ -14,7 +17,7 @@ struct Candidate {
   double stepSeconds = 0;       // from built-in costs
   std::int64_t memoryBytes = 0; // of the rank that needs most
   std::int64_t wireBytes = 0;   // of rank 0, a step
-  std::string refusal;          // why it cannot be; "" : it can
+  std::optional<Error> refusal; // why it cannot be
 };
 
 class CandidateModel : public QAbstractTableModel {
@@ -29,6 +32,7 @@ class CandidateModel : public QAbstractTableModel {
   void setBenchmarks(std::map<std::string, double> seconds);
   void setChosen(const std::string& strategy);
   const std::vector<Candidate>& candidates() const { return candidates_; }
+  bool refused(int row) const { return candidates_[static_cast<std::size_t>(row)].refusal.has_value(); }
   void retranslate();
 
   int rowCount(const QModelIndex& parent = {}) const override;

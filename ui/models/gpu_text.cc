@@ -41,22 +41,7 @@ QString formatShare(double used, double total) {
 }
 
 QString gpuTroubleText(const app::GpuLoad& gpu, app::GpuTrouble trouble) {
-  using app::GpuTrouble;
-  switch (trouble) {
-    case GpuTrouble::kSilent: return Gpu::tr("does not answer: %1").arg(messageText(gpu.problem));
-    case GpuTrouble::kXid: return Gpu::tr("error Xid %1").arg(gpu.lastXid);
-    case GpuTrouble::kUncorrected:
-      return Gpu::tr("uncorrected memory errors: %1").arg(formatCount(static_cast<std::int64_t>(gpu.eccUncorrected.value_or(0))));
-    case GpuTrouble::kHeat: return Gpu::tr("slowed down for heat");
-    case GpuTrouble::kPowerBrake: return Gpu::tr("slowed down by the power supply");
-    case GpuTrouble::kSlowdown: return Gpu::tr("slowed down by its hardware");
-    case GpuTrouble::kPower: return Gpu::tr("held at its power limit");
-    case GpuTrouble::kNarrowLink:
-      return Gpu::tr("%1 of %2 PCIe lanes").arg(gpu.pcieWidth.value_or(0)).arg(gpu.pcieWidthMax.value_or(0));
-    case GpuTrouble::kLinksDown:
-      return Gpu::tr("%1 of %2 NVLinks").arg(gpu.nvlinksActive.value_or(0)).arg(gpu.nvlinks.value_or(0));
-  }
-  return {};
+  return messageText(app::troubleText(gpu, trouble));
 }
 
 Tone gpuTone(const app::GpuLoad& gpu) {

@@ -1,5 +1,7 @@
 #include "ui/models/placement_model.h"
 
+#include <QStringList>
+
 #include "ui/theme/format.h"
 
 namespace lockstep::ui {
@@ -19,6 +21,14 @@ QVariant PlacementModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid() || index.row() >= rowCount()) return {};
   const app::RankPreview& rank = ranks_[static_cast<std::size_t>(index.row())];
   if (role == Qt::TextAlignmentRole && index.column() >= kThreads) return int(Qt::AlignRight | Qt::AlignVCenter);
+  if (role == Qt::ToolTipRole) {   // what there may be no column for
+    QStringList lines;
+    for (int column = kDevice; column < kColumns; ++column) {
+      lines << QString("%1: %2").arg(headerData(column, Qt::Horizontal, Qt::DisplayRole).toString(),
+                                     this->index(index.row(), column).data().toString());
+    }
+    return lines.join('\n');
+  }
   if (role != Qt::DisplayRole) return {};
   const auto bytes = [](std::int64_t value) { return formatBytes(static_cast<double>(value)); };
   switch (index.column()) {

@@ -8,6 +8,7 @@
 #include <QStackedWidget>
 #include <QTableView>
 #include <QToolButton>
+#include <limits>
 
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/host_list.h"
@@ -27,7 +28,7 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr Nanoseconds kTellAgain = 60'000'000'000;  // what passes and comes again is told again after this
+constexpr Nanoseconds kCalm = 10'000'000'000;   // what was not seen for this long is over
 
 QWidget* pageOf(QHBoxLayout* row, QWidget* parent) {
   auto* page = new QWidget(parent);
@@ -73,6 +74,8 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
         column, new GpuDelegate(NodeTableModel::kFractionsRole, NodeTableModel::kTonesRole, table_));
   }
   setColumns(table_, {72, 166, 54, 122, 236, 96, 132, 84, 92, 184, 104, 52, 106, 96});
+  columns_ = new ColumnFitter(table_, {NodeTableModel::kAgent, NodeTableModel::kRanks, NodeTableModel::kDisk, NodeTableModel::kTarget,
+                                       NodeTableModel::kNetwork});
   empty_ = new EmptyState("clusterEmpty", "node", this);
   stack_->addWidget(table_);
   stack_->addWidget(empty_);
@@ -210,6 +213,7 @@ void ClusterPage::documentChanged() {
     const bool wasConnected = live_->anyConnected();
     live_->disconnect(this);
     live_.reset();
+    for (const QString& node : failures_.keys()) endFailure(node);
     if (wasConnected) {
       if (auto cluster = live()) cluster->session().connect();
     }
@@ -244,6 +248,12 @@ void ClusterPage::rebuildRows() {
   const QModelIndexList chosen = table_->selectionModel()->selectedRows();
   const QString chosenName = chosen.isEmpty() ? QString() : nodes_->rows()[chosen.first().row()].name;
   nodes_->setRows(rows);
+  for (const QString& node : failures_.keys()) {
+    if (nodes_->find(node) < 0) endFailure(node);
+  }
+  for (const QString& node : gpuAlerts_.keys()) {
+    if (nodes_->find(node) < 0) endGpuAlerts(node, std::numeric_limits<Nanoseconds>::max());
+  }
   if (const int again = nodes_->find(chosenName); again >= 0) table_->selectRow(again);
   if (live_ && liveText_ == spec.text()) {
     for (int i = 0; i < live_->session().size(); ++i) {
@@ -261,7 +271,6 @@ void ClusterPage::takeStatus(int node) {
   const QString name = QString::fromStdString(status.name);
   NodeRow* row = nodes_->row(name);
   if (!row) return;
-  const app::NodePhase before = row->phase;
   row->phase = status.phase;
   row->ranks = status.ranks;
   if (!status.local) row->target = QString::fromStdString(status.target);
@@ -286,16 +295,35 @@ void ClusterPage::takeStatus(int node) {
   row->addresses = join(inventory.addresses);
   row->address = QString::fromStdString(status.address);
   row->roles = join(status.roles);
-  if (status.phase != app::NodePhase::kConnected) row->sampled = false;
-  if (status.phase == app::NodePhase::kFailed && before != status.phase && status.error) {
-    Error error = *status.error;
-    if (error.node.empty()) error.node = status.name;
-    message()->showError(error);
-    Q_EMIT alert(int(Tone::kBad), name, describeError(error).what);
+  if (status.phase != app::NodePhase::kConnected) {
+    row->sampled = false;
+    endGpuAlerts(name, std::numeric_limits<Nanoseconds>::max());   // nothing is known of them
   }
+  if (status.phase == app::NodePhase::kFailed && status.error) showFailure(status);
+  if (status.phase == app::NodePhase::kConnected || status.phase == app::NodePhase::kIdle) endFailure(name);
   nodes_->touched(name);
   refreshState();
   Q_EMIT inspectorChanged();
+}
+
+// Told once, however often the status is.
+void ClusterPage::showFailure(const app::NodeStatus& status) {
+  Error error = *status.error;
+  if (error.node.empty()) error.node = status.name;
+  const QString name = QString::fromStdString(status.name);
+  std::string& told = failures_[name];
+  if (told == error.text()) return;
+  told = error.text();
+  message()->showError(error);
+  Q_EMIT alertRaised({key() + ":node:" + name, Tone::kBad, name, QString::fromStdString(error.what), {}, true, {}});
+}
+
+void ClusterPage::endFailure(const QString& node) {
+  const auto told = failures_.constFind(node);
+  if (told == failures_.cend()) return;
+  if (message()->details() == QString::fromStdString(*told)) message()->clear();
+  failures_.erase(told);
+  Q_EMIT alertOver(key() + ":node:" + node);
 }
 
 void ClusterPage::takeLoad(int node) {
@@ -327,13 +355,13 @@ void ClusterPage::showLoad(const QString& name, const app::NodeLoad& load) {
   series.memory->append(now, load.memoryUsed);
   series.network->append(now, load.networkIn + load.networkOut + load.loopback);
   if (some) takeGpus(name, load.gpus, now);
+  alertGpus(name, load);
   group_->dataChanged();
 }
 
 void ClusterPage::takeGpus(const QString& name, const std::vector<app::GpuLoad>& gpus, double now) {
   const struct { PlotView* plot; std::optional<double> app::GpuLoad::*figure; } lines[] = {
       {gpuPlot_, &app::GpuLoad::utilisation}, {temperaturePlot_, &app::GpuLoad::temperature}, {powerPlot_, &app::GpuLoad::power}};
-  const Nanoseconds time = monotonicNow();
   for (const app::GpuLoad& gpu : gpus) {
     for (const auto& line : lines) {
       if (!(gpu.*line.figure)) continue;
@@ -345,13 +373,35 @@ void ClusterPage::takeGpus(const QString& name, const std::vector<app::GpuLoad>&
       }
       series->append(now, *(gpu.*line.figure));
     }
+  }
+}
+
+void ClusterPage::alertGpus(const QString& node, const app::NodeLoad& load) {
+  for (const app::GpuLoad& gpu : load.gpus) {
     for (const app::GpuTrouble trouble : app::troublesOf(gpu)) {
       if (trouble == app::GpuTrouble::kPower) continue;   // so it is under heavy load
-      const QString text = tr("GPU %1 %2").arg(gpu.index).arg(gpuTroubleText(gpu, trouble));
-      const bool news = time - told_.value(name + text, -kTellAgain) >= kTellAgain;
-      told_[name + text] = time;
-      if (news) Q_EMIT alert(int(app::isBad(trouble) ? Tone::kBad : Tone::kWarning), name, text);
+      const QString alert = key() + QString(":gpu:%1:%2:%3").arg(node).arg(gpu.index).arg(int(trouble));
+      GpuAlert& known = gpuAlerts_[node][alert];
+      known.seen = load.receivedNs;
+      const std::string text = fmt::format("GPU {}: {}", gpu.index, app::troubleText(gpu, trouble));
+      if (text == known.text) continue;
+      known.text = text;
+      Q_EMIT alertRaised({alert, app::isBad(trouble) ? Tone::kBad : Tone::kWarning, node, QString::fromStdString(text),
+                          {}, true, {}});
     }
+  }
+  endGpuAlerts(node, load.receivedNs - kCalm);
+}
+
+void ClusterPage::endGpuAlerts(const QString& node, Nanoseconds by) {
+  QHash<QString, GpuAlert>& lasting = gpuAlerts_[node];
+  for (auto it = lasting.begin(); it != lasting.end();) {
+    if (it->seen > by) {
+      ++it;
+      continue;
+    }
+    Q_EMIT alertOver(it.key());
+    it = lasting.erase(it);
   }
 }
 
@@ -385,6 +435,7 @@ void ClusterPage::showGpus() {
   const bool some = nodes_->anyGpu();
   if (some && !gpuPlot_) buildGpuPlots();
   for (int column = NodeTableModel::kGpu; column <= NodeTableModel::kGpuPower; ++column) table_->setColumnHidden(column, !some);
+  columns_->fit();
   gpuButton_->setVisible(some);
   if (!some) gpuButton_->setChecked(false);
 }

@@ -18,6 +18,7 @@ class QToolButton;
 namespace lockstep::ui {
 
 class Card;
+class ColumnFitter;
 class EmptyState;
 class NodeTableModel;
 class PlotGroup;
@@ -64,6 +65,10 @@ class ClusterPage : public SpecPage {
   void takeLoad(int node);
   void addSeries();
   void takeGpus(const QString& name, const std::vector<app::GpuLoad>& gpus, double now);
+  void alertGpus(const QString& node, const app::NodeLoad& load);
+  void showFailure(const app::NodeStatus& status);
+  void endFailure(const QString& node);             // it is connected, or gone
+  void endGpuAlerts(const QString& node, Nanoseconds by);   // those last seen by then
   void buildGpuPlots();
   void nameGpuPlots();
   void showGpus();                                  // or hides what is of them
@@ -83,6 +88,7 @@ class ClusterPage : public SpecPage {
   Card* nodeCard_ = nullptr;
   Card* loadCard_ = nullptr;
   QTableView* table_ = nullptr;
+  ColumnFitter* columns_ = nullptr;
   EmptyState* empty_ = nullptr;
   QStackedLayout* stack_ = nullptr;
   PlotGroup* group_ = nullptr;
@@ -98,7 +104,13 @@ class ClusterPage : public SpecPage {
   struct NodeSeries { std::shared_ptr<Series> cpu, memory, network; };
   QHash<QString, NodeSeries> series_;
   QHash<QString, std::shared_ptr<Series>> gpuSeries_;   // by plot, node and GPU
-  QHash<QString, Nanoseconds> told_;                    // what is wrong with a GPU, and when it was last
+  // What lasts, by node: alerts of its GPUs and when each was last seen; why it failed.
+  struct GpuAlert {
+    Nanoseconds seen = 0;
+    std::string text;
+  };
+  QHash<QString, QHash<QString, GpuAlert>> gpuAlerts_;
+  QHash<QString, std::string> failures_;
   const Nanoseconds openedNs_ = monotonicNow();   // where the plots' time begins
 };
 

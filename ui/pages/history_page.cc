@@ -31,6 +31,7 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kColumnWidths[RunTableModel::kNotes] = {124, 100, 150, 130, 84, 62, 64, 68, 92, 92, 84};
+constexpr int kLeastNotes = 90;
 constexpr std::size_t kMostCurves = 24;
 
 // Opens the history, does one thing, and hands the status on; played off the GUI thread.
@@ -58,7 +59,7 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   delete_ = makeButton("deleteRunButton", "delete", this, "danger");
   head->addWidget(heading_);
   head->addSpacing(kSpaceL);
-  head->addWidget(search_, 1);
+  head->addWidget(search_, 3);
   head->addStretch(1);
   again_ = makeButton("relaunchButton", "refresh", this);
   againMenu_ = new QMenu(this);
@@ -89,9 +90,11 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   connect(table_, &QTableView::customContextMenuRequested, this, [this](const QPoint& at) {
     if (again_->isEnabled()) againMenu_->popup(table_->viewport()->mapToGlobal(at));
   });
-  table_->viewport()->installEventFilter(this);
   table_->setEditTriggers(QAbstractItemView::DoubleClicked | QAbstractItemView::EditKeyPressed);
   for (int column = 0; column < RunTableModel::kNotes; ++column) table_->setColumnWidth(column, kColumnWidths[column]);
+  // What does not fit beside what names and judges a run is left to the inspector.
+  new ColumnFitter(table_, {RunTableModel::kRanks, RunTableModel::kCluster, RunTableModel::kSteps,
+                            RunTableModel::kThroughput, RunTableModel::kStepTime, RunTableModel::kStrategy}, kLeastNotes);
   empty_ = new EmptyState("historyEmpty", "history", this);
   stack_->addWidget(table_);
   stack_->addWidget(empty_);
@@ -167,10 +170,10 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   connect(export_, &QPushButton::clicked, this, &HistoryPage::askExport);
   connect(delete_, &QPushButton::clicked, this, [this] {
     deleteAsked_ = true;
-    const auto count = selectedRuns().size();
-    message()->showNote(Tone::kWarning, count == 1 ? tr("Delete this run?") : tr("Delete %1 runs?").arg(count),
-                        tr("Curves, logs and documents are removed from this computer."));
-    message()->setAction(tr("Delete"));
+    message()->showNote(Tone::kWarning, [count = selectedRuns().size()] {
+      return MessagePanel::Note{count == 1 ? tr("Delete this run?") : tr("Delete %1 runs?").arg(count),
+                                tr("Curves, logs and documents are removed from this computer."), {}, tr("Delete")};
+    });
   });
   connect(message(), &MessagePanel::actionTriggered, this, [this] {
     if (deleteAsked_) removeSelected();
@@ -261,25 +264,6 @@ void HistoryPage::refreshButtons() {
   }));
 }
 
-// What does not fit beside what names and judges a run is left to the inspector, least needed first.
-void HistoryPage::fitColumns() {
-  constexpr int kLeastNotes = 90;
-  const int room = table_->viewport()->width();
-  int wanted = kLeastNotes;
-  for (int column = 0; column < RunTableModel::kNotes; ++column) wanted += kColumnWidths[column];
-  for (const int column : {RunTableModel::kRanks, RunTableModel::kCluster, RunTableModel::kSteps,
-                           RunTableModel::kThroughput, RunTableModel::kStepTime, RunTableModel::kStrategy}) {
-    const bool shown = wanted <= room;
-    table_->setColumnHidden(column, !shown);
-    if (!shown) wanted -= kColumnWidths[column];
-  }
-}
-
-bool HistoryPage::eventFilter(QObject* watched, QEvent* event) {
-  if (watched == table_->viewport() && event->type() == QEvent::Resize) fitColumns();
-  return Page::eventFilter(watched, event);
-}
-
 void HistoryPage::askExport() {
   const bool several = selectedRuns().size() > 1;
   auto* dialog = several ? new QFileDialog(this, tr("Folder for the CSV files"))
@@ -317,7 +301,7 @@ void HistoryPage::exportTo(const QString& path) {
         if (!status.ok()) {
           message()->showError(status.error());
         } else {
-          message()->showNote(Tone::kGood, tr("Exported to %1").arg(path));
+          message()->showNote(Tone::kGood, [path] { return MessagePanel::Note{tr("Exported to %1").arg(path), {}, {}, {}}; });
         }
       });
 }

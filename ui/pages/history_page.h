@@ -56,12 +56,10 @@ class HistoryPage : public Page {
  protected:
   void retranslate() override;
   void showEvent(QShowEvent* event) override;
-  bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
   void refreshOverlay();
   void refreshButtons();
-  void fitColumns();
   void selectRuns(const QStringList& runs);
   void askExport();
 

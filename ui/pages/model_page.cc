@@ -65,6 +65,7 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   table_->setEditTriggers(QAbstractItemView::SelectedClicked | QAbstractItemView::DoubleClicked |
                           QAbstractItemView::EditKeyPressed);
   setColumns(table_, {92, 104, 92, 88, 86, 90, 56});
+  columns_ = new ColumnFitter(table_, {LayerTableModel::kMemory, LayerTableModel::kFlops, LayerTableModel::kParameters}, 80);
   noLayers_ = new QWidget(this);
   noLayers_->setObjectName("noLayers");
   noLayersText_ = makeLabel("noLayersText", this, "muted");
@@ -114,7 +115,7 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   left->addWidget(layerCard_);
   left->addWidget(fieldCard_);
   left->setChildrenCollapsible(false);
-  left->setSizes({230, 400});
+  left->setSizes({290, 340});
   auto* splitter = new QSplitter(Qt::Horizontal, this);
   splitter->setObjectName("modelSplitter");
   splitter->addWidget(left);
@@ -262,6 +263,7 @@ void ModelPage::documentChanged() {
   if (sections_->currentIndex() == kLayer || sections_->currentIndex() == kData) showSection();
   refreshButtons();
   table_->setColumnHidden(LayerTableModel::kStage, !layers_->pinned());
+  columns_->fit();
   const bool none = document()->spec().readable() && layers_->rowCount() == 0;
   layerStack_->setCurrentWidget(none ? noLayers_ : table_);
   const bool known = layers_->described();
@@ -280,7 +282,7 @@ QVector<InspectorRow> ModelPage::inspectorRows() const {
   if (row >= 0 && row < layers_->rowCount()) {
     out << InspectorRow{layers_->index(row, LayerTableModel::kName).data().toString(), {}, true};
     for (int column = LayerTableModel::kKind; column < LayerTableModel::kColumns; ++column) {
-      if (table_->isColumnHidden(column)) continue;
+      if (column == LayerTableModel::kStage && !layers_->pinned()) continue;
       out << InspectorRow{layers_->headerData(column, Qt::Horizontal, Qt::DisplayRole).toString(),
                           layers_->index(row, column).data().toString()};
     }

@@ -14,6 +14,7 @@ class QToolButton;
 namespace lockstep::ui {
 
 class Card;
+class ColumnFitter;
 class FieldModel;
 class Figure;
 class LayerTableModel;
@@ -65,6 +66,7 @@ class ModelPage : public SpecPage {
   QToolButton* up_ = nullptr;
   QToolButton* down_ = nullptr;
   QTableView* table_ = nullptr;
+  ColumnFitter* columns_ = nullptr;
   QWidget* noLayers_ = nullptr;
   QLabel* noLayersText_ = nullptr;
   QPushButton* noLayersButton_ = nullptr;

@@ -43,9 +43,8 @@ class Page : public QWidget {
  Q_SIGNALS:
   void titleChanged();
   void inspectorChanged();
-  void alert(int tone, const QString& where, const QString& text);   // it happened just now
-  void alertRaised(const lockstep::ui::Alert& alert);                // with identity and time
-  void alertOver(const QString& key);                                // what lasted is over
+  void alertRaised(const lockstep::ui::Alert& alert);
+  void alertOver(const QString& key);      // what lasted is over
 
  protected:
   virtual void retranslate() = 0;          // called by the leaf's constructor, then on change

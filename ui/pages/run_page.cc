@@ -136,8 +136,7 @@ void RunPage::buildHead() {
   head->setSpacing(kSpaceS);
   heading_ = makeLabel("runHeading", this);
   badge_ = new StateBadge("runState", this);
-  runId_ = makeLabel("runId", this, "muted");
-  runId_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  runId_ = new ElidedLabel("runId", this, "muted");
   stop_ = makeButton("stopButton", "stop", this);
   kill_ = makeButton("killButton", "kill", this, "danger");
   head->addWidget(heading_);
@@ -479,14 +478,15 @@ void RunPage::showReach(std::int64_t sinceNs) {
   unreachableNs_ = sinceNs;
   if (sinceNs == 0) {   // an error that has come meanwhile stays
     if (std::exchange(reachShown_, false)) message()->clear();
-    else message()->setAction({});
+    else message()->dropAction();
     return;
   }
   reachShown_ = true;
-  message()->showNote(Tone::kWarning, tr("The run has been out of reach since %1.").arg(formatWhen(sinceNs)),
-                      tr("The node that coordinates it does not answer; it is asked again and again."),
-                      tr("Giving it up ends the run in the history alone, whatever its nodes do."));
-  message()->setAction(tr("Give up"));
+  message()->showNote(Tone::kWarning, [sinceNs] {
+    return MessagePanel::Note{tr("The run has been out of reach since %1.").arg(formatWhen(sinceNs)),
+                              tr("The node that coordinates it does not answer; it is asked again and again."),
+                              tr("Giving it up ends the run in the history alone, whatever its nodes do."), tr("Give up")};
+  });
 }
 
 void RunPage::refreshRow() {

@@ -7,6 +7,7 @@
 
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
+#include "ui/widgets/find_bar.h"
 #include "ui/widgets/widgets.h"
 #include "ui/widgets/yaml_editor.h"
 
@@ -23,6 +24,8 @@ SpecPage::SpecPage(const QString& objectName, const QString& keyPrefix,
   readOnly_ = makeLabel("yamlReadOnly", this);
   card->head()->addWidget(readOnly_);
   editor_ = new YamlEditor("yamlEditor", this);
+  find_ = new FindBar("yamlFind", editor_, this);
+  card->body()->addWidget(find_);
   card->body()->addWidget(editor_, 1);
   card->setMinimumWidth(280);
   problems_ = new QListWidget(this);
@@ -43,6 +46,8 @@ SpecPage::SpecPage(const QString& objectName, const QString& keyPrefix,
   });
   connect(problems_, &QListWidget::itemClicked, problems_, &QListWidget::itemActivated);
 }
+
+void SpecPage::find() { find_->open(); }
 
 QString SpecPage::titleDetail() const { return formatPath(QFileInfo(document_->path()).path()); }
 

@@ -10,6 +10,7 @@ class QLabel;
 
 namespace lockstep::ui {
 
+class FindBar;
 class YamlEditor;
 
 class SpecPage : public Page {
@@ -26,6 +27,8 @@ class SpecPage : public Page {
   bool isModified() const override { return document_->isModified(); }
   QString filePath() const override { return document_->path(); }
   QString titleDetail() const override;
+  bool canFind() const override { return true; }
+  void find() override;                    // in the text
   bool save() override;
   bool saveAs(const QString& path);
 
@@ -43,6 +46,7 @@ class SpecPage : public Page {
   std::unique_ptr<SpecDocument> document_;
   QWidget* textSide_ = nullptr;
   QLabel* readOnly_ = nullptr;
+  FindBar* find_ = nullptr;
   YamlEditor* editor_ = nullptr;
   QListWidget* problems_ = nullptr;
 };

@@ -11,6 +11,7 @@
 #include <QThread>
 #include <QVBoxLayout>
 
+#include "ui/studio/spec_document.h"
 #include "ui/theme/format.h"
 #include "ui/widgets/delegates.h"
 #include "ui/widgets/widgets.h"
@@ -21,21 +22,12 @@ namespace {
 constexpr int kPathRole = Qt::UserRole + 1;
 constexpr int kDetailRole = Qt::UserRole + 2;
 
-bool looksLikeCluster(const QString& path) {
-  QFile file(path);
-  if (!file.open(QIODevice::ReadOnly)) return false;
-  for (const QByteArray& line : file.read(4096).split('\n')) {
-    if (line.startsWith("nodes:")) return true;
-  }
-  return false;
-}
-
 void fill(QStandardItemModel* model, const QStringList& paths, bool fullPath) {
   model->clear();
   for (const QString& path : paths) {
     const QFileInfo info(path);
     auto* item = new QStandardItem(
-        Theme::instance().icon(looksLikeCluster(path) ? "cluster" : "model"), info.completeBaseName());
+        Theme::instance().icon(specKindOf(path) == app::SpecKind::kCluster ? "cluster" : "model"), info.completeBaseName());
     item->setEditable(false);
     item->setData(path, kPathRole);
     item->setData(fullPath ? formatPath(info.path()) : QString(), kDetailRole);
@@ -51,7 +43,9 @@ QListView* makeList(const QString& name, QStandardItemModel* model, QWidget* par
   list->setItemDelegate(new DetailDelegate(kDetailRole, list));
   list->setUniformItemSizes(true);
   list->setIconSize({16, 16});
-  list->setMinimumHeight(50);
+  // On a low window the lists give way, down to one row.
+  list->setMinimumHeight(26);
+  list->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Ignored);
   return list;
 }
 

@@ -334,13 +334,17 @@ void RunDocument::stop() {
 void RunDocument::giveUp() {
   runInBackground(
       this,
-      [folder = workspace_.home().historyFolder(), run = run_.toStdString()]() -> Status {
+      [folder = workspace_.home().historyFolder(), run = run_.toStdString()]() -> Result<app::RunRow> {
         LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
-        return history->giveUp(run);
+        LOCKSTEP_TRY(history->giveUp(run));
+        return history->row(run);
       },
-      [this](Status status) {
-        if (!status.ok()) Q_EMIT failed(status.error());
-        Q_EMIT workspace_.historyChanged();
+      [this](Result<app::RunRow> row) {
+        if (!row) return Q_EMIT failed(row.error());
+        app::RunUpdate update;
+        update.row = std::move(*row);
+        update.finished = true;
+        take(update);
       });
 }
 void RunDocument::kill() {

@@ -42,6 +42,17 @@ class TextCommand : public QUndoCommand {
   bool typed_;
 };
 
+app::SpecKind specKindOf(const QString& path) {
+  QFile file(path);
+  if (file.open(QIODevice::ReadOnly)) {
+    for (const QByteArray& line : file.read(1 << 16).split('\n')) {
+      if (line.startsWith("nodes:")) return app::SpecKind::kCluster;
+      if (line.startsWith("layers:")) return app::SpecKind::kModel;
+    }
+  }
+  return app::SpecKind::kRun;
+}
+
 SpecDocument::SpecDocument(app::SpecKind kind, QString recoveryFolder, QObject* parent)
     : QObject(parent),
       kind_(kind),

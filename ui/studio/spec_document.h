@@ -12,6 +12,9 @@
 
 namespace lockstep::ui {
 
+// What a file's text describes, by its first lines.
+app::SpecKind specKindOf(const QString& path);
+
 class SpecDocument : public QObject {
   Q_OBJECT
 

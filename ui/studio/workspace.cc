@@ -80,8 +80,9 @@ void Workspace::watchHistory() {
             if (!opened) return false;
             watched->history = std::move(*opened);
           }
+          // The first look is one too: what was read before it may be older.
           const std::int64_t before = std::exchange(watched->changes, watched->history->changes());
-          return before >= 0 && before != watched->changes;
+          return before != watched->changes;
         },
         [this](bool changed) {
           looking_ = false;

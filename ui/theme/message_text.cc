@@ -25,10 +25,12 @@ const std::vector<Pattern>& patterns() {
     for (const char* key : messagePatterns()) {
       QString expression;
       qsizetype fixed = 0;
-      for (const QString& part : QString::fromUtf8(key).split(place)) {
-        if (!expression.isEmpty()) expression += "(.+?)";
-        expression += part.isEmpty() ? QString("(?:)") : QRegularExpression::escape(part);
-        fixed += part.size();
+      const QStringList parts = QString::fromUtf8(key).split(place);
+      for (qsizetype i = 0; i < parts.size(); ++i) {
+        // What stands at the end may be absent.
+        if (i > 0) expression += i + 1 == parts.size() && parts[i].isEmpty() ? "(.*?)" : "(.+?)";
+        expression += parts[i].isEmpty() ? QString("(?:)") : QRegularExpression::escape(parts[i]);
+        fixed += parts[i].size();
       }
       out.push_back({key, QRegularExpression(QRegularExpression::anchoredPattern(expression),
                                              QRegularExpression::DotMatchesEverythingOption), fixed});

@@ -120,10 +120,14 @@ void DetailDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,
   const QString detail = index.data(role_).toString();
   const QFont small = Theme::instance().small();
   const QFontMetrics metrics(small);
-  const int titleWidth = option.fontMetrics.horizontalAdvance(option.text) +
-                         (option.icon.isNull() ? 0 : option.decorationSize.width() + 8) + 12;
-  const int room = option.rect.width() - titleWidth;
-  const QString shown = room > 40 ? metrics.elidedText(detail, Qt::ElideRight, room) : QString();
+  // The end of a date or a path tells more than its beginning, and both more than the end of a title.
+  constexpr int kLeastDetail = 56;
+  const int beside = (option.icon.isNull() ? 0 : option.decorationSize.width() + 8) + 12 + kSpaceS;
+  const int kept = std::min(metrics.horizontalAdvance(detail), kLeastDetail);
+  const int all = option.rect.width() - beside;
+  option.text = option.fontMetrics.elidedText(option.text, Qt::ElideRight, std::max(0, all - kept));
+  const int room = all - option.fontMetrics.horizontalAdvance(option.text);
+  const QString shown = metrics.elidedText(detail, Qt::ElideLeft, room);
   QStyle* style = option.widget ? option.widget->style() : QApplication::style();
   style->drawControl(QStyle::CE_ItemViewItem, &option, painter, option.widget);
   if (shown.isEmpty()) return;
@@ -140,6 +144,12 @@ QSize DetailDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelI
   QSize size = QStyledItemDelegate::sizeHint(option, index);
   size.setHeight(std::max(size.height(), 26));
   return size;
+}
+
+QSize WrapDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const {
+  QStyleOptionViewItem narrower = option;
+  narrower.rect.adjust(0, 0, -2 * kSpaceS, 0);
+  return QStyledItemDelegate::sizeHint(narrower, index);
 }
 
 }  // namespace lockstep::ui

@@ -1,4 +1,5 @@
-// Delegates of tables: a load bar or several behind a number, a dot before a state, grey details after a title.
+// Delegates of tables: a load bar or several behind a number, a dot before a state, grey details after a
+// title, texts of several lines.
 #pragma once
 
 #include <QStyledItemDelegate>
@@ -55,6 +56,15 @@ class DetailDelegate : public QStyledItemDelegate {
 
  private:
   int role_;
+};
+
+// Makes rows as high as wrapped texts need: the style sheet's padding narrows what is painted, which the
+// style leaves out of account.
+class WrapDelegate : public QStyledItemDelegate {
+  Q_OBJECT
+ public:
+  using QStyledItemDelegate::QStyledItemDelegate;
+  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;
 };
 
 }  // namespace lockstep::ui

@@ -1,5 +1,6 @@
 #include "ui/widgets/tables.h"
 
+#include <QEvent>
 #include <QHeaderView>
 #include <QTableView>
 
@@ -26,6 +27,38 @@ void dressTable(QTableView* table) {
 void setColumns(QTableView* table, std::initializer_list<int> widths) {
   int column = 0;
   for (int width : widths) table->setColumnWidth(column++, width);
+}
+
+ColumnFitter::ColumnFitter(QTableView* table, QVector<int> spare, int last)
+    : QObject(table), table_(table), spare_(std::move(spare)), last_(last) {
+  table_->viewport()->installEventFilter(this);
+  fit();
+}
+
+void ColumnFitter::fit() {
+  const auto show = [this](bool shown) {
+    for (const int column : spare_) table_->setColumnHidden(column, !shown);
+  };
+  const auto wanted = [this] {
+    const QHeaderView* header = table_->horizontalHeader();
+    int sum = 0, end = header->count() - 1;
+    while (end >= 0 && header->isSectionHidden(end)) --end;
+    for (int column = 0; column <= end; ++column) {
+      sum += column == end && last_ > 0 ? last_ : header->sectionSize(column);
+    }
+    return sum;
+  };
+  show(true);
+  for (const int column : spare_) {
+    if (wanted() <= table_->viewport()->width()) return;
+    table_->setColumnHidden(column, true);
+  }
+  if (wanted() > table_->viewport()->width()) show(true);
+}
+
+bool ColumnFitter::eventFilter(QObject* watched, QEvent* event) {
+  if (watched == table_->viewport() && event->type() == QEvent::Resize) fit();
+  return QObject::eventFilter(watched, event);
 }
 
 }  // namespace lockstep::ui

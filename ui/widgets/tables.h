@@ -1,6 +1,8 @@
 // How every table of the studio looks.
 #pragma once
 
+#include <QObject>
+#include <QVector>
 #include <initializer_list>
 
 class QTableView;
@@ -9,5 +11,21 @@ namespace lockstep::ui {
 
 void dressTable(QTableView* table);                              // rows, no grid, quiet header
 void setColumns(QTableView* table, std::initializer_list<int> widths);  // the last one stretches
+
+// Hides columns of `spare`, the first of them first, until the others fit without scrolling; where that is
+// not enough, none. The last column that is shown stretches, and wants `last` pixels; 0: its width.
+class ColumnFitter : public QObject {
+ public:
+  ColumnFitter(QTableView* table, QVector<int> spare, int last = 0);
+  void fit();
+
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override;
+
+ private:
+  QTableView* table_;
+  QVector<int> spare_;
+  int last_;
+};
 
 }  // namespace lockstep::ui

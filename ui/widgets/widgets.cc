@@ -5,6 +5,7 @@
 #include <QCursor>
 #include <QEvent>
 #include <QHBoxLayout>
+#include <QPainter>
 #include <QStyle>
 #include <QToolButton>
 #include <QVBoxLayout>
@@ -42,6 +43,19 @@ QLabel* makeLabel(const QString& objectName, QWidget* parent, const char* role) 
   label->setObjectName(objectName);
   if (role) label->setProperty("role", role);
   return label;
+}
+
+ElidedLabel::ElidedLabel(const QString& objectName, QWidget* parent, const char* role) : QLabel(parent) {
+  setObjectName(objectName);
+  setTextFormat(Qt::PlainText);
+  if (role) setProperty("role", role);
+}
+QSize ElidedLabel::minimumSizeHint() const { return {0, QLabel::minimumSizeHint().height()}; }
+void ElidedLabel::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  painter.setPen(palette().color(foregroundRole()));
+  const QRect room = contentsRect();
+  painter.drawText(room, Qt::AlignVCenter | Qt::AlignLeft, fontMetrics().elidedText(text(), Qt::ElideRight, room.width()));
 }
 
 void setTexts(QAbstractButton* button, const QString& text, const QString& toolTip) {
@@ -175,7 +189,10 @@ void MessagePanel::retranslate() {
   lockstep::ui::setTexts(close_, tr("Close message"));
   setAccessibleName(tr("Message"));
   if (action_->text().isEmpty()) action_->setAccessibleName(tr("Action"));
-  if (error_ && isVisibleTo(parentWidget())) showError(Error(*error_));
+  if (!isVisibleTo(parentWidget())) return;
+  if (note_ && !error_) return showNote(tone_, note_);
+  if (note_) setAction(note_().action);
+  if (error_) showError(Error(*error_));
 }
 void MessagePanel::changeEvent(QEvent* event) {
   if (event->type() == QEvent::LanguageChange) retranslate();
@@ -224,12 +241,19 @@ void MessagePanel::showError(const Error& error) {
             text.next);
 }
 
-void MessagePanel::showNote(Tone tone, const QString& what, const QString& why,
-                            const QString& next) {
+void MessagePanel::showNote(Tone tone, std::function<Note()> note) {
   error_.reset();
-  details_ = QStringList{what, why, next}.join('\n').trimmed();
+  note_ = std::move(note);
+  const Note now = note_();
+  details_ = QStringList{now.what, now.why, now.next}.join('\n').trimmed();
   copy_->setVisible(tone == Tone::kBad);
-  showTexts(tone, what, why, next);
+  setAction(now.action);
+  showTexts(tone, now.what, now.why, now.next);
+}
+
+void MessagePanel::dropAction() {
+  note_ = {};
+  setAction({});
 }
 
 void MessagePanel::setAction(const QString& text) {
@@ -241,6 +265,7 @@ void MessagePanel::setAction(const QString& text) {
 
 void MessagePanel::clear() {
   error_.reset();
+  note_ = {};
   details_.clear();
   what_->clear();
   setAction({});

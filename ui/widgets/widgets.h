@@ -5,6 +5,7 @@
 #include <QLabel>
 #include <QPushButton>
 #include <QWidget>
+#include <functional>
 #include <optional>
 
 #include "engine/base/status.h"
@@ -22,6 +23,17 @@ QPushButton* makeButton(const QString& objectName, const char* icon, QWidget* pa
                         const char* role = nullptr);
 QToolButton* makeToolButton(const QString& objectName, const char* icon, QWidget* parent);
 QLabel* makeLabel(const QString& objectName, QWidget* parent, const char* role = nullptr);
+// One line, as wide as there is room: a long one keeps no window from being small.
+class ElidedLabel : public QLabel {
+  Q_OBJECT
+ public:
+  ElidedLabel(const QString& objectName, QWidget* parent, const char* role = nullptr);
+  QSize minimumSizeHint() const override;
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+};
+
 // Text and accessible name in one.
 void setTexts(QAbstractButton* button, const QString& text, const QString& toolTip = {});
 
@@ -64,9 +76,13 @@ class MessagePanel : public QFrame {
   explicit MessagePanel(QWidget* parent);
   void setArea(QWidget* area);   // over that part of the parent instead
   void showError(const Error& error);
-  void showNote(Tone tone, const QString& what, const QString& why = {}, const QString& next = {});
-  // A button beside the text for what to do next; none for "".
-  void setAction(const QString& text);
+  // What is no error; asked for again when the language changes. With an action there is a button for it,
+  // which stays beside an error that comes meanwhile.
+  struct Note {
+    QString what, why, next, action;
+  };
+  void showNote(Tone tone, std::function<Note()> note);
+  void dropAction();
   void clear();
   QString what() const { return what_->text(); }
   QString details() const { return details_; }
@@ -83,6 +99,7 @@ class MessagePanel : public QFrame {
   void place();
   void retranslate();
   void showTexts(Tone tone, const QString& what, const QString& why, const QString& next);
+  void setAction(const QString& text);
 
   QLabel* icon_ = nullptr;
   QLabel* what_ = nullptr;
@@ -95,6 +112,7 @@ class MessagePanel : public QFrame {
   bool above_ = false;
   QString details_;
   std::optional<Error> error_;   // what is shown, to be told in another language
+  std::function<Note()> note_;   // the same; beside an error it is the action's
   Tone tone_ = Tone::kNeutral;
 };
 

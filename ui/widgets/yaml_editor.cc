@@ -6,6 +6,7 @@
 #include <QScrollBar>
 #include <QTextBlock>
 #include <QToolTip>
+#include <algorithm>
 
 #include "ui/theme/theme.h"
 
@@ -73,6 +74,10 @@ YamlEditor::YamlEditor(const QString& objectName, QWidget* parent) : QPlainTextE
   connect(this, &QPlainTextEdit::cursorPositionChanged, this, &YamlEditor::showMarks);
   connect(document(), &QTextDocument::contentsChange, this, [this](int, int removed, int added) {
     if (!setting_ && (removed > 0 || added > 0)) Q_EMIT edited(toPlainText());
+    if (!sought_.isEmpty()) lookAgain();
+  });
+  connect(this, &QPlainTextEdit::selectionChanged, this, [this] {
+    if (!sought_.isEmpty()) Q_EMIT foundChanged();
   });
   connect(&Theme::instance(), &Theme::changed, this, &YamlEditor::restyle);
   restyle();
@@ -135,7 +140,61 @@ void YamlEditor::showMarks() {
     wave.cursor.movePosition(QTextCursor::EndOfBlock, QTextCursor::KeepAnchor);
     selections << wave;
   }
+  for (const int at : found_) {
+    QTextEdit::ExtraSelection found;
+    found.format.setBackground(theme.color("warningSoft"));
+    found.format.setForeground(theme.color("warning"));
+    found.cursor = QTextCursor(document());
+    found.cursor.setPosition(at);
+    found.cursor.setPosition(at + static_cast<int>(sought_.size()), QTextCursor::KeepAnchor);
+    selections << found;
+  }
   setExtraSelections(selections);
+}
+
+void YamlEditor::lookAgain() {
+  const QString text = toPlainText();
+  found_.clear();
+  for (qsizetype at = 0; !sought_.isEmpty(); at += sought_.size()) {
+    at = text.indexOf(sought_, at, Qt::CaseInsensitive);
+    if (at < 0) break;
+    found_ << static_cast<int>(at);
+  }
+  showMarks();
+  Q_EMIT foundChanged();
+}
+
+void YamlEditor::find(const QString& text) {
+  sought_ = text;
+  lookAgain();
+  if (found_.isEmpty() || foundIndex() >= 0) return;
+  QTextCursor cursor = textCursor();
+  cursor.setPosition(cursor.selectionStart());   // one letter more leaves it where it is
+  setTextCursor(cursor);
+  goToFound(1);
+}
+
+int YamlEditor::foundIndex() const {
+  const QTextCursor cursor = textCursor();
+  if (cursor.selectionEnd() - cursor.selectionStart() != sought_.size()) return -1;
+  return static_cast<int>(found_.indexOf(cursor.selectionStart()));
+}
+
+void YamlEditor::goToFound(int by) {
+  if (found_.isEmpty()) return;
+  const int here = textCursor().selectionStart(), count = foundCount();
+  int at = foundIndex();
+  if (at >= 0) {
+    at = (at + by + count) % count;
+  } else {   // from the cursor on, or before it
+    at = static_cast<int>(std::lower_bound(found_.begin(), found_.end(), here) - found_.begin());
+    at = (by > 0 ? at : at - 1 + count) % count;
+  }
+  QTextCursor cursor(document());
+  cursor.setPosition(found_[at]);
+  cursor.setPosition(found_[at] + static_cast<int>(sought_.size()), QTextCursor::KeepAnchor);
+  setTextCursor(cursor);
+  centerCursor();
 }
 
 void YamlEditor::goTo(int line, int column) {

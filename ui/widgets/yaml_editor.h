@@ -34,6 +34,12 @@ class YamlEditor : public QPlainTextEdit {
   void setMarks(const QVector<TextMark>& marks);
   const QVector<TextMark>& marks() const { return marks_; }
   void goTo(int line, int column);
+  // Marks every occurrence of a text, in letters of either case, and goes to the first one from the
+  // cursor on; "": none.
+  void find(const QString& text);
+  void goToFound(int by);             // 1 the next, -1 the previous one, round the end
+  int foundCount() const { return static_cast<int>(found_.size()); }
+  int foundIndex() const;             // of the one that is selected, from 0; -1: none is
   int marginWidth() const;
   void paintMargin(QPaintEvent* event);
 
@@ -41,6 +47,7 @@ class YamlEditor : public QPlainTextEdit {
   void edited(const QString& text);   // by hand
   void undoWanted();
   void redoWanted();
+  void foundChanged();
 
  protected:
   void resizeEvent(QResizeEvent* event) override;
@@ -50,10 +57,13 @@ class YamlEditor : public QPlainTextEdit {
  private:
   void restyle();
   void showMarks();
+  void lookAgain();
 
   QWidget* margin_ = nullptr;
   YamlHighlighter* highlighter_ = nullptr;
   QVector<TextMark> marks_;
+  QString sought_;
+  QVector<int> found_;                // where it begins
   bool setting_ = false;
 };
 

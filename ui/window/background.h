@@ -25,4 +25,12 @@ void runInBackground(QObject* owner, Work work, Done done) {
   });
 }
 
+// Waits for what is under way, drops what has not begun and whatever was to be handed over: at the
+// end, when nobody is there to take it.
+inline void endBackground() {
+  QThreadPool::globalInstance()->clear();
+  QThreadPool::globalInstance()->waitForDone();
+  QCoreApplication::sendPostedEvents();
+}
+
 }  // namespace lockstep::ui

@@ -1,47 +1,33 @@
 #include "ui/window/main_window.h"
 
-#include <QAction>
-#include <QActionGroup>
 #include <QCloseEvent>
-#include <QCoreApplication>
+#include <QDialog>
 #include <QDir>
-#include <QDockWidget>
-#include <QFileDialog>
-#include <QHeaderView>
+#include <QFileInfo>
 #include <QLabel>
-#include <QMenuBar>
+#include <QLayout>
 #include <QMimeData>
 #include <QProgressBar>
-#include <QResizeEvent>
-#include <QScreen>
 #include <QStatusBar>
 #include <QTabBar>
 #include <QTabWidget>
-#include <QTableView>
-#include <QToolBar>
 #include <QToolButton>
 #include <QTreeView>
 #include <QUndoGroup>
+#include <algorithm>
 
-#include "ui/dialogs/about_dialog.h"
 #include "ui/dialogs/launch_dialog.h"
-#include "ui/dialogs/new_model_dialog.h"
 #include "ui/dialogs/ssh_questions.h"
 #include "ui/models/alert_model.h"
 #include "ui/models/inspector_model.h"
 #include "ui/models/navigator_model.h"
 #include "ui/pages/cluster_page.h"
-#include "ui/pages/history_page.h"
 #include "ui/pages/model_page.h"
-#include "ui/pages/run_page.h"
 #include "ui/pages/welcome_page.h"
 #include "ui/studio/run_document.h"
 #include "ui/studio/spec_document.h"
-#include "ui/theme/error_text.h"
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
-#include "ui/widgets/delegates.h"
-#include "ui/widgets/tables.h"
 #include "ui/widgets/widgets.h"
 #include "ui/window/background.h"
 #include "ui/window/command_palette.h"
@@ -50,29 +36,8 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr int kStateVersion = 1;
-constexpr int kWide = 1250;   // pixels; room for docks at both sides
 constexpr int kRunsInNavigator = 60;
-constexpr int kNavigatorWidth = 230, kInspectorWidth = 280;
 constexpr int kDocumentsLeast = 340;
-constexpr int kNavigatorLeast = 160, kInspectorLeast = 165;   // nothing to read in less
-
-app::SpecKind kindOf(const QString& path) {
-  QFile file(path);
-  if (file.open(QIODevice::ReadOnly)) {
-    for (const QByteArray& line : file.read(1 << 16).split('\n')) {
-      if (line.startsWith("nodes:")) return app::SpecKind::kCluster;
-      if (line.startsWith("layers:")) return app::SpecKind::kModel;
-    }
-  }
-  return app::SpecKind::kRun;
-}
-
-Result<app::Relaunch> relaunchFrom(const std::string& folder, const QString& run, app::RelaunchKind kind) {
-  auto history = app::History::open(folder);
-  if (!history) return history.error();
-  return app::relaunchOf(**history, run.toStdString(), kind);
-}
 
 }  // namespace
 
@@ -110,13 +75,15 @@ MainWindow::MainWindow(StudioOptions options)
   workspace_->watchHistory();
   connect(workspace_.get(), &Workspace::question, questions_, &QuestionQueue::ask);
   connect(&Theme::instance(), &Theme::changed, this, &MainWindow::restyle);
+  layout()->setSizeConstraint(QLayout::SetNoConstraint);   // see fitDocks()
   resize(1400, 900);
-  narrow_ = false;
   restoreDefaultLayout();
-  defaultState_ = saveState(kStateVersion);
+  defaultState_ = dockState();
   restoreGeometry(settings.store().value("window/geometry").toByteArray());
-  if (!restoreState(settings.store().value("window/state").toByteArray(), kStateVersion)) restoreDefaultLayout();
-  narrow_ = width() < kWide;
+  if (!restoreDocks(settings.store().value("window/state").toByteArray())) restoreDefaultLayout();
+  // As wide as when the docks were put so; on a smaller screen they go to one side.
+  narrow_ = settings.store().value("window/narrow", narrow_).toBool();
+  fitDocks();
   alertModel_->load(alertFile());
   alertSave_.setSingleShot(true);
   alertSave_.setInterval(1000);
@@ -127,91 +94,17 @@ MainWindow::MainWindow(StudioOptions options)
   refreshNavigator();
 }
 
+// Dialogs and pages look at the workspace to their end, those closed already too.
 MainWindow::~MainWindow() {
   disconnect(tabs_, nullptr, this, nullptr);
-  delete launch_.data();
+  disconnect(undo_, nullptr, this, nullptr);
+  qDeleteAll(findChildren<QDialog*>(QString(), Qt::FindDirectChildrenOnly));
   while (tabs_->count() > 0) delete tabs_->widget(0);
-}
-
-void MainWindow::makeDocks() {
-  const auto dock = [this](const char* name, QWidget* widget, Qt::DockWidgetArea area) {
-    auto* out = new QDockWidget(this);
-    out->setObjectName(name);
-    out->setWidget(widget);
-    addDockWidget(area, out);
-    return out;
-  };
-  navigatorModel_ = new NavigatorModel(this);
-  navigator_ = new QTreeView(this);
-  navigator_->setObjectName("navigator");
-  navigator_->setModel(navigatorModel_);
-  navigator_->setHeaderHidden(true);
-  navigator_->setItemDelegate(new DetailDelegate(NavigatorModel::kDetailRole, navigator_));
-  navigator_->setUniformRowHeights(true);
-  navigator_->setIndentation(14);
-  navigator_->expandAll();
-  navigator_->setMinimumWidth(kNavigatorLeast);
-  navigatorDock_ = dock("navigatorDock", navigator_, Qt::LeftDockWidgetArea);
-  const auto openIndex = [this](const QModelIndex& index) {
-    const QString key = index.data(NavigatorModel::kKeyRole).toString();
-    if (key.isEmpty()) {
-      if (index.data(NavigatorModel::kGroupRole).toInt() == NavigatorModel::kRuns) openHistory();
-      return;
-    }
-    if (index.data(NavigatorModel::kGroupRole).toInt() == NavigatorModel::kRuns) {
-      openRun(key);
-    } else {
-      openFile(key);
-    }
-  };
-  connect(navigator_, &QTreeView::activated, this, openIndex);
-  connect(navigator_, &QTreeView::clicked, this, openIndex);
-  connect(navigatorModel_, &QAbstractItemModel::rowsInserted, this, [this](const QModelIndex& parent) {
-    navigator_->expand(parent);
-  });
-
-  inspectorModel_ = new InspectorModel(this);
-  inspector_ = new QTableView(this);
-  inspector_->setObjectName("inspector");
-  inspector_->setModel(inspectorModel_);
-  dressTable(inspector_);
-  inspector_->horizontalHeader()->hide();
-  inspector_->setWordWrap(true);   // what went wrong is told whole
-  inspector_->verticalHeader()->setMinimumSectionSize(26);
-  inspector_->verticalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-  connect(inspector_->horizontalHeader(), &QHeaderView::sectionResized, inspector_, &QTableView::resizeRowsToContents);
-  inspector_->setTextElideMode(Qt::ElideMiddle);
-  inspector_->setSelectionMode(QAbstractItemView::SingleSelection);
-  inspector_->setMinimumWidth(kInspectorLeast);
-  inspector_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  inspector_->viewport()->installEventFilter(this);
-  inspectorDock_ = dock("inspectorDock", inspector_, Qt::RightDockWidgetArea);
-  connect(inspectorModel_, &QAbstractItemModel::modelReset, this, [this] {
-    inspector_->clearSpans();
-    for (int row = 0; row < inspectorModel_->rowCount(); ++row) {
-      if (inspectorModel_->spans(row)) inspector_->setSpan(row, 0, 1, 2);
-    }
-    fitInspector();
-  });
-
-  alertModel_ = new AlertModel(this);
-  alerts_ = new QTableView(this);
-  alerts_->setObjectName("alerts");
-  alerts_->setModel(alertModel_);
-  dressTable(alerts_);
-  alerts_->verticalHeader()->setDefaultSectionSize(24);
-  alerts_->setItemDelegateForColumn(AlertModel::kTime, new ToneDelegate(AlertModel::kToneRole, alerts_));
-  alerts_->setMinimumHeight(60);
-  alerts_->horizontalHeader()->setStretchLastSection(false);
-  alerts_->horizontalHeader()->setSectionResizeMode(AlertModel::kText, QHeaderView::Stretch);
-  setColumns(alerts_, {128, 190, 300, 150});
-  messageDock_ = dock("messageDock", alerts_, Qt::BottomDockWidgetArea);
-  setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
-  setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
+  qDeleteAll(findChildren<Page*>());
 }
 
 void MainWindow::makeStatusBar() {
-  statusText_ = makeLabel("statusText", this, "muted");
+  statusText_ = new ElidedLabel("statusText", this, "muted");
   statusText_->setContentsMargins(kSpaceS, 0, 0, 0);
   jobText_ = makeLabel("jobText", this, "muted");
   jobBar_ = new QProgressBar(this);
@@ -261,11 +154,8 @@ void MainWindow::addPage(Page* page) {
   connect(page, &Page::inspectorChanged, this, [this, page] {
     if (page == currentPage()) refreshInspector();
   });
-  connect(page, &Page::alert, this, [this](int tone, const QString& where, const QString& text) {
-    note(static_cast<Tone>(tone), where, text);
-  });
   connect(page, &Page::alertRaised, this, &MainWindow::raiseAlert);
-  connect(page, &Page::alertOver, alertModel_, &AlertModel::resolve);
+  connect(page, &Page::alertOver, this, &MainWindow::resolveAlert);
   connect(page->message(), &MessagePanel::actionTriggered, this, [this, page] {
     if (closing_ == page) closeTab(tabs_->indexOf(page), true);
   });
@@ -276,337 +166,21 @@ void MainWindow::addPage(Page* page) {
   refreshTitles();
 }
 
-Page* MainWindow::openFile(const QString& path) {
-  const QString absolute = QFileInfo(path).absoluteFilePath();
-  for (Page* page : pages()) {
-    if (page->filePath() == absolute || (!page->filePath().isEmpty() && QFileInfo(page->filePath()) == QFileInfo(absolute))) {
-      tabs_->setCurrentWidget(page);
-      return page;
-    }
-  }
-  const app::SpecKind kind = kindOf(absolute);
-  auto document = std::make_unique<SpecDocument>(kind, QString::fromStdString(workspace_->home().root) + "/recovery");
-  const Status status = document->load(absolute);
-  if (!status.ok()) {
-    const ErrorText text = describeError(status.error());
-    note(Tone::kBad, QFileInfo(path).fileName(), text.what + ". " + text.why);
-    Page* shown = currentPage();
-    if (!shown) shown = openWelcome();
-    shown->message()->showError(status.error());
-    workspace_->settings().removeRecent(absolute);
-    return nullptr;
-  }
-  workspace_->settings().addRecent(absolute);
-  const bool recovered = document->recovered();
-  Page* page = nullptr;
-  if (kind == app::SpecKind::kCluster) {
-    auto* cluster = new ClusterPage(std::move(document), *workspace_);
-    connect(cluster, &ClusterPage::launchWanted, this, [this, cluster] { openLaunch(nullptr, cluster); });
-    connect(cluster, &ClusterPage::stateChanged, this, &MainWindow::refreshActions);
-    addPage(page = cluster);
-  } else {
-    page = addModel(std::move(document));
-  }
-  if (recovered) {
-    page->message()->showNote(Tone::kWarning, tr("Unsaved text was recovered."),
-                              tr("Undo brings back the text as it was saved."));
-  }
-  refreshNavigator();
-  return page;
-}
-
-ModelPage* MainWindow::addModel(std::unique_ptr<SpecDocument> document) {
-  auto* page = new ModelPage(std::move(document));
-  connect(page, &ModelPage::launchWanted, this, [this, page] { openLaunch(page, nullptr); });
-  lastModel_ = page;
-  addPage(page);
-  return page;
-}
-
-RunPage* MainWindow::openRun(const QString& run) {
-  for (Page* page : pages()) {
-    if (page->key() == "run:" + run) {
-      tabs_->setCurrentWidget(page);
-      return qobject_cast<RunPage*>(page);
-    }
-  }
-  auto* page = new RunPage(std::make_unique<RunDocument>(run, *workspace_));
-  connect(page->document(), &RunDocument::rowChanged, this, &MainWindow::refreshActions);
-  connect(page, &RunPage::relaunchWanted, this, [this, run](app::RelaunchKind kind) { relaunch(run, kind); });
-  connect(page, &RunPage::cloneWanted, this, [this, run] { clone(run); });
-  addPage(page);
-  return page;
-}
-
-HistoryPage* MainWindow::openHistory() {
-  for (Page* page : pages()) {
-    if (auto* history = qobject_cast<HistoryPage*>(page)) {
-      tabs_->setCurrentWidget(history);
-      return history;
-    }
-  }
-  auto* page = new HistoryPage(*workspace_);
-  connect(page, &HistoryPage::openRun, this, &MainWindow::openRun);
-  connect(page, &HistoryPage::relaunchWanted, this, &MainWindow::relaunch);
-  connect(page, &HistoryPage::cloneWanted, this, &MainWindow::clone);
-  connect(page, &Page::inspectorChanged, this, &MainWindow::refreshActions);
-  addPage(page);
-  return page;
-}
-
-WelcomePage* MainWindow::openWelcome() {
-  for (Page* page : pages()) {
-    if (auto* welcome = qobject_cast<WelcomePage*>(page)) {
-      tabs_->setCurrentWidget(welcome);
-      return welcome;
-    }
-  }
-  auto* page = new WelcomePage;
-  connect(page, &WelcomePage::openFile, this, [this](const QString& path) {
-    const QString copy = workspace_->examples().contains(path) ? workspace_->copyOfExample(path) : path;
-    openFile(copy.isEmpty() ? path : copy);
-  });
-  connect(page, &WelcomePage::openWanted, this, &MainWindow::askOpen);
-  connect(page, &WelcomePage::newClusterWanted, this, &MainWindow::newCluster);
-  connect(page, &WelcomePage::newModelWanted, this, &MainWindow::newModel);
-  connect(page, &WelcomePage::runHereWanted, this, [this] { openReady("fashion-cnn", "local-3"); });
-  page->setHome(QString::fromStdString(workspace_->home().root));
-  page->setExamples(workspace_->examples());
-  page->setRecent(workspace_->settings().recentFiles());
-  addPage(page);
-  return page;
-}
-
-ClusterPage* MainWindow::newCluster() {
-  const QDir folder(QString::fromStdString(workspace_->home().root) + "/clusters");
-  folder.mkpath(".");
-  int number = 1;
-  while (QFileInfo::exists(folder.filePath(QString("cluster-%1.yaml").arg(number)))) ++number;
-  const QString path = folder.filePath(QString("cluster-%1.yaml").arg(number));
-  QFile file(path);
-  if (file.open(QIODevice::WriteOnly)) {
-    file.write(QString("version: 1\nname: cluster-%1\nnodes: []\n").arg(number).toUtf8());
-    file.close();
-  }
-  return qobject_cast<ClusterPage*>(openFile(path));
-}
-
-NewModelDialog* MainWindow::newModel() {
-  auto* dialog = new NewModelDialog(QString::fromStdString(workspace_->home().modelsFolder()), this);
-  dialog->setAttribute(Qt::WA_DeleteOnClose);
-  connect(dialog, &QDialog::accepted, this, [this, dialog] { openFile(dialog->path()); });
-  dialog->open();
-  return dialog;
-}
-
-namespace {
-
-// A document that is open, as it stands.
-template <typename Entry, typename PageType>
-Entry openDocument(PageType* page) {
-  Entry out;
-  const QPointer<PageType> safe(page);
-  out.title = page->document()->name();
-  out.file = page->filePath();
-  out.modified = [safe] { return safe && safe->isModified(); };
-  out.save = [safe] { return safe ? safe->document()->save(safe->filePath()) : Status(); };
-  return out;
-}
-
-template <typename Entry>
-void sortByTitle(QVector<Entry>& entries) {
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.title < b.title; });
-}
-
-template <typename Entry>
-bool has(const QVector<Entry>& entries, const QString& file) {
-  return std::any_of(entries.begin(), entries.end(), [&](const Entry& one) { return one.file == file; });
-}
-
-std::string textOf(const QString& path) {
-  QFile file(path);
-  return file.open(QIODevice::ReadOnly) ? file.readAll().toStdString() : std::string();
-}
-
-}  // namespace
-
-// Those that are open, those of the navigator, and the examples of which there is no copy.
-QVector<LaunchModel> MainWindow::launchModels() const {
-  QVector<LaunchModel> out;
-  const auto add = [&](const QString& path) {
-    if (has(out, path) || kindOf(path) != app::SpecKind::kRun) return;
-    out << LaunchModel{QFileInfo(path).completeBaseName(), path, [path] { return textOf(path); }, {}, {}};
-  };
-  for (Page* page : pages()) {
-    auto* open = qobject_cast<ModelPage*>(page);
-    if (!open || open->document()->kind() != app::SpecKind::kRun) continue;
-    out << openDocument<LaunchModel>(open);
-    out.last().text = [safe = QPointer(open)] { return safe ? safe->document()->spec().text() : std::string(); };
-  }
-  for (const auto& entry : navigatorModel_->entries(NavigatorModel::kModels)) add(entry.key);
-  for (const QString& path : workspace_->examples()) {
-    const QString title = QFileInfo(path).completeBaseName();
-    if (std::none_of(out.begin(), out.end(), [&](const LaunchModel& one) { return one.title == title; })) add(path);
-  }
-  sortByTitle(out);
-  return out;
-}
-
-QVector<LaunchTarget> MainWindow::launchTargets() const {
-  QVector<LaunchTarget> out;
-  for (Page* page : pages()) {
-    auto* open = qobject_cast<ClusterPage*>(page);
-    if (!open) continue;
-    const QPointer<ClusterPage> safe(open);
-    out << openDocument<LaunchTarget>(open);
-    out.last().yaml = [safe] { return safe ? safe->document()->spec().text() : std::string(); };
-    out.last().connected = [safe] { return safe ? safe->liveIfAny() : nullptr; };
-    out.last().live = [safe] { return safe ? safe->live() : nullptr; };
-  }
-  for (const auto& entry : navigatorModel_->entries(NavigatorModel::kClusters)) {
-    if (has(out, entry.key)) continue;
-    LaunchTarget target;
-    target.title = entry.title;
-    target.file = entry.key;
-    target.yaml = [path = entry.key] { return textOf(path); };
-    out << target;
-  }
-  sortByTitle(out);
-  return out;
-}
-
-LaunchDialog* MainWindow::openLaunch(ModelPage* model, ClusterPage* cluster) {
-  if (launch_) {
-    launch_->raise();
-    return launch_;
-  }
-  if (!model) model = lastModel_;
-  if (!cluster) cluster = lastCluster_;
-  const QVector<LaunchModel> models = launchModels();
-  const QVector<LaunchTarget> targets = launchTargets();
-  if (models.isEmpty()) {
-    newModel();
-    return nullptr;
-  }
-  const auto indexOf = [](const auto& entries, const Page* page, int otherwise) {
-    for (int i = 0; page && i < entries.size(); ++i) {
-      if (entries[i].file == page->filePath()) return i;
-    }
-    return otherwise;
-  };
-  auto* dialog = new LaunchDialog(models, targets, *workspace_, this);
-  dialog->chooseModel(indexOf(models, model, 0));
-  dialog->chooseTarget(indexOf(targets, cluster, static_cast<int>(targets.size())));
-  return showLaunch(dialog);
-}
-
-LaunchDialog* MainWindow::showLaunch(LaunchDialog* dialog) {
-  launch_ = dialog;
-  launch_->setAttribute(Qt::WA_DeleteOnClose);
-  connect(launch_, &LaunchDialog::launched, this, &MainWindow::openRun);
-  launch_->open();
-  return launch_;
-}
-
-void MainWindow::relaunch(const QString& run, app::RelaunchKind kind) {
-  if (launch_) {
-    launch_->raise();
-    return;
-  }
-  runInBackground(
-      this, [folder = workspace_->home().historyFolder(), run, kind] { return relaunchFrom(folder, run, kind); },
-      [this, run](Result<app::Relaunch> found) {
-        if (launch_) return;
-        if (!found) {
-          if (Page* page = currentPage()) page->message()->showError(found.error());
-          return;
-        }
-        LaunchModel model;
-        model.title = QString::fromStdString(found->name);
-        model.file = tr("run %1").arg(run);
-        model.text = [yaml = found->specYaml] { return yaml; };
-        LaunchTarget target;
-        target.title = QString::fromStdString(found->clusterName);
-        target.file = tr("cluster of run %1").arg(run);
-        target.yaml = [yaml = found->clusterYaml] { return yaml; };
-        target.connected = target.live = [this, run] { return workspace_->clusterForRun(run); };
-        showLaunch(new LaunchDialog({model}, {target}, *workspace_, this, std::move(*found)));
-      });
-}
-
-void MainWindow::clone(const QString& run) {
-  runInBackground(
-      this,
-      [folder = workspace_->home().historyFolder(), run] {
-        return relaunchFrom(folder, run, app::RelaunchKind::kRerun);
-      },
-      [this](Result<app::Relaunch> found) {
-        if (!found) {
-          if (Page* page = currentPage()) page->message()->showError(found.error());
-          return;
-        }
-        const QDir folder(QString::fromStdString(workspace_->home().root) + "/models");
-        folder.mkpath(".");
-        const QString base = asFileName(QString::fromStdString(found->name)) + "-copy";
-        QString path = folder.filePath(base + ".yaml");
-        const auto taken = [&] {
-          const QList<Page*> open = pages();
-          return QFileInfo::exists(path) ||
-                 std::any_of(open.begin(), open.end(), [&](Page* page) { return page->filePath() == path; });
-        };
-        for (int number = 2; taken(); ++number) path = folder.filePath(QString("%1-%2.yaml").arg(base).arg(number));
-        auto document = std::make_unique<SpecDocument>(
-            app::SpecKind::kRun, QString::fromStdString(workspace_->home().root) + "/recovery");
-        document->start(QString::fromStdString(found->specYaml), path);
-        openLaunch(addModel(std::move(document)), nullptr);
-      });
-}
-
-void MainWindow::openReady(const QString& model, const QString& cluster) {
-  const auto open = [this](const QString& name) -> Page* {
-    if (!name.isEmpty() && QFileInfo(name).isFile()) return openFile(name);
-    // One that is open already is the one that is meant.
-    for (Page* page : pages()) {
-      auto* spec = qobject_cast<SpecPage*>(page);
-      if (!spec || name.isEmpty() || spec->document()->name() != name) continue;
-      tabs_->setCurrentWidget(page);
-      return page;
-    }
-    for (const QString& path : workspace_->examples()) {
-      if (QFileInfo(path).completeBaseName() != name) continue;
-      for (Page* page : pages()) {   // the example itself, which is as good as a copy
-        if (QFileInfo(page->filePath()) == QFileInfo(path)) return openFile(page->filePath());
-      }
-      const QString copy = workspace_->copyOfExample(path);
-      return openFile(copy.isEmpty() ? path : copy);
-    }
-    if (!name.isEmpty()) {
-      if (Page* page = currentPage()) {
-        page->message()->showNote(Tone::kBad, tr("There is no example %1.").arg(name),
-                                  tr("The folder of examples was not found beside the program."));
-      }
-    }
-    return nullptr;
-  };
-  auto* clusterPage = qobject_cast<ClusterPage*>(open(cluster));
-  auto* modelPage = qobject_cast<ModelPage*>(open(model));
-  if (!modelPage) return;
-  openLaunch(modelPage, clusterPage);
-}
-
 void MainWindow::closeTab(int index, bool force) {
   auto* page = qobject_cast<Page*>(tabs_->widget(index));
   if (!page) return;
   if (page->isModified() && !force) {
     tabs_->setCurrentIndex(index);
-    page->message()->showNote(Tone::kWarning, tr("%1 has unsaved changes.").arg(QFileInfo(page->filePath()).fileName()),
-                              tr("Save it first, or close it without saving."));
-    page->message()->setAction(tr("Close without saving"));
+    page->message()->showNote(Tone::kWarning, [file = QFileInfo(page->filePath()).fileName()] {
+      return MessagePanel::Note{tr("%1 has unsaved changes.").arg(file), tr("Save it first, or close it without saving."),
+                                {}, tr("Close without saving")};
+    });
     closing_ = page;
     return;
   }
   tabs_->removeTab(index);
   page->disconnect(this);
+  alertModel_->resolveOf(page->key());   // nobody looks at it any more
   page->deleteLater();
   if (tabs_->count() == 0) openWelcome();
   rememberSession();
@@ -655,7 +229,7 @@ void MainWindow::refreshNavigator() {
     NavigatorEntry entry;
     entry.key = path;
     entry.title = QFileInfo(path).completeBaseName();
-    (kindOf(path) == app::SpecKind::kCluster ? clusters : models) << entry;
+    (specKindOf(path) == app::SpecKind::kCluster ? clusters : models) << entry;
   };
   const QDir mine(QString::fromStdString(workspace_->home().root) + "/clusters");
   for (const QString& name : mine.entryList({"*.yaml"}, QDir::Files, QDir::Name)) addFile(mine.filePath(name));
@@ -710,94 +284,27 @@ void MainWindow::refreshInspector() {
   inspectorModel_->setRows(page ? page->inspectorRows() : QVector<InspectorRow>());
 }
 
-void MainWindow::note(Tone tone, const QString& where, const QString& text) {
-  raiseAlert({{}, tone, where, text, {}, false, {}});
-}
-
 void MainWindow::raiseAlert(const Alert& alert) {
   if (!alertModel_->add(alert)) return;
   status_ = alert;
   showStatus();
 }
 
+void MainWindow::resolveAlert(const QString& key) {
+  alertModel_->resolve(key);
+  if (status_.key != key) return;
+  status_ = {};
+  showStatus();
+}
+
 void MainWindow::showStatus() {
   const QString text = messageText(status_.text.toStdString());
   statusText_->setText(status_.where.isEmpty() ? text : QString("%1: %2").arg(status_.where, text));
+  statusText_->setToolTip(statusText_->text());
 }
 
 QString MainWindow::alertFile() const {
   return QString::fromStdString(workspace_->home().root) + "/alerts.json";
-}
-
-// The names whole where there is room, and never more than their half.
-void MainWindow::fitInspector() {
-  int names = 60;
-  for (int row = 0; row < inspectorModel_->rowCount(); ++row) {
-    if (inspectorModel_->spans(row)) continue;
-    names = std::max(names, inspector_->fontMetrics().horizontalAdvance(inspectorModel_->index(row, 0).data().toString()) + 26);
-  }
-  inspector_->setColumnWidth(0, std::min(names, std::max(60, inspector_->viewport()->width() / 2)));
-  inspector_->resizeRowsToContents();
-}
-
-bool MainWindow::eventFilter(QObject* watched, QEvent* event) {
-  if (watched == inspector_->viewport() && event->type() == QEvent::Resize) fitInspector();
-  return QMainWindow::eventFilter(watched, event);
-}
-
-void MainWindow::restoreDefaultLayout() {
-  if (!defaultState_.isEmpty()) restoreState(defaultState_, kStateVersion);
-  for (QDockWidget* dock : {navigatorDock_, inspectorDock_, messageDock_}) {
-    dock->setFloating(false);
-    dock->show();
-  }
-  narrow_ = width() < kWide;
-  arrangeDocks();
-  resizeDocks({messageDock_}, {110}, Qt::Vertical);
-}
-
-// A small window keeps its width for the documents: the inspector stands under the navigator, and
-// goes back to its side when there is room again. Docks put elsewhere by hand stay there.
-void MainWindow::arrangeDocks() {
-  if (navigatorDock_->isFloating() || inspectorDock_->isFloating() ||
-      dockWidgetArea(navigatorDock_) != Qt::LeftDockWidgetArea) return;
-  const Qt::DockWidgetArea at = dockWidgetArea(inspectorDock_);
-  if (narrow_) {
-    if (at == Qt::RightDockWidgetArea) splitDockWidget(navigatorDock_, inspectorDock_, Qt::Vertical);
-    resizeDocks({navigatorDock_}, {kNavigatorWidth}, Qt::Horizontal);
-    resizeDocks({navigatorDock_, inspectorDock_}, {1, 1}, Qt::Vertical);
-  } else {
-    if (at == Qt::LeftDockWidgetArea) addDockWidget(Qt::RightDockWidgetArea, inspectorDock_);
-    resizeDocks({navigatorDock_, inspectorDock_}, {kNavigatorWidth, kInspectorWidth}, Qt::Horizontal);
-  }
-}
-
-void MainWindow::resizeEvent(QResizeEvent* event) {
-  QMainWindow::resizeEvent(event);
-  const bool narrow = width() < kWide;
-  if (narrow == narrow_) return;
-  narrow_ = narrow;
-  // After the layout has come to the new size.
-  QTimer::singleShot(0, this, &MainWindow::arrangeDocks);
-}
-
-QRect MainWindow::withinScreen(const QRect& window, const QMargins& frame, const QRect& available) {
-  const QRect room = available.marginsRemoved(frame);
-  QRect out(window.topLeft(), window.size().boundedTo(room.size()));
-  if (out.right() > room.right()) out.moveRight(room.right());
-  if (out.bottom() > room.bottom()) out.moveBottom(room.bottom());
-  if (out.left() < room.left()) out.moveLeft(room.left());
-  if (out.top() < room.top()) out.moveTop(room.top());
-  return out;
-}
-
-void MainWindow::fitToScreen() {
-  if (isMaximized() || isFullScreen() || !screen()) return;
-  const QRect inner = geometry(), outer = frameGeometry();
-  const QMargins frame(inner.left() - outer.left(), inner.top() - outer.top(), outer.right() - inner.right(),
-                       outer.bottom() - inner.bottom());
-  const QRect fitting = withinScreen(inner, frame, screen()->availableGeometry());
-  if (fitting != inner) setGeometry(fitting);
 }
 
 void MainWindow::restoreSession() {
@@ -859,9 +366,10 @@ void MainWindow::closeEvent(QCloseEvent* event) {
   for (Page* page : pages()) {
     if (auto* spec = qobject_cast<SpecPage*>(page); spec && spec->isModified()) spec->document()->keepRecovery();
   }
-  if (alertModel_->rowCount() > 0) (void)alertModel_->save(alertFile());
+  (void)alertModel_->save(alertFile());
   settings.store().setValue("window/geometry", saveGeometry());
-  settings.store().setValue("window/state", saveState(kStateVersion));
+  settings.store().setValue("window/state", dockState());
+  settings.store().setValue("window/narrow", narrow_);
   settings.store().sync();
   event->accept();
 }

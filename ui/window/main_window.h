@@ -81,6 +81,7 @@ class MainWindow : public QMainWindow {
   void closeEvent(QCloseEvent* event) override;
   void changeEvent(QEvent* event) override;
   void resizeEvent(QResizeEvent* event) override;
+  bool event(QEvent* event) override;
   bool eventFilter(QObject* watched, QEvent* event) override;
   void dragEnterEvent(QDragEnterEvent* event) override;
   void dropEvent(QDropEvent* event) override;
@@ -102,14 +103,19 @@ class MainWindow : public QMainWindow {
   void refreshNavigator();   // files, and runs
   void refreshRuns();        // in the background
   void arrangeDocks();
+  void fitDocks();
+  int widthOfOneSide() const;
+  int widthForBothSides() const;
+  QByteArray dockState() const;
+  bool restoreDocks(const QByteArray& state);
   void showStatus();
   void fitInspector();
   void refreshInspector();
   void refreshJobs();
   void rememberSession();
   void fillRecent();
-  void note(Tone tone, const QString& where, const QString& text);
   void raiseAlert(const Alert& alert);
+  void resolveAlert(const QString& key);
   QString alertFile() const;
   void askOpen();
   void askImport();

@@ -214,6 +214,36 @@ class RecordBookTest : public QObject {
     QVERIFY(endless.secondsLeft(10) < 0);
   }
 
+  // The rows of a table are those that a run of it has: seeded lengths round the ends of blocks, with and
+  // without an end of the last line.
+  void rowsOfATableAreCounted() {
+    QTemporaryDir folder;
+    auto history = History::open(folder.filePath("history").toStdString());
+    QVERIFY(history.ok());
+    std::mt19937 random(9);
+    RunDocuments documents;
+    documents.specYaml = "version: 1\nmodel:\n  name: ctr\n  input: {shape: [1], columns: 1, categories: 10}\n"
+                         "  layers:\n    - dense: {units: 1}\n  loss: binary-cross-entropy\n"
+                         "data:\n  format: table\n  train: {table: " + folder.filePath("t.tsv").toStdString() +
+                         ", from: 0.25, to: 0.75}\n  evaluate: {table: t.tsv, from: 0.9}\ntraining: {batch: 4, epochs: 1}\n";
+    for (const int bytes : {0, 1, 5, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20}) {
+      for (const bool ended : {false, true}) {
+        std::string text;
+        while (static_cast<int>(text.size()) < bytes) text += "1\t" + std::to_string(random() % 1000) + "\tx\n";
+        text.resize(static_cast<std::size_t>(bytes));
+        if (!text.empty()) text.back() = ended ? '\n' : 'x';
+        QFile file(folder.filePath("t.tsv"));
+        QVERIFY(file.open(QIODevice::WriteOnly | QIODevice::Truncate));
+        file.write(text.data(), bytes);
+        file.close();
+        const auto rows = static_cast<std::int64_t>(std::count(text.begin(), text.end(), '\n')) + (ended || text.empty() ? 0 : 1);
+        const RunScope scope = scopeOf(**history, {}, documents);
+        QCOMPARE(scope.batch, 4);
+        QCOMPARE(scope.samples, rows * 3 / 4 - rows / 4);
+      }
+    }
+  }
+
   void logLinesSayTheirTime() {
     const LogLine line = parseLogLine("2024-05-01T12:00:00.123Z W the step waited");
     QCOMPARE(isoTime(line.wallNs), std::string("2024-05-01T12:00:00.123Z"));

@@ -1,0 +1,74 @@
+#include "ui/dialogs/launch_preview.h"
+
+#include <algorithm>
+
+#include "app/specs/spec_text.h"
+
+namespace lockstep::ui {
+
+LaunchPreview makeLaunchPreview(const LaunchInputs& in) {
+  auto spec = app::completeRunSpec(in.specYaml, in.specFile, in.sets);
+  if (!spec) return {std::nullopt, spec.error()};
+  app::ClusterSpecFile cluster;
+  if (in.localNodes > 0) {
+    cluster = app::localCluster(in.localNodes, in.localFolder, in.comm);
+  } else {
+    auto read = app::completeClusterSpec(in.clusterYaml, in.clusterFile);
+    if (!read) return {std::nullopt, read.error()};
+    auto changed = app::withRanks(std::move(*read), in.ranks);
+    if (!changed) return {std::nullopt, changed.error()};
+    cluster = std::move(*changed);
+  }
+  app::LaunchRequest request;
+  request.spec = spec->spec;
+  request.cluster = cluster.spec;
+  request.specYaml = in.specYaml;
+  request.clusterYaml = cluster.yaml;
+  request.comm = in.comm;
+  request.measure = in.measure;
+  request.resumeFrom = in.resumeFrom;
+  request.resumedRun = in.resumedRun;
+  std::vector<app::HostFacts> hosts = in.hosts;
+  for (app::HostFacts& here : app::hostsHere(*cluster.spec)) {
+    const bool known = std::any_of(hosts.begin(), hosts.end(), [&](const auto& one) { return one.node == here.node; });
+    if (!known) hosts.push_back(std::move(here));
+  }
+  auto preview = app::makePreview(request, hosts);
+  return {std::move(request), std::move(preview)};
+}
+
+std::vector<Candidate> compareStrategies(const std::vector<std::pair<std::string, LaunchInputs>>& strategies) {
+  std::vector<Candidate> out;
+  for (const auto& [name, inputs] : strategies) {
+    const LaunchPreview made = makeLaunchPreview(inputs);
+    Candidate one;
+    one.strategy = name;
+    if (made.preview) {
+      one.stepSeconds = made.preview->stepSeconds;
+      one.memoryBytes = peakMemory(*made.preview);
+      one.wireBytes = wireBytes(made.preview->plan);
+    } else {
+      one.refusal = made.preview.error();
+    }
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+std::int64_t wireBytes(const plan::Plan& plan) {
+  std::int64_t bytes = 0;
+  for (const plan::Play& play : plan.plays(0)) {
+    for (const plan::Step& one : plan.find(play.program, 0)->steps) {
+      if (one.kind == plan::StepKind::kCollective) bytes += one.bytes;
+    }
+  }
+  return bytes;
+}
+
+std::int64_t peakMemory(const app::Preview& preview) {
+  std::int64_t most = 0;
+  for (const auto& rank : preview.ranks) most = std::max(most, rank.totalBytes());
+  return most;
+}
+
+}  // namespace lockstep::ui

@@ -1,0 +1,215 @@
+#include "ui/dialogs/prediction_view.h"
+
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QPlainTextEdit>
+#include <QPushButton>
+#include <QScrollArea>
+#include <QTabWidget>
+#include <QTableView>
+#include <QVBoxLayout>
+#include <cmath>
+
+#include "ui/dialogs/launch_preview.h"
+#include "ui/models/placement_model.h"
+#include "ui/theme/format.h"
+#include "ui/theme/message_text.h"
+#include "ui/widgets/breakdown_bars.h"
+#include "ui/widgets/delegates.h"
+#include "ui/widgets/tables.h"
+#include "ui/widgets/widgets.h"
+
+namespace lockstep::ui {
+namespace {
+
+constexpr int kRemarksHeight = 110;   // pixels; more of them scroll: the table keeps its room
+
+}  // namespace
+
+PredictionView::PredictionView(QWidget* parent) : QWidget(parent) {
+  setObjectName("launchPrediction");
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins({});
+  column->setSpacing(kSpaceM);
+  auto* figures = new QHBoxLayout;
+  figures->setSpacing(kSpaceL);
+  stepTime_ = new Figure("launchStepTime", this);
+  throughput_ = new Figure("launchThroughput", this);
+  memory_ = new Figure("launchMemory", this);
+  wire_ = new Figure("launchWire", this);
+  ranks_ = new Figure("launchRanks", this);
+  for (Figure* figure : {stepTime_, throughput_, memory_, wire_, ranks_}) figures->addWidget(figure, 1);
+  column->addLayout(figures);
+  auto* sourceRow = new QHBoxLayout;
+  source_ = makeLabel("launchSource", this, "muted");
+  source_->setWordWrap(true);
+  benchmark_ = makeButton("launchBenchmark", "chart", this);
+  sourceRow->addWidget(source_, 1);
+  sourceRow->addWidget(benchmark_);
+  column->addLayout(sourceRow);
+  tabs_ = new QTabWidget(this);
+  tabs_->setObjectName("launchTabs");
+  tabs_->setDocumentMode(true);
+  tabs_->addTab(buildPlacement(), {});
+  tabs_->addTab(buildBars(), {});
+  plan_ = new QPlainTextEdit(this);
+  plan_->setObjectName("planText");
+  plan_->setReadOnly(true);
+  plan_->setLineWrapMode(QPlainTextEdit::NoWrap);
+  plan_->setFont(Theme::instance().monospace());
+  plan_->setFrameShape(QFrame::NoFrame);
+  tabs_->addTab(plan_, {});
+  tabs_->addTab(buildCandidates(), {});
+  column->addWidget(tabs_, 1);
+  connect(tabs_, &QTabWidget::currentChanged, this, &PredictionView::compareWanted);
+}
+
+QWidget* PredictionView::buildPlacement() {
+  auto* page = new QWidget(this);
+  auto* layout = new QVBoxLayout(page);
+  layout->setContentsMargins(0, kSpaceS, 0, 0);
+  placementModel_ = new PlacementModel(this);
+  placement_ = new QTableView(page);
+  placement_->setObjectName("placementTable");
+  placement_->setModel(placementModel_);
+  dressTable(placement_);
+  placement_->horizontalHeader()->setStretchLastSection(false);
+  placementColumns_ = new ColumnFitter(placement_, {PlacementModel::kGradients, PlacementModel::kOptimizer,
+                                                    PlacementModel::kThreads, PlacementModel::kActivations,
+                                                    PlacementModel::kParameters, PlacementModel::kDevice});
+  layout->addWidget(placement_, 1);
+  auto* remarks = new QWidget(page);
+  auto* lines = new QVBoxLayout(remarks);   // tells the area when they need another height
+  lines->setContentsMargins({});
+  remarks_ = makeLabel("launchRemarks", remarks, "muted");
+  remarks_->setWordWrap(true);
+  lines->addWidget(remarks_);
+  remarksArea_ = new QScrollArea(page);
+  remarksArea_->setObjectName("launchRemarksArea");
+  remarksArea_->setWidget(remarks);
+  remarksArea_->setWidgetResizable(true);
+  remarksArea_->setFocusPolicy(Qt::NoFocus);
+  remarksArea_->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Maximum);
+  remarksArea_->setMaximumHeight(kRemarksHeight);
+  layout->addWidget(remarksArea_);
+  return page;
+}
+
+QWidget* PredictionView::buildBars() {
+  auto* page = new QWidget(this);
+  auto* layout = new QVBoxLayout(page);
+  layout->setContentsMargins(0, kSpaceS, 0, 0);
+  bars_ = new BreakdownBars("launchBars", page);
+  auto* scroll = new QScrollArea(page);
+  scroll->setObjectName("launchBarsScroll");
+  scroll->setWidget(bars_);
+  scroll->setWidgetResizable(true);
+  scroll->setFocusPolicy(Qt::NoFocus);
+  layout->addWidget(scroll);
+  return page;
+}
+
+QWidget* PredictionView::buildCandidates() {
+  candidateModel_ = new CandidateModel(this);
+  candidates_ = new QTableView(this);
+  candidates_->setObjectName("candidateTable");
+  candidates_->setModel(candidateModel_);
+  dressTable(candidates_);
+  setColumns(candidates_, {158, 82, 86, 78, 74});
+  // Why a strategy is refused stands whole across the figures that it has none of.
+  candidates_->setWordWrap(true);
+  candidates_->setItemDelegate(new WrapDelegate(candidates_));
+  candidates_->verticalHeader()->setMinimumSectionSize(30);
+  candidates_->verticalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+  connect(candidateModel_, &QAbstractItemModel::modelReset, this, [this] {
+    candidates_->clearSpans();
+    for (int row = 0; row < candidateModel_->rowCount(); ++row) {
+      if (candidateModel_->refused(row)) candidates_->setSpan(row, CandidateModel::kEstimate, 1, CandidateModel::kWire);
+    }
+  });
+  connect(candidates_->horizontalHeader(), &QHeaderView::sectionResized, candidates_, &QTableView::resizeRowsToContents);
+  connect(candidates_, &QTableView::activated, this, [this](const QModelIndex& index) {
+    const auto& all = candidateModel_->candidates();
+    const auto at = static_cast<std::size_t>(index.row());
+    if (at < all.size()) Q_EMIT strategyChosen(std::string(all[at].strategy));
+  });
+  return candidates_;
+}
+
+bool PredictionView::comparing() const { return tabs_->currentWidget() == candidates_; }
+
+bool PredictionView::choosing() const { return candidates_->hasFocus(); }
+
+void PredictionView::setCandidates(std::vector<Candidate> candidates) { candidateModel_->setCandidates(std::move(candidates)); }
+
+void PredictionView::setChosen(const std::string& strategy, const std::map<std::string, double>& benchmarks) {
+  candidateModel_->setBenchmarks(benchmarks);
+  candidateModel_->setChosen(strategy);
+}
+
+void PredictionView::clear() {
+  placementModel_->setRanks({});
+  bars_->setBars({});
+  plan_->clear();
+  candidateModel_->setCandidates({});
+  for (Figure* figure : {stepTime_, throughput_, memory_, wire_, ranks_}) {
+    figure->setValue(QString(QChar(0x2014)), QString(QChar(0xa0)));   // nothing below moves
+  }
+  source_->clear();
+  remarksArea_->hide();
+}
+
+void PredictionView::show(const app::Preview& preview, bool told) {
+  const QString dash(QChar(0x2014));
+  const QString kind = !told ? tr("not benchmarked") : preview.measured ? tr("benchmarked") : tr("rough estimate");
+  stepTime_->setValue(told ? formatSeconds(preview.stepSeconds) : dash, kind);
+  throughput_->setValue(told ? tr("%1/s").arg(formatCount(std::llround(preview.samplesPerSecond))) : dash, tr("samples"));
+  memory_->setValue(formatBytes(static_cast<double>(peakMemory(preview))), tr("peak per rank"));
+  wire_->setValue(formatBytes(static_cast<double>(wireBytes(preview.plan))), tr("per rank per step"));
+  ranks_->setValue(QString::number(preview.ranks.size()), QString::fromStdString(preview.comm));
+  source_->setText(preview.measured ? tr("From a benchmark of these nodes.")
+                   : told           ? tr("Rough estimate from built-in costs. Benchmark the nodes to calibrate it.")
+                                    : tr("These settings were not benchmarked yet; their rough estimate stands under "
+                                         "Compare strategies."));
+  placementModel_->setRanks(preview.ranks);
+  placement_->resizeColumnsToContents();
+  placementColumns_->fit();
+  std::vector<BreakdownBar> bars;
+  for (const auto& rank : preview.ranks) {
+    if (!told) break;
+    BreakdownBar bar;
+    bar.name = tr("rank %1").arg(rank.rank);
+    bar.predicted = {rank.data, rank.forward, rank.backward, rank.waiting, rank.transfer, rank.optimizer};
+    bar.hasPredicted = true;
+    bars.push_back(std::move(bar));
+  }
+  bars_->setBars(std::move(bars));
+  plan_->setPlainText(QString::fromStdString(preview.planText));
+  QStringList remarks;
+  for (const auto& remark : preview.remarks) remarks << QString::fromUtf8("• ") + messageText(remark);
+  remarks_->setText(remarks.join('\n'));
+  remarksArea_->setVisible(!remarks.isEmpty());
+}
+
+void PredictionView::retranslate() {
+  setTexts(benchmark_, tr("Benchmark nodes"), tr("Connects the nodes and measures what these settings take there"));
+  stepTime_->setName(tr("Step time"));
+  throughput_->setName(tr("Throughput"));
+  memory_->setName(tr("Memory"));
+  wire_->setName(tr("Traffic"));
+  ranks_->setName(tr("Ranks"));
+  tabs_->setTabText(0, tr("Placement"));
+  tabs_->setTabText(1, tr("Step time"));
+  tabs_->setTabText(2, tr("Plan"));
+  tabs_->setTabText(3, tr("Compare strategies"));
+  tabs_->setAccessibleName(tr("Prediction"));
+  placement_->setAccessibleName(tr("Placement"));
+  bars_->setAccessibleName(tr("Predicted step time of each rank"));
+  candidates_->setAccessibleName(tr("Compare strategies"));
+  candidates_->setToolTip(tr("Double-click a strategy to choose it"));
+  candidateModel_->retranslate();
+  plan_->setAccessibleName(tr("Text of the plan"));
+}
+
+}  // namespace lockstep::ui

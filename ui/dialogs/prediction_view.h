@@ -1,0 +1,73 @@
+// PredictionView: what a launch is predicted to take: its figures, where each rank runs and what it needs,
+// its step time, the plan, and the strategies side by side.
+#pragma once
+
+#include <QWidget>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "app/runs/preview.h"
+#include "ui/models/candidate_model.h"
+
+class QLabel;
+class QPlainTextEdit;
+class QPushButton;
+class QScrollArea;
+class QTabWidget;
+class QTableView;
+
+namespace lockstep::ui {
+
+class BreakdownBars;
+class ColumnFitter;
+class Figure;
+class PlacementModel;
+
+class PredictionView : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit PredictionView(QWidget* parent);
+
+  // `told` is false where a step time would stand beside measured ones and is not.
+  void show(const app::Preview& preview, bool told);
+  void clear();
+  void setCandidates(std::vector<Candidate> candidates);
+  // Which strategy is chosen, and the step times that were measured, by strategy.
+  void setChosen(const std::string& strategy, const std::map<std::string, double>& benchmarks);
+  bool comparing() const;              // the comparison is looked at
+  bool choosing() const;               // and has the keyboard
+  QPushButton* benchmarkButton() const { return benchmark_; }
+  QTabWidget* tabs() const { return tabs_; }
+  void retranslate();
+
+ Q_SIGNALS:
+  void compareWanted();
+  void strategyChosen(const std::string& strategy);
+
+ private:
+  QWidget* buildPlacement();
+  QWidget* buildBars();
+  QWidget* buildCandidates();
+
+  Figure* stepTime_ = nullptr;
+  Figure* throughput_ = nullptr;
+  Figure* memory_ = nullptr;
+  Figure* wire_ = nullptr;
+  Figure* ranks_ = nullptr;
+  QLabel* source_ = nullptr;
+  QPushButton* benchmark_ = nullptr;
+  QTabWidget* tabs_ = nullptr;
+  QTableView* placement_ = nullptr;
+  ColumnFitter* placementColumns_ = nullptr;
+  PlacementModel* placementModel_ = nullptr;
+  QLabel* remarks_ = nullptr;
+  QScrollArea* remarksArea_ = nullptr;
+  BreakdownBars* bars_ = nullptr;
+  QPlainTextEdit* plan_ = nullptr;
+  QTableView* candidates_ = nullptr;
+  CandidateModel* candidateModel_ = nullptr;
+};
+
+}  // namespace lockstep::ui

@@ -1,0 +1,350 @@
+// The documents of the main window: how each is opened or made, and what is launched of them.
+#include <QDir>
+#include <QFile>
+#include <QFileInfo>
+#include <QTabWidget>
+#include <algorithm>
+
+#include "ui/dialogs/launch_dialog.h"
+#include "ui/dialogs/new_model_dialog.h"
+#include "ui/models/navigator_model.h"
+#include "ui/pages/cluster_page.h"
+#include "ui/pages/history_page.h"
+#include "ui/pages/model_page.h"
+#include "ui/pages/run_page.h"
+#include "ui/pages/welcome_page.h"
+#include "ui/studio/run_document.h"
+#include "ui/studio/spec_document.h"
+#include "ui/theme/format.h"
+#include "ui/widgets/widgets.h"
+#include "ui/window/background.h"
+#include "ui/window/main_window.h"
+
+namespace lockstep::ui {
+namespace {
+
+// A document that is open, as it stands.
+template <typename Entry, typename PageType>
+Entry openDocument(PageType* page) {
+  Entry out;
+  const QPointer<PageType> safe(page);
+  out.title = page->document()->name();
+  out.file = page->filePath();
+  out.modified = [safe] { return safe && safe->isModified(); };
+  out.save = [safe] { return safe ? safe->document()->save(safe->filePath()) : Status(); };
+  return out;
+}
+
+template <typename Entry>
+void sortByTitle(QVector<Entry>& entries) {
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.title < b.title; });
+}
+
+template <typename Entry>
+bool has(const QVector<Entry>& entries, const QString& file) {
+  return std::any_of(entries.begin(), entries.end(), [&](const Entry& one) { return one.file == file; });
+}
+
+std::string textOf(const QString& path) {
+  QFile file(path);
+  return file.open(QIODevice::ReadOnly) ? file.readAll().toStdString() : std::string();
+}
+
+Result<app::Relaunch> relaunchFrom(const std::string& folder, const QString& run, app::RelaunchKind kind) {
+  auto history = app::History::open(folder);
+  if (!history) return history.error();
+  return app::relaunchOf(**history, run.toStdString(), kind);
+}
+
+}  // namespace
+
+Page* MainWindow::openFile(const QString& path) {
+  const QString absolute = QFileInfo(path).absoluteFilePath();
+  for (Page* page : pages()) {
+    if (page->filePath() == absolute || (!page->filePath().isEmpty() && QFileInfo(page->filePath()) == QFileInfo(absolute))) {
+      tabs_->setCurrentWidget(page);
+      return page;
+    }
+  }
+  const app::SpecKind kind = specKindOf(absolute);
+  auto document = std::make_unique<SpecDocument>(kind, QString::fromStdString(workspace_->home().root) + "/recovery");
+  const Status status = document->load(absolute);
+  if (!status.ok()) {
+    raiseAlert({{}, Tone::kBad, QFileInfo(path).fileName(), QString::fromStdString(status.error().text()), {}, false, {}});
+    Page* shown = currentPage();
+    if (!shown) shown = openWelcome();
+    shown->message()->showError(status.error());
+    workspace_->settings().removeRecent(absolute);
+    return nullptr;
+  }
+  workspace_->settings().addRecent(absolute);
+  const bool recovered = document->recovered();
+  Page* page = nullptr;
+  if (kind == app::SpecKind::kCluster) {
+    auto* cluster = new ClusterPage(std::move(document), *workspace_);
+    connect(cluster, &ClusterPage::launchWanted, this, [this, cluster] { openLaunch(nullptr, cluster); });
+    connect(cluster, &ClusterPage::stateChanged, this, &MainWindow::refreshActions);
+    addPage(page = cluster);
+  } else {
+    page = addModel(std::move(document));
+  }
+  if (recovered) {
+    page->message()->showNote(Tone::kWarning, [] {
+      return MessagePanel::Note{tr("Unsaved text was recovered."), tr("Undo brings back the text as it was saved."), {}, {}};
+    });
+  }
+  refreshNavigator();
+  return page;
+}
+
+ModelPage* MainWindow::addModel(std::unique_ptr<SpecDocument> document) {
+  auto* page = new ModelPage(std::move(document));
+  connect(page, &ModelPage::launchWanted, this, [this, page] { openLaunch(page, nullptr); });
+  lastModel_ = page;
+  addPage(page);
+  return page;
+}
+
+RunPage* MainWindow::openRun(const QString& run) {
+  for (Page* page : pages()) {
+    if (page->key() == "run:" + run) {
+      tabs_->setCurrentWidget(page);
+      return qobject_cast<RunPage*>(page);
+    }
+  }
+  auto* page = new RunPage(std::make_unique<RunDocument>(run, *workspace_));
+  connect(page->document(), &RunDocument::rowChanged, this, &MainWindow::refreshActions);
+  connect(page, &RunPage::relaunchWanted, this, [this, run](app::RelaunchKind kind) { relaunch(run, kind); });
+  connect(page, &RunPage::cloneWanted, this, [this, run] { clone(run); });
+  addPage(page);
+  return page;
+}
+
+HistoryPage* MainWindow::openHistory() {
+  for (Page* page : pages()) {
+    if (auto* history = qobject_cast<HistoryPage*>(page)) {
+      tabs_->setCurrentWidget(history);
+      return history;
+    }
+  }
+  auto* page = new HistoryPage(*workspace_);
+  connect(page, &HistoryPage::openRun, this, &MainWindow::openRun);
+  connect(page, &HistoryPage::relaunchWanted, this, &MainWindow::relaunch);
+  connect(page, &HistoryPage::cloneWanted, this, &MainWindow::clone);
+  connect(page, &Page::inspectorChanged, this, &MainWindow::refreshActions);
+  addPage(page);
+  return page;
+}
+
+WelcomePage* MainWindow::openWelcome() {
+  for (Page* page : pages()) {
+    if (auto* welcome = qobject_cast<WelcomePage*>(page)) {
+      tabs_->setCurrentWidget(welcome);
+      return welcome;
+    }
+  }
+  auto* page = new WelcomePage;
+  connect(page, &WelcomePage::openFile, this, [this](const QString& path) {
+    const QString copy = workspace_->examples().contains(path) ? workspace_->copyOfExample(path) : path;
+    openFile(copy.isEmpty() ? path : copy);
+  });
+  connect(page, &WelcomePage::openWanted, this, &MainWindow::askOpen);
+  connect(page, &WelcomePage::newClusterWanted, this, &MainWindow::newCluster);
+  connect(page, &WelcomePage::newModelWanted, this, &MainWindow::newModel);
+  connect(page, &WelcomePage::runHereWanted, this, [this] { openReady("fashion-cnn", "local-3"); });
+  page->setHome(QString::fromStdString(workspace_->home().root));
+  page->setExamples(workspace_->examples());
+  page->setRecent(workspace_->settings().recentFiles());
+  addPage(page);
+  return page;
+}
+
+ClusterPage* MainWindow::newCluster() {
+  const QDir folder(QString::fromStdString(workspace_->home().root) + "/clusters");
+  folder.mkpath(".");
+  int number = 1;
+  while (QFileInfo::exists(folder.filePath(QString("cluster-%1.yaml").arg(number)))) ++number;
+  const QString path = folder.filePath(QString("cluster-%1.yaml").arg(number));
+  QFile file(path);
+  if (file.open(QIODevice::WriteOnly)) {
+    file.write(QString("version: 1\nname: cluster-%1\nnodes: []\n").arg(number).toUtf8());
+    file.close();
+  }
+  return qobject_cast<ClusterPage*>(openFile(path));
+}
+
+NewModelDialog* MainWindow::newModel() {
+  auto* dialog = new NewModelDialog(QString::fromStdString(workspace_->home().modelsFolder()), this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QDialog::accepted, this, [this, dialog] { openFile(dialog->path()); });
+  dialog->open();
+  return dialog;
+}
+
+// Those that are open, those of the navigator, and the examples of which there is no copy.
+QVector<LaunchModel> MainWindow::launchModels() const {
+  QVector<LaunchModel> out;
+  const auto add = [&](const QString& path) {
+    if (has(out, path) || specKindOf(path) != app::SpecKind::kRun) return;
+    out << LaunchModel{QFileInfo(path).completeBaseName(), path, [path] { return textOf(path); }, {}, {}};
+  };
+  for (Page* page : pages()) {
+    auto* open = qobject_cast<ModelPage*>(page);
+    if (!open || open->document()->kind() != app::SpecKind::kRun) continue;
+    out << openDocument<LaunchModel>(open);
+    out.last().text = [safe = QPointer(open)] { return safe ? safe->document()->spec().text() : std::string(); };
+  }
+  for (const auto& entry : navigatorModel_->entries(NavigatorModel::kModels)) add(entry.key);
+  for (const QString& path : workspace_->examples()) {
+    const QString title = QFileInfo(path).completeBaseName();
+    if (std::none_of(out.begin(), out.end(), [&](const LaunchModel& one) { return one.title == title; })) add(path);
+  }
+  sortByTitle(out);
+  return out;
+}
+
+QVector<LaunchTarget> MainWindow::launchTargets() const {
+  QVector<LaunchTarget> out;
+  for (Page* page : pages()) {
+    auto* open = qobject_cast<ClusterPage*>(page);
+    if (!open) continue;
+    const QPointer<ClusterPage> safe(open);
+    out << openDocument<LaunchTarget>(open);
+    out.last().yaml = [safe] { return safe ? safe->document()->spec().text() : std::string(); };
+    out.last().connected = [safe] { return safe ? safe->liveIfAny() : nullptr; };
+    out.last().live = [safe] { return safe ? safe->live() : nullptr; };
+  }
+  for (const auto& entry : navigatorModel_->entries(NavigatorModel::kClusters)) {
+    if (has(out, entry.key)) continue;
+    LaunchTarget target;
+    target.title = entry.title;
+    target.file = entry.key;
+    target.yaml = [path = entry.key] { return textOf(path); };
+    out << target;
+  }
+  sortByTitle(out);
+  return out;
+}
+
+LaunchDialog* MainWindow::openLaunch(ModelPage* model, ClusterPage* cluster) {
+  if (launch_) {
+    launch_->raise();
+    return launch_;
+  }
+  if (!model) model = lastModel_;
+  if (!cluster) cluster = lastCluster_;
+  const QVector<LaunchModel> models = launchModels();
+  const QVector<LaunchTarget> targets = launchTargets();
+  if (models.isEmpty()) {
+    newModel();
+    return nullptr;
+  }
+  const auto indexOf = [](const auto& entries, const Page* page, int otherwise) {
+    for (int i = 0; page && i < entries.size(); ++i) {
+      if (entries[i].file == page->filePath()) return i;
+    }
+    return otherwise;
+  };
+  auto* dialog = new LaunchDialog(models, targets, *workspace_, this);
+  dialog->chooseModel(indexOf(models, model, 0));
+  dialog->chooseTarget(indexOf(targets, cluster, static_cast<int>(targets.size())));
+  return showLaunch(dialog);
+}
+
+LaunchDialog* MainWindow::showLaunch(LaunchDialog* dialog) {
+  launch_ = dialog;
+  launch_->setAttribute(Qt::WA_DeleteOnClose);
+  connect(launch_, &LaunchDialog::launched, this, &MainWindow::openRun);
+  launch_->open();
+  return launch_;
+}
+
+void MainWindow::relaunch(const QString& run, app::RelaunchKind kind) {
+  if (launch_) {
+    launch_->raise();
+    return;
+  }
+  runInBackground(
+      this, [folder = workspace_->home().historyFolder(), run, kind] { return relaunchFrom(folder, run, kind); },
+      [this, run](Result<app::Relaunch> found) {
+        if (launch_) return;
+        if (!found) {
+          if (Page* page = currentPage()) page->message()->showError(found.error());
+          return;
+        }
+        LaunchModel model;
+        model.title = QString::fromStdString(found->name);
+        model.file = tr("run %1").arg(run);
+        model.text = [yaml = found->specYaml] { return yaml; };
+        LaunchTarget target;
+        target.title = QString::fromStdString(found->clusterName);
+        target.file = tr("cluster of run %1").arg(run);
+        target.yaml = [yaml = found->clusterYaml] { return yaml; };
+        target.connected = target.live = [this, run] { return workspace_->clusterForRun(run); };
+        showLaunch(new LaunchDialog({model}, {target}, *workspace_, this, std::move(*found)));
+      });
+}
+
+void MainWindow::clone(const QString& run) {
+  runInBackground(
+      this,
+      [folder = workspace_->home().historyFolder(), run] {
+        return relaunchFrom(folder, run, app::RelaunchKind::kRerun);
+      },
+      [this](Result<app::Relaunch> found) {
+        if (!found) {
+          if (Page* page = currentPage()) page->message()->showError(found.error());
+          return;
+        }
+        const QDir folder(QString::fromStdString(workspace_->home().root) + "/models");
+        folder.mkpath(".");
+        const QString base = asFileName(QString::fromStdString(found->name)) + "-copy";
+        QString path = folder.filePath(base + ".yaml");
+        const auto taken = [&] {
+          const QList<Page*> open = pages();
+          return QFileInfo::exists(path) ||
+                 std::any_of(open.begin(), open.end(), [&](Page* page) { return page->filePath() == path; });
+        };
+        for (int number = 2; taken(); ++number) path = folder.filePath(QString("%1-%2.yaml").arg(base).arg(number));
+        auto document = std::make_unique<SpecDocument>(
+            app::SpecKind::kRun, QString::fromStdString(workspace_->home().root) + "/recovery");
+        document->start(QString::fromStdString(found->specYaml), path);
+        openLaunch(addModel(std::move(document)), nullptr);
+      });
+}
+
+void MainWindow::openReady(const QString& model, const QString& cluster) {
+  const auto open = [this](const QString& name) -> Page* {
+    if (!name.isEmpty() && QFileInfo(name).isFile()) return openFile(name);
+    // One that is open already is the one that is meant.
+    for (Page* page : pages()) {
+      auto* spec = qobject_cast<SpecPage*>(page);
+      if (!spec || name.isEmpty() || spec->document()->name() != name) continue;
+      tabs_->setCurrentWidget(page);
+      return page;
+    }
+    for (const QString& path : workspace_->examples()) {
+      if (QFileInfo(path).completeBaseName() != name) continue;
+      for (Page* page : pages()) {   // the example itself, which is as good as a copy
+        if (QFileInfo(page->filePath()) == QFileInfo(path)) return openFile(page->filePath());
+      }
+      const QString copy = workspace_->copyOfExample(path);
+      return openFile(copy.isEmpty() ? path : copy);
+    }
+    if (!name.isEmpty()) {
+      if (Page* page = currentPage()) {
+        page->message()->showNote(Tone::kBad, [name] {
+          return MessagePanel::Note{tr("There is no example %1.").arg(name),
+                                    tr("The folder of examples was not found beside the program."), {}, {}};
+        });
+      }
+    }
+    return nullptr;
+  };
+  auto* clusterPage = qobject_cast<ClusterPage*>(open(cluster));
+  auto* modelPage = qobject_cast<ModelPage*>(open(model));
+  if (!modelPage) return;
+  openLaunch(modelPage, clusterPage);
+}
+
+}  // namespace lockstep::ui
