@@ -422,6 +422,12 @@ class LossScaleTest : public QObject {
     settings.trainer.nonFinite = runtime::NonFinite::kRefused;
     settings.ranks = 2;
     settings.trainer.maxSteps = 120;
+    // The first evaluation sees it too.
+    const RunOutcome evaluated = trained(settings);
+    QVERIFY(!evaluated.ok());
+    QVERIFY2(evaluated.error().find("the loss of the evaluation is not finite in step 10: the first tensor that is not finite is "
+                                    "activation flatten.flatten.f16") != std::string::npos, evaluated.error().c_str());
+    settings.trainer.evaluate = false;
     const RunOutcome hopeless = trained(settings);
     QVERIFY(!hopeless.ok());
     QVERIFY2(hopeless.error().find("none of the last 100 updates could be made, to step 100") != std::string::npos,
