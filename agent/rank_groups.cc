@@ -10,12 +10,12 @@
 namespace lockstep::agent {
 namespace {
 
-constexpr Nanoseconds kCollectiveLimit = 30'000'000'000;
+constexpr Nanoseconds kDeviceLimit = 120'000'000'000;  // GPUs do not tell computing from waiting
 
-// How long the GPUs of the ranks may take for what they are given at once: they do not tell computing from waiting, so it
-// is many times what the plan predicts for a whole training step or any other program. A stage waits for all others.
-Nanoseconds deviceLimit(const plan::Plan& plan, int rank) {
-  constexpr double kLeastSeconds = 120, kTimesPredicted = 20;
+// A slow step is not a frozen rank: at least `least`, and many times what the plan predicts for a
+// whole training step or any other program. A stage waits for all others.
+Nanoseconds limitOf(const plan::Plan& plan, int rank, Nanoseconds least) {
+  constexpr double kTimesPredicted = 20;
   const auto seconds = [&](std::string_view program) {
     const plan::Body* const body = plan.find(program, rank);
     double sum = 0;
@@ -27,7 +27,7 @@ Nanoseconds deviceLimit(const plan::Plan& plan, int rank) {
   for (const plan::Play& play : plan.plays(rank)) step += seconds(play.program);
   for (const plan::Program& program : plan.programs) longest = std::max(longest, seconds(program.name));
   const double predicted = std::max(longest, step * plan.mesh.stages());
-  return static_cast<Nanoseconds>(std::max(kLeastSeconds, kTimesPredicted * predicted) * 1e9);
+  return std::max(least, static_cast<Nanoseconds>(kTimesPredicted * predicted * 1e9));
 }
 
 // Calls visit(axis, ranks of the group, offset of the group's memory) for all groups of the mesh, in
@@ -57,12 +57,16 @@ Result<std::int64_t> sharedMemoryBytes(const cluster::Mesh& mesh) {
   return forGroups(mesh, [](const auto&, const auto&, std::int64_t) {});
 }
 
+Nanoseconds collectiveLimit(const plan::Plan& plan, int rank) {
+  return limitOf(plan, rank, kCollectiveLimit);
+}
+
 cluster::Mesh meshFor(const plan::Plan& plan, int ranks) {
   return plan.mesh.size() == ranks ? plan.mesh : cluster::Mesh({{"data", ranks}});
 }
 
 Result<RankGroups> RankGroups::form(const node::v1::WorkerStart& start, const cluster::Mesh& mesh,
-                                    WorkerLink& link) {
+                                    WorkerLink& link, Nanoseconds limit) {
   RankGroups out;
   Status status;
   forGroups(mesh, [&](const cluster::Axis& axis, const std::vector<int>& ranks, std::int64_t offset) {
@@ -74,7 +78,8 @@ Result<RankGroups> RankGroups::form(const node::v1::WorkerStart& start, const cl
                          (axis.name == mesh.messageAxis() && mesh.size() * (start.threads() + 1) > usableCores());
     const auto connect = [&]() -> Result<std::unique_ptr<comm::Communicator>> {
       if (start.comm() == "shm" || (start.comm() == "nccl" && start.shared_memory_fd() >= 0))
-        return comm::openSharedMemory(start.shared_memory_fd(), offset, rank, axis.size, crowded, kCollectiveLimit);
+        return comm::openSharedMemory(start.shared_memory_fd(), offset, rank, axis.size, crowded,
+                                      limit);
       comm::GlooOptions options;
       options.rank = rank;
       options.size = axis.size;
@@ -82,7 +87,7 @@ Result<RankGroups> RankGroups::form(const node::v1::WorkerStart& start, const cl
       options.interface = start.interface();
       options.prefix = fmt::format("{}/{}/{}/{}", start.run(), start.generation(), axis.name,
                                    ranks.front());
-      options.timeout = kCollectiveLimit;
+      options.timeout = limit;
       return comm::connectGloo(options, link);
     };
     auto communicator = connect();
@@ -103,11 +108,12 @@ Result<runtime::DeviceGroups> joinDevices(const node::v1::WorkerStart& start, co
   const std::string interface = start.interface().empty() ? comm::interfaceOf(start.address()) : start.interface();
   // "=": this one, not all whose names begin so.
   if (!interface.empty() && interface != "lo") setenv("NCCL_SOCKET_IFNAME", ("=" + interface).c_str(), 0);
-  LOCKSTEP_ASSIGN(runtime::DeviceGroups devices,
-                  runtime::DeviceGroups::form(plan.mesh, *backend.device(), link,
-                                              {.rank = start.rank(),
-                                               .prefix = fmt::format("{}/{}", start.run(), start.generation()),
-                                               .limit = deviceLimit(plan, start.rank())}));
+  LOCKSTEP_ASSIGN(
+      runtime::DeviceGroups devices,
+      runtime::DeviceGroups::form(plan.mesh, *backend.device(), link,
+                                  {.rank = start.rank(),
+                                   .prefix = fmt::format("{}/{}", start.run(), start.generation()),
+                                   .limit = limitOf(plan, start.rank(), kDeviceLimit)}));
   if (!devices.whyNot().empty() && start.comm() == "nccl") {
     Error error = makeError(Code::kFailedPrecondition, "comm is nccl, and the ranks' GPUs cannot exchange among themselves");
     error.why = devices.whyNot();

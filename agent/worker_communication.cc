@@ -124,7 +124,8 @@ Status playCommunication(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const auto data, openData(start, true));
   const auto& training = start.spec().training();
   LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
-  LOCKSTEP_ASSIGN(const RankGroups groups, RankGroups::form(start, plan.mesh, link));
+  LOCKSTEP_ASSIGN(const RankGroups groups,
+                  RankGroups::form(start, plan.mesh, link, collectiveLimit(plan, start.rank())));
   const PinnedThread pinned(start);
   SwitchedGroups switched(groups.groups(), plan.mesh);
   runtime::TrainerOptions options;

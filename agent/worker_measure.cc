@@ -680,7 +680,8 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const auto data, openData(start, true));
   const auto& training = start.spec().training();
   LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
-  LOCKSTEP_ASSIGN(const RankGroups groups, RankGroups::form(start, plan.mesh, link));
+  LOCKSTEP_ASSIGN(const RankGroups groups,
+                  RankGroups::form(start, plan.mesh, link, collectiveLimit(plan, start.rank())));
   runtime::Groups all = groups.groups();
   LOCKSTEP_ASSIGN(const runtime::DeviceGroups devices, joinDevices(start, plan, *backend, link, all));
   const PinnedThread pinned(start);

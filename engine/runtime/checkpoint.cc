@@ -6,13 +6,18 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <condition_variable>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
 
 #include "engine/base/hash.h"
 #include "engine/base/memory.h"
 #include "engine/runtime/finite.h"
+#include "engine/runtime/heartbeat.h"
 #include "engine/runtime/safetensors.h"
 
 namespace lockstep::runtime {
@@ -235,6 +240,104 @@ Status metadataNumber(const TensorFile& file, const std::string& key, T& out) {
   return makeError(Code::kDataLoss, "the checkpoint's metadata has no valid \"{}\"", key);
 }
 
+// Renamed away before they are deleted, so that no reader meets half a checkpoint.
+void removeAllBut(const fs::path& root, int keep, const fs::path& newest) {
+  std::error_code error;
+  const auto all = checkpointsIn(root);
+  for (std::size_t i = 0; i + static_cast<std::size_t>(std::max(keep, 1)) < all.size(); ++i) {
+    if (all[i].second == newest) continue;  // resumed from one before those that are damaged
+    const fs::path trash = root / ("." + all[i].second.filename().string() + ".old");
+    fs::remove_all(trash, error);
+    fs::rename(all[i].second, trash, error);
+    if (!error) fs::remove_all(trash, error);
+  }
+}
+
+using Write = std::function<Status(const TensorBytes& bytes)>;
+
+// Rank 0's file, written on a thread of its own from tensors that are given one after another.
+class Handover {
+ public:
+  explicit Handover(const Write& write) {
+    thread_ = std::jthread([this, &write] {
+      Status status = withMemoryFor("what rank 0 writes", 0, [&] {
+        return write([this](std::size_t index) { return take(index); });
+      });
+      const std::lock_guard lock(mutex_);
+      result_ = std::move(status);
+      ended_ = true;
+      changed_.notify_all();
+    });
+  }
+  // What has not been given by then never will be.
+  ~Handover() {
+    const std::lock_guard lock(mutex_);
+    abandoned_ = true;
+    changed_.notify_all();
+  }
+  // Returns when the tensor has been written, or nothing more is.
+  Status give(std::span<const std::byte> tensor, Heartbeat& heartbeat) {
+    std::unique_lock lock(mutex_);
+    tensor_ = tensor;
+    ++given_;
+    changed_.notify_all();
+    return heartbeat.await(lock, changed_, [this] { return asked_ > given_ || ended_; });
+  }
+  Status awaitEnd(Heartbeat& heartbeat) {
+    std::unique_lock lock(mutex_);
+    return heartbeat.await(lock, changed_, [this] { return ended_; });
+  }
+  const Status& result() const { return result_; }  // after the end
+
+ private:
+  Result<std::span<const std::byte>> take(std::size_t index) {
+    std::unique_lock lock(mutex_);
+    asked_ = index + 1;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return given_ >= asked_ || abandoned_; });
+    if (given_ < asked_) return makeError(Code::kAborted, "the ranks could not gather the state");
+    return tensor_;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::span<const std::byte> tensor_;
+  std::size_t asked_ = 0, given_ = 0;
+  bool ended_ = false, abandoned_ = false;
+  Status result_;
+  std::jthread thread_;
+};
+
+// Whether other ranks take part in making a whole tensor of it.
+bool isGathered(const RankState& state, const Place& place) {
+  return state.groups.along(state.plan.mesh.messageAxis()) != nullptr ||
+         std::any_of(place.parts.begin(), place.parts.end(), [](const auto& part) {
+           return !part.first->axis.empty() || !part.second->axis.empty();
+         });
+}
+
+// All ranks together make one tensor after another whole. Rank 0 gives each to `sink` and writes it
+// by `write`, where not null; the others wait as long as that takes. `written` is what became of
+// it: the others' files are not touched.
+Status gather(const RankState& state, const std::vector<Place>& places, const Write& write,
+              const std::function<void(std::size_t, std::span<const std::byte>)>& sink,
+              Status& written) {
+  WholeTensors whole(state);
+  Heartbeat heartbeat(state.groups, state.rank);
+  std::optional<Handover> handover;
+  if (state.rank == 0 && write) handover.emplace(write);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (isGathered(state, places[i])) LOCKSTEP_TRY(heartbeat.meet());
+    LOCKSTEP_ASSIGN(const std::span<const std::byte> tensor, whole.of(places[i]));
+    if (state.rank == 0 && sink) sink(i, tensor);
+    if (handover) LOCKSTEP_TRY(handover->give(tensor, heartbeat));
+  }
+  if (handover) LOCKSTEP_TRY(handover->awaitEnd(heartbeat));
+  LOCKSTEP_TRY(heartbeat.meet());
+  if (handover) written = handover->result();
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> writeCheckpoint(const std::string& folder, int keep, const RankState& state,
@@ -242,73 +345,49 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const R
   std::vector<TensorInfo> tensors;
   const std::vector<Place> places = placesOf(state.plan, [](std::string_view) { return true; });
   for (const Place& place : places)
-    tensors.push_back({tensorName(*place.slot, place.member()), place.slot->type.dtype, place.member().shape});
-  WholeTensors whole(state);
-  std::size_t asked = 0;  // tensors this rank has taken part in gathering
-  const auto bytes = [&](std::size_t index) {
-    asked = index + 1;
-    return whole.of(places[index]);
-  };
-  // To the end also where rank 0 could not write: the others wait for it.
-  const auto gatherRest = [&]() -> Status {
-    while (asked < places.size()) LOCKSTEP_TRY(bytes(asked).status());
-    return {};
-  };
-  if (state.rank != 0) {
-    LOCKSTEP_TRY(gatherRest());
-    return std::string();
-  }
-
+    tensors.push_back(
+        {tensorName(*place.slot, place.member()), place.slot->type.dtype, place.member().shape});
   const fs::path root(folder);
   const fs::path target = root / fmt::format("{}{:09}", kPrefix, progress.step);
-  const fs::path temporary = root / fmt::format(".{}{}.tmp", kPrefix, progress.step);
-  std::error_code error;
-  const auto failed = [](Error cause) {
+  const auto write = [&](const TensorBytes& bytes) -> Status {
+    const fs::path temporary = root / fmt::format(".{}{}.tmp", kPrefix, progress.step);
+    std::error_code error;
+    fs::create_directories(root, error);
+    if (error) return systemError(error.value(), "cannot make the checkpoint folder " + folder);
+    fs::remove_all(temporary, error);
+    fs::create_directory(temporary, error);
+    if (error) return systemError(error.value(), "cannot make " + temporary.string());
+    Status written = writeTensors(temporary / kStateFile, tensors,
+                                  {{"format", "lockstep-checkpoint-1"},
+                                   {"model", state.plan.name},
+                                   {"batch", fmt::format("{}", state.plan.globalBatch)},
+                                   {"step", fmt::format("{}", progress.step)},
+                                   {"loss_sum", fmt::format("{}", progress.lossSum)},
+                                   {"weight_sum", fmt::format("{}", progress.weightSum)},
+                                   {"seed", fmt::format("{}", progress.seed)}},
+                                  bytes, Checksums::kCrc32c);
+    if (!written.ok()) {
+      fs::remove_all(temporary, error);
+      return written;
+    }
+    syncFolder(temporary);
+    if (fs::exists(target)) fs::remove_all(target, error);
+    fs::rename(temporary, target, error);
+    if (error) return systemError(error.value(), "cannot rename to " + target.string());
+    syncFolder(root);
+    removeAllBut(root, keep, target);
+    return {};
+  };
+  Status written;
+  LOCKSTEP_TRY(gather(state, places, write, {}, written));
+  if (!written.ok()) {
+    Error cause = written.error();
     cause.next = cause.code == Code::kResourceExhausted
                      ? "free space where the node keeps its runs, then resume"
                      : "see that the node's work folder can be written, then resume";
     return cause;
-  };
-  Status written;
-  fs::create_directories(root, error);
-  if (error) written = systemError(error.value(), "cannot make the checkpoint folder " + folder);
-  fs::remove_all(temporary, error);
-  if (written.ok()) fs::create_directory(temporary, error);
-  if (written.ok() && error) written = systemError(error.value(), "cannot make " + temporary.string());
-  if (written.ok())
-    written = writeTensors(temporary / kStateFile, tensors,
-                           {{"format", "lockstep-checkpoint-1"},
-                            {"model", state.plan.name},
-                            {"batch", fmt::format("{}", state.plan.globalBatch)},
-                            {"step", fmt::format("{}", progress.step)},
-                            {"loss_sum", fmt::format("{}", progress.lossSum)},
-                            {"weight_sum", fmt::format("{}", progress.weightSum)},
-                            {"seed", fmt::format("{}", progress.seed)}},
-                           bytes, Checksums::kCrc32c);
-  if (Status rest = gatherRest(); !rest.ok()) {
-    fs::remove_all(temporary, error);
-    return rest.error();
   }
-  if (!written.ok()) {
-    fs::remove_all(temporary, error);
-    return failed(written.error());
-  }
-  syncFolder(temporary);
-  if (fs::exists(target)) fs::remove_all(target, error);
-  fs::rename(temporary, target, error);
-  if (error) return failed(systemError(error.value(), "cannot rename to " + target.string()));
-  syncFolder(root);
-
-  // Renamed away before they are deleted, so that no reader meets half a checkpoint.
-  auto all = checkpointsIn(root);
-  for (std::size_t i = 0; i + static_cast<std::size_t>(std::max(keep, 1)) < all.size(); ++i) {
-    if (all[i].second == target) continue;  // resumed from one before those that are damaged
-    const fs::path trash = root / ("." + all[i].second.filename().string() + ".old");
-    fs::remove_all(trash, error);
-    fs::rename(all[i].second, trash, error);
-    if (!error) fs::remove_all(trash, error);
-  }
-  return target.string();
+  return state.rank == 0 ? target.string() : std::string();
 }
 
 std::string stateFile(const std::string& checkpoint) { return fs::path(checkpoint) / kStateFile; }
@@ -477,12 +556,13 @@ Result<Progress> readCheckpoint(const std::string& checkpoint, const ReadOptions
                                 const RankState& state) {
   std::array<double, 4> header{};  // read well, step, Σ w·loss, Σ w
   Result<Loaded> loaded = makeError(Code::kAborted, "rank 0 could not read the checkpoint");
-  if (state.rank == 0) {
+  LOCKSTEP_TRY(Heartbeat(state.groups, state.rank).doAtRankZero([&] {
     loaded = load(checkpoint, state.plan, options);
-    if (loaded.ok())
-      header = {1, static_cast<double>(loaded->progress.step), loaded->progress.lossSum,
-                loaded->progress.weightSum};
-  }
+    return Status();  // the others learn of an error by the header
+  }));
+  if (state.rank == 0 && loaded.ok())
+    header = {1, static_cast<double>(loaded->progress.step), loaded->progress.lossSum,
+              loaded->progress.weightSum};
   LOCKSTEP_TRY(state.groups.broadcast(header.data(), sizeof header));
   if (header[0] != 1) return loaded.error();
   WholeTensors whole(state);
@@ -555,27 +635,25 @@ Result<std::string> exportModel(const std::string& path, const RankState& state,
   std::vector<TensorInfo> tensors;
   for (const Place& place : places)
     tensors.push_back({place.member().name, place.slot->type.dtype, place.member().shape});
-  WholeTensors whole(state);
   Sha256 hash;
-  std::size_t asked = 0;
-  const auto bytes = [&](std::size_t index) -> Result<std::span<const std::byte>> {
-    asked = index + 1;
-    LOCKSTEP_ASSIGN(const std::span<const std::byte> data, whole.of(places[index]));
-    if (state.rank == 0) {
-      const TensorInfo& tensor = tensors[index];
-      hash.update(fmt::format("{} {}[{}]\n", tensor.name, dtypeName(tensor.dtype),
-                              shapeText(tensor.shape)));
-      hash.update(data);
-      if (sink) sink(tensor, data);
-    }
-    return data;
+  const auto note = [&](std::size_t index, std::span<const std::byte> data) {
+    const TensorInfo& tensor = tensors[index];
+    hash.update(
+        fmt::format("{} {}[{}]\n", tensor.name, dtypeName(tensor.dtype), shapeText(tensor.shape)));
+    hash.update(data);
+    if (sink) sink(tensor, data);
   };
+  Write write;
+  if (!path.empty())
+    write = [&](const TensorBytes& bytes) {
+      return writeTensors(path, tensors,
+                          {{"format", "lockstep"},
+                           {"model", state.plan.name},
+                           {"layout", std::string(kWeightLayout)}},
+                          bytes);
+    };
   Status written;
-  if (state.rank == 0 && !path.empty())
-    written = writeTensors(
-        path, tensors,
-        {{"format", "lockstep"}, {"model", state.plan.name}, {"layout", std::string(kWeightLayout)}}, bytes);
-  while (asked < places.size()) LOCKSTEP_TRY(bytes(asked).status());
+  LOCKSTEP_TRY(gather(state, places, write, note, written));
   LOCKSTEP_TRY(written);
   return state.rank == 0 ? hash.hex() : std::string();
 }

@@ -36,7 +36,8 @@ struct RankState {
 enum class NonFinite : std::uint8_t { kRefused, kTaken };
 
 // All ranks call these two together; rank 0 alone touches files, and its error is its own: the
-// others learn of it by what rank 0 does next.
+// others learn of it by what rank 0 does next. However slow the disk is, they wait for it (see
+// heartbeat.h).
 //
 // Writes <folder>/step-<n>, then removes all but the newest `keep`. Returns the new folder's path
 // on rank 0, "" on others.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/crc32c.h"
@@ -151,6 +152,12 @@ namespace {
 
 Result<TensorFile> read(const std::string& path) {
   TensorFile out;
+  std::error_code none;
+  const auto kind = std::filesystem::status(path, none).type();
+  if (kind != std::filesystem::file_type::regular && kind != std::filesystem::file_type::not_found)
+    return corrupt(path, kind == std::filesystem::file_type::directory
+                             ? "it is a folder"
+                             : "it is not a regular file");
   LOCKSTEP_ASSIGN(out.storage, readFile(path, std::size_t{1} << 40));
   std::uint64_t length = 0;
   if (out.storage.size() < sizeof length) return corrupt(path, "shorter than its length field");

@@ -321,6 +321,7 @@ struct RunSettings {
   runtime::TrainerOptions trainer;
   int failingRank = -1, failingCall = 0;
   Nanoseconds linkRest = 0;              // before each collective
+  Nanoseconds collectiveLimit = 30'000'000'000;
   int slowRank = -1;                     // rests for some milliseconds after each step
   std::int64_t stopAt = 0;               // rank 0 asks for a stop after this step; 0: never
 };
@@ -435,7 +436,7 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
   std::atomic<bool> stop{false};
   std::vector<std::atomic<std::int64_t>> done(static_cast<std::size_t>(plan.mesh.workers()));
   auto groups = runtime::LocalGroups::make(
-      plan.mesh, 30'000'000'000,
+      plan.mesh, settings.collectiveLimit,
       [&](int rank, std::unique_ptr<comm::Communicator> group) -> std::unique_ptr<comm::Communicator> {
         const bool fails = rank == settings.failingRank;
         if (!fails && settings.linkRest == 0) return group;
