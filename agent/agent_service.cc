@@ -365,6 +365,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
       }
     }
     removeFolder(folder);
+    unlink(folder.socket().c_str());  // of a supervisor that was killed
     return {};
   }
 

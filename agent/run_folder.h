@@ -17,7 +17,7 @@ struct RunFolder {
   std::string path;
   std::string runtime;   // of the workdir: where the socket goes
 
-  std::string request() const { return path + "/request.pb"; }     // 0600: has the run's key until it ends
+  std::string request() const { return path + "/request.pb"; }     // 0600: has the run's key until that is read
   std::string plan() const { return path + "/plan.txt"; }
   std::string hashes() const { return path + "/hashes.pb"; }       // of the data, when it was prepared
   std::string spool() const { return path + "/spool.db"; }

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <thread>
 
 #include "agent/agent_service.h"
 #include "agent/commands.h"
@@ -27,7 +28,6 @@ namespace lockstep::agent {
 namespace {
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
-constexpr Nanoseconds kSweepInterval = 600 * kSecond;
 
 std::string escaped(const std::string& text) {
   std::string out;
@@ -90,8 +90,7 @@ int serve(const Workdir& workdir, const std::string& version, int lock, const Se
     logInfo("agent leaves: asked by a signal");
     loop.quit();
   });
-  sweepWorkdir(workdir);
-  loop.every(kSweepInterval, [&] { sweepWorkdir(workdir); });
+  const std::jthread sweeper([&](const std::stop_token& stop) { keepSwept(workdir, stop); });
   Nanoseconds lastSeen = monotonicNow();
   const double shortest = options.idleExit > 0 ? std::min(options.idleExit, options.supersededExit) : options.supersededExit;
   const Nanoseconds interval = std::clamp(static_cast<Nanoseconds>(shortest * 0.2e9), kSecond / 5, 5 * kSecond);
@@ -199,7 +198,11 @@ int serveCommand(Arguments& arguments) {
     starting = tryLock(workdir->agentFile(version, "start"));
     if (starting < 0) poll(nullptr, 0, 10);
   }
-  if (Status told = writeFileAtomically(workdir->newestAgent(), version, 0600); !told.ok()) return fail(told.error());
+  // An agent that serves is found on a full disk, too.
+  if (const auto newest = readFile(workdir->newestAgent(), 4096); !newest.ok() || *newest != version) {
+    const Status told = writeFileAtomically(workdir->newestAgent(), version, 0600);
+    if (!told.ok()) return fail(told.error());
+  }
   if (const auto other = findAgent(*workdir, version)) {
     std::fputs(announcement(other->socket, version, other->pid).c_str(), stdout);
     return 0;

@@ -162,7 +162,6 @@ void repair(const RunFolder& folder, const node::v1::PrepareRequest& request, Sp
     (void)spool.flush();
   }
   if (!isFinal(state)) (void)folder.writeState(run::v1::FAILED);
-  (void)folder.dropKeys();
 }
 
 class Lingering {
@@ -236,6 +235,8 @@ int superviseCommand(Arguments& arguments) {
   if (lock < 0) return fail(makeError(Code::kAlreadyExists, "{} has a supervisor already", folder.path));
   auto request = folder.readRequest();
   if (!request.ok()) return fail(request.error());
+  // From here on they are in memory alone, so that none stay where the host loses power.
+  if (Status dropped = folder.dropKeys(); !dropped.ok()) logWarning("{}", dropped.error().text());
 
   EventLoop loop;
   const VersionLease lease(loop);
@@ -259,7 +260,6 @@ int superviseCommand(Arguments& arguments) {
   if (!serveOnly) {
     control = std::make_unique<RunControl>(loop, folder, *request, **spool,
                                            bundleVersion(folder.runtime), limits, [&] {
-      if (Status dropped = folder.dropKeys(); !dropped.ok()) logWarning("{}", dropped.error().text());
       if (control->state() == run::v1::EXPIRED) loop.quit();
       else lingering->begin();
     });

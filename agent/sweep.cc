@@ -4,12 +4,19 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <ctime>
 #include <filesystem>
+#include <map>
+#include <mutex>
+#include <vector>
 
 #include "agent/run_folder.h"
 #include "agent/unix_server.h"
+#include "agent/version_lease.h"
 #include "engine/base/log.h"
+#include "engine/base/unique_fd.h"
 
 namespace lockstep::agent {
 namespace {
@@ -22,23 +29,65 @@ bool isOld(const std::string& path) {
   return lstat(path.c_str(), &info) == 0 && info.st_mtime + kOld < std::time(nullptr);
 }
 
-}  // namespace
+// The locks of who serves at sockets that may be served again.
+std::map<std::string, std::string> locksBySocket(const Workdir& workdir,
+                                                 const std::vector<RunFolder>& runs) {
+  std::map<std::string, std::string> out;
+  for (const RunFolder& folder : runs) out[folder.socket()] = folder.lock();
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(workdir.runtime, ignored)) {
+    fs::path socket = entry.path();
+    if (socket.extension() == ".lock") out[socket.replace_extension(".sock")] = entry.path();
+  }
+  return out;
+}
 
-void sweepWorkdir(const Workdir& workdir) {
+void sweepSockets(const Workdir& workdir, const std::vector<RunFolder>& runs) {
+  const auto locks = locksBySocket(workdir, runs);
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(workdir.runtime, ignored)) {
     const std::string path = entry.path().string();
     if (entry.path().extension() != ".sock" || !isOld(path)) continue;
     const auto fd = connectUnix(path, nullptr);
     if (fd.ok()) close(*fd);
-    else if (fd.error().why == systemError(ECONNREFUSED, "").why) unlink(path.c_str());
+    if (fd.ok() || fd.error().why != systemError(ECONNREFUSED, "").why) continue;
+    const auto known = locks.find(path);
+    if (known == locks.end()) {
+      unlink(path.c_str());
+    } else if (const UniqueFd lock(tryLock(known->second)); lock) {
+      unlink(path.c_str());
+    }
   }
-  for (const auto& entry : fs::directory_iterator(workdir.runs(), ignored))
-    if (entry.path().filename().string().starts_with(".removed-")) fs::remove_all(entry.path(), ignored);
-  for (const RunFolder& folder : findRuns(workdir, "")) {
+}
+
+}  // namespace
+
+void sweepWorkdir(const Workdir& workdir) {
+  const std::vector<RunFolder> runs = findRuns(workdir, "");
+  sweepSockets(workdir, runs);
+  for (const RunFolder& folder : runs) {
     if (!isOld(folder.request()) || isLocked(folder.lock())) continue;
+    const auto request = folder.readRequest();
+    if (!request.ok() || !request->has_tls()) continue;
+    const UniqueFd lock(tryLock(folder.lock()));
+    if (!lock || !isOld(folder.request())) continue;
     if (Status dropped = folder.dropKeys(); !dropped.ok()) logWarning("{}", dropped.error().text());
   }
+  removeDeadLeases();
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(workdir.runs(), ignored))
+    if (entry.path().filename().string().starts_with(".removed-"))
+      fs::remove_all(entry.path(), ignored);
+}
+
+void keepSwept(const Workdir& workdir, const std::stop_token& stop) {
+  constexpr std::chrono::minutes kInterval{1};
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  std::unique_lock lock(mutex);
+  do {
+    sweepWorkdir(workdir);
+  } while (!wake.wait_for(lock, stop, kInterval, [&] { return stop.stop_requested(); }));
 }
 
 }  // namespace lockstep::agent

@@ -144,7 +144,8 @@ int UnixServer::connections() const {
 
 Result<int> connectUnix(const std::string& path, pid_t* peer) {
   LOCKSTEP_ASSIGN(const sockaddr_un address, addressOf(path));
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  // A server that is frozen accepts nothing: connecting would wait as long.
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return systemError(errno, "cannot make a socket");
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     Error error = systemError(errno, "cannot connect to " + path);
@@ -156,6 +157,7 @@ Result<int> connectUnix(const std::string& path, pid_t* peer) {
     Error error = makeError(Code::kPermissionDenied, "{} belongs to another user", path);
     return error;
   }
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
   return fd;
 }
 

@@ -22,4 +22,8 @@ class VersionLease {
   std::string path_;
 };
 
+// Of processes of this host that were killed, and of this host before it was started anew: of all
+// versions beside the one this program is of.
+void removeDeadLeases();
+
 }  // namespace lockstep::agent

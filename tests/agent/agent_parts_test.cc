@@ -2,10 +2,16 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <fcntl.h>
 #include <sched.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "agent/cores.h"
@@ -13,8 +19,11 @@
 #include "agent/metrics.h"
 #include "agent/paths.h"
 #include "agent/prepare.h"
+#include "agent/run_folder.h"
 #include "agent/spool.h"
+#include "agent/sweep.h"
 #include "agent/telemetry.h"
+#include "engine/base/file.h"
 #include "engine/base/threads.h"
 
 using namespace lockstep;
@@ -297,6 +306,44 @@ class AgentPartsTest : public QObject {
     QVERIFY(isPlainName("run-20240501.a_b"));
     for (const char* bad : {"", ".", "..", "../x", "a/b", "a b", ".hidden", "a\n"})
       QVERIFY2(!isPlainName(bad), bad);
+  }
+
+  // A socket that is served again while a sweep looks at what was left of it stays.
+  void sweepsLeaveWhatIsServedAgain() {
+    const auto workdir = openWorkdir(path("swept"));
+    QVERIFY(workdir.ok());
+    const RunFolder folder = runFolder(*workdir, "run", "n1");
+    QVERIFY(makeFolders(folder.path).ok());
+    QVERIFY(writeFileAtomically(folder.request(), "").ok());
+    std::atomic<bool> ending{false};
+    std::thread sweeper([&] {
+      while (!ending) sweepWorkdir(*workdir);
+    });
+    int lost = 0, served = 0;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+    while (std::chrono::steady_clock::now() < end) {
+      const int lock = tryLock(folder.lock());
+      if (lock < 0) continue;  // a sweep has it for a moment
+      sockaddr_un address{};
+      address.sun_family = AF_UNIX;
+      folder.socket().copy(address.sun_path, sizeof address.sun_path - 1);
+      const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      unlink(folder.socket().c_str());
+      QCOMPARE(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+      QCOMPARE(listen(fd, 8), 0);
+      std::this_thread::sleep_for(std::chrono::microseconds(served % 300));
+      ++served;
+      if (access(folder.socket().c_str(), F_OK) != 0) ++lost;
+      const timespec times[2] = {{1000, 0}, {1000, 0}};
+      utimensat(AT_FDCWD, folder.socket().c_str(), times, 0);  // killed long ago, as a sweep sees it
+      close(fd);
+      close(lock);
+      std::this_thread::sleep_for(std::chrono::microseconds(served % 50));
+    }
+    ending = true;
+    sweeper.join();
+    QVERIFY(served > 100);
+    QVERIFY2(lost == 0, qPrintable(QString("%1 of %2").arg(lost).arg(served)));
   }
 
   void longWorkdirsGetAShortSocket() {
