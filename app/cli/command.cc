@@ -3,6 +3,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <csignal>
@@ -13,6 +14,7 @@
 
 #include "app/cli/json_line.h"
 #include "app/cli/terminal.h"
+#include "app/cluster/run_cleanup.h"
 #include "engine/base/clock.h"
 
 namespace lockstep::app::cli {
@@ -98,6 +100,37 @@ ClusterSessionOptions sessionOptions(const Globals& globals, double sampleHertz)
   options.ask = isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
   options.sampleHertz = sampleHertz;
   return options;
+}
+
+std::vector<std::string> cleanUpNodesOf(const Globals& globals, const History& history,
+                                        const std::string& run,
+                                        std::shared_ptr<const spec::v1::ClusterSpec> cluster,
+                                        const std::string& away) {
+  constexpr std::chrono::seconds kReachLimit{10};
+  std::vector<std::string> keeping = nodesKeeping(history, run);
+  const auto awaited = [&] {
+    return keeping.size() > static_cast<std::size_t>(std::ranges::count(keeping, away));
+  };
+  if (!awaited()) return keeping;
+  Inbox inbox;
+  ClusterSessionOptions options = sessionOptions(globals, 0);
+  options.ask = false;
+  options.copy = false;
+  ClusterSession session(std::move(cluster), options, inbox);
+  session.connect();
+  const auto end = std::chrono::steady_clock::now() + kReachLimit;
+  const auto isAwaited = [&](const NodeStatus& node) {
+    return node.phase != NodePhase::kFailed && node.name != away &&
+           std::ranges::find(keeping, node.name) != keeping.end();
+  };
+  const auto settled = [&] {
+    keeping = nodesKeeping(history, run);
+    for (int i = 0; i < session.size(); ++i)
+      if (isAwaited(session.status(i))) return std::chrono::steady_clock::now() > end;
+    return true;
+  };
+  (void)drainUntil(inbox, settled, interrupts());
+  return keeping;
 }
 
 void askAtTerminal(ClusterSession& session, const NodeQuestion& question) {

@@ -55,6 +55,13 @@ std::string modelFile(const std::string& text);
 Result<ClusterSpecFile> clusterOf(const Globals& globals, const Arguments& arguments);
 // A session that asks at the terminal where there is one, and never without.
 ClusterSessionOptions sessionOptions(const Globals& globals, double sampleHertz);
+// Connects the nodes of a run that was given up or deleted, without a question, and waits until
+// those that answer are cleaned up of it: for ten seconds at most, or until Ctrl-C. `away` is not
+// waited for. Returns the nodes that may still have a part of the run.
+std::vector<std::string> cleanUpNodesOf(const Globals& globals, const History& history,
+                                        const std::string& run,
+                                        std::shared_ptr<const spec::v1::ClusterSpec> cluster,
+                                        const std::string& away = {});
 // Puts an open question to the person at the terminal.
 void askAtTerminal(ClusterSession& session, const NodeQuestion& question);
 

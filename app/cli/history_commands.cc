@@ -8,13 +8,10 @@
 #include "app/cli/terminal.h"
 #include "app/history/history.h"
 #include "app/runs/recorder.h"
-#include "app/runs/removal.h"
 #include "engine/base/clock.h"
 
 namespace lockstep::app::cli {
 namespace {
-
-constexpr std::chrono::seconds kReachLimit{10};
 
 // Runs `work` on the opened history; its error is what the command ends with.
 template <typename Work>
@@ -111,33 +108,6 @@ void showJson(const RunRow& row, const RunDocuments& documents, const std::vecto
   line.print();
 }
 
-// Where the nodes can be reached without a question; the others' parts go when they are next launched on.
-void removeFromNodes(const Globals& globals, History& history, const std::string& run,
-                     std::shared_ptr<const spec::v1::ClusterSpec> cluster) {
-  if (nodesKeeping(history, run).empty()) return;
-  watchInterrupts();
-  Inbox inbox;
-  ClusterSessionOptions options = sessionOptions(globals, 0);
-  options.ask = false;
-  options.copy = false;
-  ClusterSession session(std::move(cluster), options, inbox);
-  session.connect();
-  const auto end = std::chrono::steady_clock::now() + kReachLimit;
-  const auto settled = [&] {
-    for (int i = 0; i < session.size(); ++i) {
-      const NodePhase phase = session.status(i).phase;
-      if (phase != NodePhase::kConnected && phase != NodePhase::kFailed) return std::chrono::steady_clock::now() > end;
-    }
-    return true;
-  };
-  (void)drainUntil(inbox, settled, interrupts());
-  std::vector<NodeAccess*> nodes;
-  for (int i = 0; i < session.size(); ++i) nodes.push_back(&session.access(i));
-  removeDeletedRuns(history, nodes, {});
-  for (const std::string& node : nodesKeeping(history, run))
-    put(stderr, fmt::format("note: node {} may keep its part of the run until the next launch there\n", node));
-}
-
 }  // namespace
 
 int historyListCommand(const Globals& globals, const Arguments& arguments) {
@@ -180,7 +150,13 @@ int historyDeleteCommand(const Globals& globals, const Arguments& arguments) {
     LOCKSTEP_ASSIGN(const RunRow row, history.find(arguments.words()[0]));
     const auto cluster = clusterOfRun(history, row.run);
     LOCKSTEP_TRY(history.remove(row.run, arguments.has("force")));
-    if (cluster.ok()) removeFromNodes(globals, history, row.run, *cluster);
+    if (cluster.ok()) {
+      watchInterrupts();
+      for (const std::string& node : cleanUpNodesOf(globals, history, row.run, *cluster))
+        put(stderr,
+            fmt::format("note: node {} may keep its part of the run until it is connected again\n",
+                        node));
+    }
     std::fprintf(stderr, "deleted run %s\n", row.run.c_str());
     return {};
   });

@@ -14,10 +14,12 @@ namespace {
 const std::vector<Command>& commands() {
   static const std::vector<Command> all{
       {"run",
-       {{"cluster=", "local=", "ranks=", "comm=", "set=", "detach", "resume=", "no-benchmark", "every=", "json"},
+       {{"cluster=", "local=", "ranks=", "comm=", "set=", "detach", "resume=", "no-benchmark",
+         "every=", "json"},
         1,
         1,
-        "run SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set path=value]…\n"
+        "run SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
+        "path=value]…\n"
         "             [--detach] [--resume RUN|DIR] [--no-benchmark] [--every N] [--json]"},
        "Trains what SPEC says, on a cluster or on N agents of this machine (1).\n"
        "  --set       one field, as training.max_steps=100; model, training, strategy, data\n"
@@ -33,7 +35,8 @@ const std::vector<Command>& commands() {
        {{"ranks=", "comm=", "set=", "detach", "no-benchmark", "every=", "json"},
         1,
         1,
-        "resume RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] [--no-benchmark] [--every N]\n"
+        "resume RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] "
+        "[--no-benchmark] [--every N]\n"
         "             [--json]"},
        "Goes on from a run's last checkpoint: the same spec on the same cluster, as a new run.",
        resumeCommand},
@@ -41,7 +44,8 @@ const std::vector<Command>& commands() {
        {{"ranks=", "comm=", "set=", "detach", "no-benchmark", "every=", "json"},
         1,
         1,
-        "rerun RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] [--no-benchmark] [--every N]\n"
+        "rerun RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] [--no-benchmark] "
+        "[--every N]\n"
         "             [--json]"},
        "Launches a run again from its start: the same spec on the same cluster.",
        rerunCommand},
@@ -55,7 +59,8 @@ const std::vector<Command>& commands() {
        stopCommand},
       {"kill",
        {{"give-up", "json"}, 1, 1, "kill RUN [--give-up] [--json]"},
-       "Ends a run at once; --give-up: in the history alone, where its nodes are out of reach.",
+       "Ends a run at once; --give-up: in the history and on the nodes that answer, where its "
+       "coordinator is out of reach.",
        killCommand},
       {"logs",
        {{"follow", "rank=", "contains=", "json"},
@@ -69,7 +74,8 @@ const std::vector<Command>& commands() {
        {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "json"},
         1,
         1,
-        "plan SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set path=value]…\n"
+        "plan SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
+        "path=value]…\n"
         "             [--measure] [--json]"},
        "Prints the plan of a run, and to stderr what it will cost.\n"
        "  --measure   connects to the nodes and measures instead of going by built-in costs",
@@ -88,8 +94,10 @@ const std::vector<Command>& commands() {
         1,
         1,
         "verify SPEC --ranks N [--cluster FILE] [--steps K] [--set path=value]… [--json]"},
-       "Shows that SPEC's strategy computes on N ranks what one rank computes; exit 0 where it does.\n"
-       "Plays both on this machine: the small variant of the model in fp64 with plain loops, where\n"
+       "Shows that SPEC's strategy computes on N ranks what one rank computes; exit 0 where it "
+       "does.\n"
+       "Plays both on this machine: the small variant of the model in fp64 with plain loops, "
+       "where\n"
        "losses, gradients and weights may differ by 1e-9; and the model itself in fp32.\n"
        "  SPEC        a spec or an example's name\n"
        "  --cluster   the nodes the ranks are planned for\n"
@@ -117,7 +125,8 @@ const std::vector<Command>& commands() {
        historyDeleteCommand},
       {"cluster check",
        {{"json"}, 1, 1, "cluster check FILE [--json]"},
-       "Connects to every node and prints what it is and has, and whether the nodes reach each other. Copies\n"
+       "Connects to every node and prints what it is and has, and whether the nodes reach each "
+       "other. Copies\n"
        "nothing: a node without the agent is only looked at.",
        clusterCheckCommand},
       {"cluster deploy",
@@ -125,16 +134,21 @@ const std::vector<Command>& commands() {
        "Brings Lockstep to every node and starts its agent.",
        clusterDeployCommand},
       {"bench train",
-       {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "profile=", "communication", "json"},
+       {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "profile=",
+         "communication", "json"},
         0,
         0,
         "bench train [--model SPEC] [--batch B] [--ranks N] [--threads T] [--seconds S]\n"
-        "             [--comm KIND] [--set path=value]… [--profile FILE | --communication] [--json]"},
+        "             [--comm KIND] [--set path=value]… [--profile FILE | --communication] "
+        "[--json]"},
        "Trains on this machine and says how fast: samples a second, milliseconds an op.\n"
-       "  --profile   writes a step of all ranks as a Chrome trace, and says of each kind of operation what it takes\n"
-       "              and how near it comes to what the machine does at most, measured in the same run\n"
+       "  --profile   writes a step of all ranks as a Chrome trace, and says of each kind of "
+       "operation what it takes\n"
+       "              and how near it comes to what the machine does at most, measured in the same "
+       "run\n"
        "  --communication\n"
-       "              what communication costs: a step as it is, with a barrier in place of every collective, and with\n"
+       "              what communication costs: a step as it is, with a barrier in place of every "
+       "collective, and with\n"
        "              neither, in turn by the same ranks\n"
        "  --model     a spec or an example's name: fashion-mlp, fashion-cnn, fashion-resnet",
        benchTrainCommand},
@@ -142,11 +156,14 @@ const std::vector<Command>& commands() {
        {{"ranks=", "comm=", "min=", "max=", "seconds=", "algorithm=", "json"},
         0,
         7,
-        "bench collective [KIND…] [--ranks N] [--comm KIND] [--min BYTES] [--max BYTES] [--seconds S]\n"
+        "bench collective [KIND…] [--ranks N] [--comm KIND] [--min BYTES] [--max BYTES] [--seconds "
+        "S]\n"
         "                 [--algorithm NAME] [--json]"},
-       "Measures how fast ranks on this machine exchange, by size, in the terms of nccl-tests: algbw is the\n"
+       "Measures how fast ranks on this machine exchange, by size, in the terms of nccl-tests: "
+       "algbw is the\n"
        "size over the median time, busbw what each link carries.\n"
-       "  KIND         all-reduce, reduce-scatter, all-gather, broadcast, all-to-all, send-recv, barrier;\n"
+       "  KIND         all-reduce, reduce-scatter, all-gather, broadcast, all-to-all, send-recv, "
+       "barrier;\n"
        "               none: all\n"
        "  --comm       shm or gloo\n"
        "  --min --max  sizes from 4096 to 67108864, each four times the one before\n"
@@ -157,7 +174,8 @@ const std::vector<Command>& commands() {
        {{"threads=", "backend=", "min=", "max=", "seconds=", "json"},
         0,
         4,
-        "bench gemm [PRECISION…] [--threads T] [--backend KIND] [--min SIDE] [--max SIDE] [--seconds S] [--json]"},
+        "bench gemm [PRECISION…] [--threads T] [--backend KIND] [--min SIDE] [--max SIDE] "
+        "[--seconds S] [--json]"},
        "Measures products of square matrices on this machine, by side.\n"
        "  PRECISION    of the factors: fp32, tf32, bf16, fp16; none: fp32 and bf16\n"
        "  --backend    onednn, reference or cuda\n"
@@ -168,15 +186,19 @@ const std::vector<Command>& commands() {
        {{"threads=", "backend=", "min=", "max=", "seconds=", "json"},
         0,
         0,
-        "bench memory [--threads T] [--backend KIND] [--min BYTES] [--max BYTES] [--seconds S] [--json]"},
-       "Measures how fast arrays of floats are read, scaled and added up on this machine, by the size of one: what it\n"
+        "bench memory [--threads T] [--backend KIND] [--min BYTES] [--max BYTES] [--seconds S] "
+        "[--json]"},
+       "Measures how fast arrays of floats are read, scaled and added up on this machine, by the "
+       "size of one: what it\n"
        "reads and writes of them in a second.\n"
        "  --backend    onednn, reference or cuda\n"
        "  --min --max  sizes from 16384 to 67108864, each twice the one before\n"
        "  --seconds    all together: 5",
        benchMemoryCommand},
       {"make-data ctr",
-       {{"rows=", "seed=", "skew=", "out=", "json"}, 0, 0,
+       {{"rows=", "seed=", "skew=", "out=", "json"},
+        0,
+        0,
         "make-data ctr [--rows N] [--seed S] [--skew Z] [--out FILE] [--json]"},
        "Makes up a click log for the example ctr, and says what AUC a perfect model of it has.\n"
        "  --rows      1000000\n"

@@ -8,6 +8,7 @@
 #include "app/cli/run_report.h"
 #include "app/cli/run_view.h"
 #include "app/cli/terminal.h"
+#include "app/cluster/run_cleanup.h"
 #include "app/history/history.h"
 #include "app/runs/launcher.h"
 #include "app/runs/log_line.h"
@@ -41,11 +42,15 @@ struct AskingSession {
 // How long a request to kill may go unanswered before a client that is to end leaves the run.
 constexpr auto kKillPatience = std::chrono::milliseconds(1500);
 
+std::string givingUp(const std::string& run) {
+  return fmt::format(
+      "`lockstep kill {} --give-up` ends it in the history and on the nodes that answer", run);
+}
+
 Error leftOutOfReach(const std::string& run) {
   Error error = makeError(Code::kUnavailable, "run {} could not be killed", run);
   error.why = "the node that coordinates it is out of reach";
-  error.next = fmt::format("`lockstep attach {0}` follows it again; `lockstep kill {0} --give-up` "
-                           "ends it in the history alone", run);
+  error.next = fmt::format("`lockstep attach {}` follows it again; {}", run, givingUp(run));
   return error;
 }
 
@@ -206,6 +211,16 @@ Result<std::string> launch(const Prepared& prepared, AskingSession& asking, cons
   return **done;
 }
 
+// Of a run that was given up: the node that coordinates it is known to be away.
+void endOnNodes(const Globals& globals, const History& history, const std::string& run) {
+  const std::vector<std::string> nodes = nodesKeeping(history, run);
+  const auto cluster = clusterOfRun(history, run);
+  if (nodes.empty() || !cluster.ok()) return;
+  for (const std::string& node : cleanUpNodesOf(globals, history, run, *cluster, nodes.front()))
+    put(stderr,
+        fmt::format("note: node {} may go on with the run until it is connected again\n", node));
+}
+
 int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
   const bool json = arguments.has("json"), giveUp = arguments.has("give-up");
   watchInterrupts();
@@ -265,11 +280,12 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
       }
       if (giveUp) {
         LOCKSTEP_TRY(history->giveUp(run));
+        endOnNodes(globals, *history, run);
         LOCKSTEP_ASSIGN(const RunRow left, history->row(run));
         return resultOf(left);
       }
       Error error = asked;
-      error.next = fmt::format("`lockstep kill {} --give-up` ends it in the history alone", run);
+      error.next = givingUp(run);
       return error;
     }();
   }

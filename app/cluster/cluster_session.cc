@@ -210,7 +210,7 @@ ClusterSession::ClusterSession(std::shared_ptr<const spec::v1::ClusterSpec> clus
       link.prompter = listedHostKeys(state->options.acceptedHostKeys);
     }
     state->nodes.push_back(std::make_unique<Node>(
-        spec, std::move(link), state->options.sampleHertz,
+        spec, std::move(link), state->options.home, state->options.sampleHertz,
         [state, alive, i, &inbox](NodeNews news) {
           inbox.post(alive, [state, i, news = std::move(news)] { state->hear(i, news); });
         }));

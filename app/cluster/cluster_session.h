@@ -1,5 +1,6 @@
 // ClusterSession: the nodes of one cluster as they are now. Connects each on a thread of its own
-// (local agent or SSH, deploy, handshake), watches its load, and connects again after a loss.
+// (local agent or SSH, deploy, handshake), watches its load, connects again after a loss, and
+// cleans it up of runs that were given up or deleted while it was out of reach.
 //
 // Threads: all functions and the observer on the inbox's thread, unless said otherwise.
 // Destruction cancels what is under way and joins; nothing is called afterwards. Joining may take

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "app/cluster/run_cleanup.h"
 #include "app/core/rpc.h"
 #include "engine/base/clock.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
@@ -64,11 +65,12 @@ NodeLoad fromSample(const run::v1::NodeSample& sample) {
 
 }  // namespace
 
-Node::Node(const spec::v1::NodeSpec& spec, NodeLinkOptions options, double sampleHertz,
+Node::Node(const spec::v1::NodeSpec& spec, NodeLinkOptions options, Home home, double sampleHertz,
            std::function<void(NodeNews)> tell)
     : name_(spec.name()),
       spec_(spec),
       options_(std::move(options)),
+      home_(std::move(home)),
       hertz_(sampleHertz),
       tell_(std::move(tell)) {
   options_.onState = [this](const LinkStatus& status) { onLink(status); };
@@ -285,6 +287,8 @@ Status Node::serve(const std::stop_token& stop) {
   news.detail = "";
   news.inventory = std::move(inventory);
   tell_(std::move(news));
+  const std::jthread cleanup(
+      [this](const std::stop_token& end) { cleanUpNode(home_, *this, end); });
   Status lost = watch(channel, stop);
   const std::lock_guard lock(mutex_);
   connected_ = false;

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "app/cluster/node_access.h"
+#include "app/core/home.h"
 #include "app/deploy/node_link.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -29,8 +30,9 @@ struct NodeNews {
 
 class Node final : public NodeAccess {
  public:
-  // `tell` is called on any thread and must only post.
-  Node(const spec::v1::NodeSpec& spec, NodeLinkOptions options, double sampleHertz,
+  // `tell` is called on any thread and must only post. Whenever the node is connected it is cleaned
+  // up of runs that ended in the history of `home`.
+  Node(const spec::v1::NodeSpec& spec, NodeLinkOptions options, Home home, double sampleHertz,
        std::function<void(NodeNews)> tell);
   ~Node() override;
 
@@ -58,6 +60,7 @@ class Node final : public NodeAccess {
   const std::string name_;
   const spec::v1::NodeSpec spec_;
   NodeLinkOptions options_;
+  const Home home_;
   const double hertz_;
   const std::function<void(NodeNews)> tell_;
 

@@ -33,6 +33,7 @@ constexpr std::string_view kMetricSchema = R"(
 ALTER TABLE run RENAME COLUMN eval_accuracy TO eval_metric;
 ALTER TABLE run ADD COLUMN metric TEXT NOT NULL DEFAULT 'accuracy';
 )";
+// Of LeftRun: also those that were given up.
 constexpr std::string_view kDeletedSchema = "CREATE TABLE deleted(run TEXT PRIMARY KEY, nodes TEXT);";
 constexpr std::string_view kUnreachableSchema =
     "ALTER TABLE run ADD COLUMN unreachable INTEGER NOT NULL DEFAULT 0;";
@@ -289,6 +290,21 @@ std::int64_t History::changes() const {
   return (version.step() ? version.integer(0) : 0) + state_->ownChanges;
 }
 
+namespace {
+// Nodes that are never connected again do not fill the history.
+Status noteLeft(Database& database, const std::string& run) {
+  LOCKSTEP_TRY(Statement(database,
+                         "INSERT OR REPLACE INTO deleted SELECT run, nodes FROM document "
+                         "WHERE run=? AND nodes<>''")
+                   .bind(std::string_view(run))
+                   .run());
+  return Statement(database,
+                   "DELETE FROM deleted WHERE run NOT IN "
+                   "(SELECT run FROM deleted ORDER BY run DESC LIMIT 1000)")
+      .run();
+}
+}  // namespace
+
 Status History::giveUp(const std::string& run) {
   LOCKSTEP_ASSIGN(RunRow row, this->row(run));
   if (isFinal(row.phase) || row.unreachableNs == 0) {
@@ -302,7 +318,11 @@ Status History::giveUp(const std::string& run) {
   row.finishedNs = row.unreachableNs;  // of what came later nothing is known
   row.unreachableNs = 0;
   if (row.error.empty()) row.error = "given up: the node that coordinates the run is out of reach";
-  return update(row);
+  Transaction transaction(*state_->database);
+  LOCKSTEP_TRY(transaction.status());
+  LOCKSTEP_TRY(noteLeft(*state_->database, run));
+  LOCKSTEP_TRY(writeRow(*state_->database, "INSERT OR REPLACE", row));
+  return state_->changed(transaction.commit());
 }
 
 Status History::remove(const std::string& run, bool evenUnderWay) {
@@ -327,10 +347,7 @@ Status History::remove(const std::string& run, bool evenUnderWay) {
   Status done = [&]() -> Status {
     Transaction transaction(*state_->database);
     LOCKSTEP_TRY(transaction.status());
-    LOCKSTEP_TRY(Statement(*state_->database, "INSERT OR REPLACE INTO deleted SELECT run, nodes FROM document "
-                                              "WHERE run=? AND nodes<>''")
-                     .bind(std::string_view(run))
-                     .run());
+    LOCKSTEP_TRY(noteLeft(*state_->database, run));
     for (const char* table : {"run", "document"})
       LOCKSTEP_TRY(Statement(*state_->database, fmt::format("DELETE FROM {} WHERE run=?", table))
                        .bind(std::string_view(run))
@@ -343,20 +360,28 @@ Status History::remove(const std::string& run, bool evenUnderWay) {
   return state_->changed(done);
 }
 
-std::vector<DeletedRun> History::deleted() const {
-  std::vector<DeletedRun> out;
-  Statement rows(*state_->database, "SELECT run, nodes FROM deleted ORDER BY run DESC LIMIT 1000");
-  while (rows.step()) out.push_back({rows.text(0), rows.text(1)});
+std::vector<LeftRun> History::leftOnNodes() const {
+  std::vector<LeftRun> out;
+  Statement rows(*state_->database,
+                 "SELECT run, nodes, NOT EXISTS (SELECT 1 FROM run WHERE run.run=deleted.run) "
+                 "FROM deleted ORDER BY run DESC");
+  while (rows.step()) out.push_back({rows.text(0), rows.text(1), rows.integer(2) != 0});
   return out;
 }
 
-Status History::setDeleted(const std::string& run, const std::string& nodes) {
-  if (nodes.empty())
-    return Statement(*state_->database, "DELETE FROM deleted WHERE run=?").bind(std::string_view(run)).run();
-  return Statement(*state_->database, "UPDATE deleted SET nodes=? WHERE run=?")
-      .bind(std::string_view(nodes))
-      .bind(std::string_view(run))
-      .run();
+Status History::forgetPart(const std::string& run, const std::string& node) {
+  Transaction transaction(*state_->database);
+  LOCKSTEP_TRY(transaction.status());
+  LOCKSTEP_TRY(
+      Statement(
+          *state_->database,
+          "UPDATE deleted SET nodes=(SELECT json_group_array(json(value)) FROM json_each(nodes) "
+          "WHERE json_extract(value, '$.node') IS NOT ?) WHERE run=?")
+          .bind(std::string_view(node))
+          .bind(std::string_view(run))
+          .run());
+  LOCKSTEP_TRY(Statement(*state_->database, "DELETE FROM deleted WHERE nodes='[]'").run());
+  return transaction.commit();
 }
 
 Result<std::unique_ptr<RunStore>> History::openRun(const std::string& run) const {

@@ -69,7 +69,7 @@ struct RunDocuments {
   std::string clusterYaml;
   std::string plan;             // its text
   std::string prediction;       // JSON: per rank breakdown and memory, see app/runs/preview.h
-  std::string nodes;            // JSON: per node the supervisor's socket, folder, ranks
+  std::string nodes;  // JSON: per node its host's name, the supervisor's socket, folder, ranks
 };
 
 struct Point { double x = 0, y = 0; };
@@ -152,10 +152,11 @@ class RunStore {
   std::unique_ptr<State> state_;
 };
 
-// A run that was deleted here, and of which nodes may still keep their parts.
-struct DeletedRun {
+// A run that was given up or deleted here, and of which nodes may still have their parts.
+struct LeftRun {
   std::string run;
-  std::string nodes;  // JSON, as RunDocuments::nodes
+  std::string nodes;     // JSON, as RunDocuments::nodes: those that may
+  bool deleted = false;  // its parts are to be removed, not only ended
 };
 
 class History {
@@ -181,14 +182,17 @@ class History {
   // Newest first; `contains` in id, name, notes, strategy or cluster.
   Result<std::vector<RunRow>> list(const std::string& contains = {}, int limit = 10000) const;
   std::int64_t changes() const;  // grows when another process or this one changed a row
-  // Ends, in the history alone, a run that cannot be reached: FAILED from now on, whatever its nodes
-  // do. A recorder of it ends too. kFailedPrecondition where it can be reached or has ended.
+  // Ends a run that cannot be reached in the history: FAILED from now on. A recorder of it ends
+  // too. That nodes may go on with it is noted in leftOnNodes(). kFailedPrecondition where it can
+  // be reached or has ended.
   Status giveUp(const std::string& run);
-  // The run's row and its file; that nodes may keep parts of it is noted in deleted().
-  // kFailedPrecondition while it is being recorded, and, unless evenUnderWay, while it runs where it can be reached.
+  // The run's row and its file; that nodes may keep parts of it is noted in leftOnNodes().
+  // kFailedPrecondition while it is being recorded, and, unless evenUnderWay, while it runs where
+  // it can be reached.
   Status remove(const std::string& run, bool evenUnderWay = false);
-  std::vector<DeletedRun> deleted() const;  // newest first, at most 1000
-  Status setDeleted(const std::string& run, const std::string& nodes);  // "": no node keeps a part
+  std::vector<LeftRun> leftOnNodes() const;  // newest first; the newest thousand are noted
+  Status forgetPart(const std::string& run,
+                    const std::string& node);  // nothing is left to do there
   Result<std::unique_ptr<RunStore>> openRun(const std::string& run) const;
   // Steps as rows, series as columns ("step", then those with a value a step); series over time
   // follow in a second table below an empty line.

@@ -18,7 +18,6 @@
 #include "app/cluster/peer_addresses.h"
 #include "app/core/rpc.h"
 #include "app/runs/measure.h"
-#include "app/runs/removal.h"
 #include "app/runs/staging.h"
 #include "app/runs/tls.h"
 #include "app/specs/spec_text.h"
@@ -187,9 +186,6 @@ class Work {
     }
     row.phase = RunPhase::kRunning;
     (void)history->update(row);  // the run is on its way; its recorder says the same again
-    std::vector<NodeAccess*> nodes;
-    for (const Party& party : parties_) nodes.push_back(party.access);
-    removeDeletedRuns(*history, nodes, stop);
     return run;
   }
 
@@ -265,7 +261,8 @@ class Work {
   std::string nodesJson() const {
     nlohmann::json nodes = nlohmann::json::array();
     for (const Party& party : parties_) {
-      nlohmann::json one = {{"node", party.name}, {"ranks", party.ranks}};
+      nlohmann::json one = {
+          {"node", party.name}, {"ranks", party.ranks}, {"host", party.inventory.hostname}};
       if (!party.socket.empty()) one["socket"] = party.socket;
       if (!party.folder.empty()) one["folder"] = party.folder;
       if (!party.address.empty()) one["address"] = party.address;

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "app/cluster/run_cleanup.h"
 #include "app/core/patience.h"
 #include "app/core/rpc.h"
 #include "app/runs/record_book.h"
@@ -55,6 +56,12 @@ void append(RunBatch& to, RunBatch&& from) {
   move(to.errors, from.errors);
   move(to.events, from.events);
   move(to.cursors, from.cursors);
+}
+
+std::vector<NodeAccess*> accessOf(const std::vector<RunNode>& nodes) {
+  std::vector<NodeAccess*> out;
+  for (const RunNode& node : nodes) out.push_back(node.access);
+  return out;
 }
 
 bool sleepFor(std::chrono::milliseconds time, const std::stop_token& stop) {
@@ -248,7 +255,8 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
         RunUpdate update;
         update.row = std::move(*kept);
         update.finished = true;
-        return post(std::move(update));
+        post(std::move(update));
+        return cleanUpNodes(home, accessOf(nodes), stop);
       }
     }
     if (const auto found = lost.find(nodes.front().name); found != lost.end() && !book.ended()) {
@@ -364,6 +372,9 @@ void Recorder::State::write(std::stop_token stop) {
   auto found = findNodes(**history);
   if (!found.ok()) return failed(found.error());
   nodes = std::move(*found);
+  // A session may have been open since before a run was deleted.
+  const std::jthread cleanup(
+      [this](const std::stop_token& end) { cleanUpNodes(home, accessOf(nodes), end); });
   auto row = (*history)->row(run);
   if (!row.ok()) return failed(row.error());
   auto store = (*history)->openRun(run);

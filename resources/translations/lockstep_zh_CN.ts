@@ -3975,6 +3975,30 @@ It uses:
             <translation>文件头与写入时不同：校验和不一致</translation>
         </message>
         <message>
+            <source>shorter than its length field</source>
+            <translation>比其长度字段还短</translation>
+        </message>
+        <message>
+            <source>it has %1 bytes, and its header would have %2</source>
+            <translation>它有 %1 字节，而其文件头应有 %2 字节</translation>
+        </message>
+        <message>
+            <source>it is a folder</source>
+            <translation>它是一个文件夹</translation>
+        </message>
+        <message>
+            <source>it is not a regular file</source>
+            <translation>它不是普通文件</translation>
+        </message>
+        <message>
+            <source>rank 0 has waited %1 minutes for its disk</source>
+            <translation>rank 0 等待其磁盘已有 %1 分钟</translation>
+        </message>
+        <message>
+            <source>see whether the disk of its node&apos;s work folder answers, then resume</source>
+            <translation>查看其节点工作文件夹所在的磁盘是否有响应，然后恢复运行</translation>
+        </message>
+        <message>
             <source>none of the %1 checkpoints there can be used: begin anew</source>
             <translation>那里的 %1 个检查点都无法使用：请重新开始</translation>
         </message>
@@ -4972,8 +4996,8 @@ It uses:
             <translation>协调此运行的节点没有响应；会不断重新询问。</translation>
         </message>
         <message>
-            <source>Giving it up ends the run in the history alone, whatever its nodes do.</source>
-            <translation>放弃只在历史记录中结束此运行，不影响其节点。</translation>
+            <source>Giving it up ends the run in the history and on the nodes that answer, and on the others once they are connected again.</source>
+            <translation>放弃会在历史记录中和有响应的节点上结束此运行；其余节点一旦重新连接也会结束它。</translation>
         </message>
         <message>
             <source>Give up</source>

@@ -485,7 +485,9 @@ void RunPage::showReach(std::int64_t sinceNs) {
   message()->showNote(Tone::kWarning, [sinceNs] {
     return MessagePanel::Note{tr("The run has been out of reach since %1.").arg(formatWhen(sinceNs)),
                               tr("The node that coordinates it does not answer; it is asked again and again."),
-                              tr("Giving it up ends the run in the history alone, whatever its nodes do."), tr("Give up")};
+                              tr("Giving it up ends the run in the history and on the nodes that answer, and on the others once "
+                                 "they are connected again."),
+                              tr("Give up")};
   });
 }
 

@@ -56,7 +56,7 @@ class RunDocument : public QObject {
 
   void stop();
   void kill();
-  // In the history alone, where the run is out of reach: its recorder ends with it.
+  // Where the run is out of reach: its recorder ends with it, and ends it on the nodes that answer.
   void giveUp();
   // What has come; also called by tests.
   void take(const app::RunUpdate& update);

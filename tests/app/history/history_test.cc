@@ -163,6 +163,37 @@ class HistoryTest : public QObject {
     QCOMPARE(history_->giveUp("farther").code(), Code::kNotFound);
   }
 
+  // Noted until each has done what is left to do.
+  void whatNodesStillHaveIsForgottenPartByPart() {
+    RunDocuments documents;
+    documents.nodes = R"([{"node":"n1","host":"a"},{"node":"n'2","folder":"/w/runs/far/n'2"}])";
+    RunRow row = rowOf("far");
+    row.phase = RunPhase::kRunning;
+    row.unreachableNs = 1234;
+    QVERIFY(history_->add(row, documents).ok());
+    QVERIFY(history_->leftOnNodes().empty());
+    QVERIFY(history_->giveUp("far").ok());
+    QCOMPARE(history_->leftOnNodes().size(), std::size_t{1});
+    QCOMPARE(history_->leftOnNodes().front().run, std::string("far"));
+    QVERIFY(!history_->leftOnNodes().front().deleted);
+    QVERIFY(history_->forgetPart("far", "n1").ok());
+    QCOMPARE(history_->leftOnNodes().front().nodes,
+             std::string(R"([{"node":"n'2","folder":"/w/runs/far/n'2"}])"));
+    // What was ended there is still to be removed.
+    QVERIFY(history_->remove("far").ok());
+    QVERIFY(history_->leftOnNodes().front().deleted);
+    QCOMPARE(history_->leftOnNodes().front().nodes, documents.nodes);
+    for (const char* node : {"n1", "n3", "n'2"}) QVERIFY(history_->forgetPart("far", node).ok());
+    QVERIFY(history_->leftOnNodes().empty());
+    // Of nodes that never come back the newest are noted.
+    for (int i = 0; i < 1005; ++i) {
+      QVERIFY(history_->add(rowOf(fmt::format("r{:04}", i)), documents).ok());
+      QVERIFY(history_->remove(fmt::format("r{:04}", i)).ok());
+    }
+    QCOMPARE(history_->leftOnNodes().size(), std::size_t{1000});
+    QCOMPARE(history_->leftOnNodes().back().run, std::string("r0005"));
+  }
+
   void anotherProcessesChangeIsSeen() {
     const std::int64_t before = history_->changes();
     auto other = History::open(dir_->path().toStdString());
