@@ -1,21 +1,25 @@
-// Faults between and on hosts of their own, while a run is trained from the command line: nodes that
-// fall silent, freeze and lose power, a coordinator that is gone, strangers at every port. Each case
+// Faults between and on hosts of their own, while a run is trained from the command line: nodes
+// that fall silent, freeze and lose power, a coordinator that is gone or given up, a cut of one
+// direction, strangers at every port, damaged checkpoints, disks that are slow or full. Each case
 // ends within a stated time, with words that say what happened, and leaves nothing behind.
 //
 // Victims and moments are chosen by a seed, which is printed. tests/cluster/faults plays them again
-// and again: LOCKSTEP_FAULTS_SEED is the first round's, LOCKSTEP_FAULTS_ROUNDS says how many; without
-// it, one of the faults of a worker's node is played.
+// and again: LOCKSTEP_FAULTS_SEED is the first round's, LOCKSTEP_FAULTS_ROUNDS says how many;
+// without it, one of the faults of a worker's node is played, and none of those that take a minute.
+#include <arpa/inet.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <QCoreApplication>
 #include <QDir>
 #include <QElapsedTimer>
 #include <QTest>
-
-#include <arpa/inet.h>
-#include <signal.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -23,7 +27,9 @@
 
 #include "tests/app/cli/cli_runner.h"
 #include "tests/cluster/hosts.h"
+#include "tests/cluster/left_behind.h"
 
+namespace fs = std::filesystem;
 using namespace lockstep;
 using namespace lockstep::test;
 
@@ -34,6 +40,11 @@ constexpr int kHosts = 3;
 constexpr int kEndsMs = 60000;    // a run whose node is lost; 31 to 36 s on an idle machine
 constexpr int kLeavesMs = 2000;   // a client that is told to end
 constexpr int kGivesUpMs = 25000; // a command that finds a node out of reach
+constexpr int kEndedMs = 10000;   // a run that was given up, on a node that answers or does again
+constexpr int kResumesMs = 60000;  // a run of some seconds, from a checkpoint
+constexpr int kSweptMs =
+    130000;  // what killed processes left: once it is a minute old, each minute
+constexpr int kSlowDiskSeconds = 40;  // longer than ranks wait for one that is silent
 
 // Strangers at every TCP port on which a process of the hosts listens, but for sshd's.
 class Strangers {
@@ -118,11 +129,19 @@ class ClusterFaultsTest : public QObject {
   // Before there are threads: they all have to be on the studio's host.
   ClusterFaultsTest() {
     makeKey(folder_ / "id");
-    hosts_ = Hosts::start(kHosts, folder_.path(), folder_ / "id", &why_, "", true);
+    fs::create_directories(workdir(kSmall).toStdString());
+    mounted_ = ::mount("lockstep-test", qPrintable(workdir(kSmall)), "tmpfs", 0, "size=300m") == 0;
+    const std::string disk =
+        "SetEnv SHLVL=1 LD_PRELOAD=" LOCKSTEP_SLOW_DISK_LIBRARY " LOCKSTEP_SLOW_DISK=";
+    hosts_ = Hosts::start(kHosts, folder_.path(), folder_ / "id", &why_, disk + slowDisk(), true);
     if (hosts_ && !hosts_->enter()) {
       hosts_.reset();
       why_ = "the bridge's namespace cannot be entered";
     }
+  }
+  ~ClusterFaultsTest() override {
+    hosts_.reset();
+    if (mounted_) ::umount2(qPrintable(workdir(kSmall)), MNT_DETACH);
   }
 
  private Q_SLOTS:
@@ -133,18 +152,14 @@ class ClusterFaultsTest : public QObject {
       QSKIP("dataset-fashion-mnist is not installed");
     cli_.useBundle(kBundle);
     writeText(folder_ / "config", hosts_->sshConfig(folder_ / "known_hosts", folder_ / "id"), 0600);
-    QByteArray nodes;
-    for (int i = 1; i <= kHosts; ++i) {
-      const QByteArray name = "n" + QByteArray::number(i);
-      nodes += "  - name: " + name + "\n    ssh: {host: " + name + "}\n    address: " +
-               QByteArray::fromStdString(hosts_->address(i)) + "\n    workdir: " + workdir(i).toUtf8() +
-               "\n";
-    }
-    cluster_ = cli_.write("cluster.yaml", "version: 1\nname: faults\nnodes:\n" + nodes);
+    cluster_ = cluster("cluster", {1, 2, 3});
     // Deployed and measured once, so that the cases' times are their own.
     const CliResult first = lockstep({"run", example("fashion-mlp"), "--json", "--cluster", cluster_,
                                       "--set", "training.max_steps=3"});
     QVERIFY2(first.exit == 0, first.text());
+    std::vector<std::string> workdirs;
+    for (int i = 1; i <= kSmall; ++i) workdirs.push_back(workdir(i).toStdString());
+    left_ = std::make_unique<LeftBehind>(*hosts_, kHosts, workdirs);
   }
 
   void faults_data() {
@@ -153,14 +168,15 @@ class ClusterFaultsTest : public QObject {
     const unsigned first = qEnvironmentVariable("LOCKSTEP_FAULTS_SEED", "1").toUInt();
     const int rounds = qEnvironmentVariable("LOCKSTEP_FAULTS_ROUNDS", "0").toInt();
     const QStringList worker{"node silent", "node frozen", "node gone"};
-    const QStringList always{"coordinator gone", "strangers"};
+    const QStringList always{"coordinator gone", "given up", "strangers", "damaged checkpoints"};
+    const QStringList slow{"one direction cut", "full disk", "slow disk"};
     if (rounds == 0) {
       for (const QString& fault : QStringList{worker[static_cast<int>(first % 3)]} + always)
         QTest::addRow("%s, seed %u", qPrintable(fault), first) << fault << first;
       return;
     }
     for (unsigned seed = first; seed < first + static_cast<unsigned>(rounds); ++seed)
-      for (const QString& fault : worker + always)
+      for (const QString& fault : worker + always + slow)
         QTest::addRow("%s, seed %u", qPrintable(fault), seed) << fault << seed;
   }
   void faults() {
@@ -169,16 +185,36 @@ class ClusterFaultsTest : public QObject {
     random_.seed(seed * 2654435761u + 1);
     if (fault == "strangers") strangers(seed);
     else if (fault == "coordinator gone") coordinatorGone();
+    else if (fault == "given up")
+      givenUp();
+    else if (fault == "damaged checkpoints")
+      damagedCheckpoints();
+    else if (fault == "slow disk")
+      slowDiskUnderCheckpoint();
+    else if (fault == "full disk")
+      fullDisk();
     else nodeLost(fault);
+    if (!QTest::currentTestFailed()) nothingStays();
+  }
+  // What a case that failed may have left as it was.
+  void cleanup() {
+    if (!hosts_ || !QTest::currentTestFailed()) return;
+    ::unlink(slowDisk().c_str());
+    for (int host = 1; host <= kHosts; ++host) {
+      if (hosts_->sshd(host).listener() < 0) hosts_->boot(host);
+      hosts_->freeze(host, false);
+      hosts_->heal(host);
+    }
   }
 
   void cleanupTestCase() {
     if (!hosts_) return;
-    for (int i = 1; i <= kHosts; ++i)
-      hosts_->run(i, {LOCKSTEP_BINARY_DIR "/bin/lockstep-agent", "leave", "--workdir",
-                      workdir(i).toStdString()});
+    for (int i = 1; i <= kSmall; ++i)
+      hosts_->run(std::min(i, kHosts), {LOCKSTEP_BINARY_DIR "/bin/lockstep-agent", "leave",
+                                        "--workdir", workdir(i).toStdString()});
     const bool left = waitFor([&] { return cli_.processes().isEmpty(); }, 20000);
     const QString stay = cli_.processes().join("\n");
+    left_.reset();
     hosts_.reset();
     QVERIFY2(left, qPrintable(stay));
     std::string spaces;
@@ -188,29 +224,80 @@ class ClusterFaultsTest : public QObject {
   }
 
  private:
+  static constexpr int kSmall =
+      kHosts + 1;  // the last host's other work folder, on a small file system
+
   QString workdir(int host) const { return cli_.home() + "/local/n" + QString::number(host); }
+  std::string slowDisk() const { return folder_ / "slow"; }
+  // Of these work folders.
+  QString cluster(const QString& name, const QList<int>& folders) const {
+    QByteArray nodes;
+    for (const int i : folders) {
+      const int host = std::min(i, kHosts);
+      const QByteArray node = "n" + QByteArray::number(host);
+      nodes += "  - name: " + node + "\n    ssh: {host: " + node +
+               "}\n    address: " + QByteArray::fromStdString(hosts_->address(host)) +
+               "\n    workdir: " + workdir(i).toUtf8() + "\n";
+    }
+    return cli_.write(name + ".yaml", "version: 1\nname: " + name.toUtf8() + "\nnodes:\n" + nodes);
+  }
   CliResult lockstep(const QStringList& arguments, int limitMs = 120000) const {
     return cli_.run(QStringList{"--ssh-config", QString::fromStdString(folder_ / "config")} + arguments,
                     limitMs);
   }
   int upTo(int most) { return static_cast<int>(random_() % static_cast<unsigned>(most)); }
+  QString pick(const QStringList& from) { return from[upTo(static_cast<int>(from.size()))]; }
 
-  // A run under way, some steps after its begin.
-  std::unique_ptr<QProcess> begin(QByteArray& out, QString& run) {
-    auto process = cli_.start({"--ssh-config", QString::fromStdString(folder_ / "config"), "run",
-                               example("fashion-mlp"), "--json", "--every", "1", "--cluster", cluster_,
-                               "--set", "training.max_steps=1000000", "--set",
-                               "training.epochs=100000"});
-    const int steps = 1 + upTo(60);
-    if (!cli_.awaitEvent(*process, "step", out)) return nullptr;
+  std::unique_ptr<QProcess> start(const QStringList& more, const QString& cluster) const {
+    return cli_.start(QStringList{"--ssh-config", QString::fromStdString(folder_ / "config"), "run",
+                                  example("fashion-mlp"), "--json", "--every", "1", "--cluster",
+                                  cluster} +
+                      more);
+  }
+  // Until it has told so many steps. False where it ends before.
+  bool awaitSteps(QProcess& process, int steps, QByteArray& out, QString& run) const {
+    if (!cli_.awaitEvent(process, "step", out)) return false;
     const bool there = waitFor([&] {
-      process->waitForReadyRead(20);
-      out += process->readAllStandardOutput();
+      process.waitForReadyRead(20);
+      out += process.readAllStandardOutput();
       return out.count("{\"event\":\"step\"") >= steps;
     });
     const auto at = out.indexOf("\"run\":\"");
     run = QString::fromUtf8(out.mid(at + 7, out.indexOf('"', at + 7) - at - 7));
-    return there ? std::move(process) : nullptr;
+    return there;
+  }
+  // A run under way, some steps after its begin.
+  std::unique_ptr<QProcess> begin(QByteArray& out, QString& run, const QString& cluster = {}) {
+    auto process = start({"--set", "training.max_steps=1000000", "--set", "training.epochs=100000"},
+                         cluster.isEmpty() ? cluster_ : cluster);
+    return awaitSteps(*process, 1 + upTo(60), out, run) ? std::move(process) : nullptr;
+  }
+  // A run, so that a client is connected to each node for a while.
+  void contact(const QString& cluster) {
+    const CliResult result = lockstep({"run", example("fashion-mlp"), "--json", "--cluster",
+                                       cluster, "--set", "training.max_steps=50"});
+    QVERIFY2(result.exit == 0, result.text());
+  }
+  // Ended runs have no keys; once they are deleted nothing of them stays on any host.
+  void nothingStays() {
+    // A host that was away is known for a while as one that has no address. Of one that lost power the
+    // agent is there again from the first contact on.
+    QVERIFY(waitFor([&] { return lockstep({"cluster", "check", cluster_}).exit == 0; }));
+    contact(cluster_);
+    if (fs::exists(workdir(kSmall).toStdString() + "/versions")) contact(cluster("small-last", {1, 2, kSmall}));
+    if (QTest::currentTestFailed()) return;
+    QElapsedTimer clock;
+    clock.start();
+    const bool noKeys = waitFor([&] { return left_->keys().isEmpty(); }, kSweptMs);
+    QVERIFY2(noKeys, qPrintable(left_->keys().join("\n")));
+    const auto keysGone = clock.restart();
+    for (const QJsonObject& run : lockstep({"history", "list", "--json"}).events) {
+      const CliResult deleted = lockstep({"history", "delete", run["run"].toString()});
+      QVERIFY2(deleted.exit == 0 && !deleted.err.contains("may keep"), deleted.text());
+    }
+    const bool swept = waitFor([&] { return left_->all().isEmpty(); }, kSweptMs);
+    qInfo("keys were gone after %lld ms, the rest after %lld ms", keysGone, clock.elapsed());
+    QVERIFY2(swept, qPrintable(left_->all().join("\n")));
   }
   // Its workers, on whichever host, end by themselves.
   void endsEverywhere(const QString& run) {
@@ -220,6 +307,7 @@ class ClusterFaultsTest : public QObject {
 
   void nodeLost(const QString& fault) {
     const int victim = 2 + upTo(2);
+    const int other = fault == "one direction cut" ? 1 + (victim + upTo(2)) % 3 : 0;
     QByteArray out;
     QString run;
     const auto process = begin(out, run);
@@ -227,23 +315,29 @@ class ClusterFaultsTest : public QObject {
     QElapsedTimer clock;
     clock.start();
     if (fault == "node frozen") QVERIFY(hosts_->freeze(victim, true) > 0);
+    else if (other != 0)
+      QVERIFY(hosts_->cutOneWay(victim, other));
     else QVERIFY(hosts_->cut(victim));
     if (fault == "node gone") hosts_->kill(victim);
     const CliResult result = cli_.finish(*process, out, kEndsMs);
-    qInfo("n%d: %s; ended after %lld ms", victim, qPrintable(fault), clock.elapsed());
+    qInfo("n%d: %s%s; ended after %lld ms", victim, qPrintable(fault),
+          other == 0 ? "" : qPrintable(QString(" to n%1").arg(other)), clock.elapsed());
     if (fault == "node frozen") QVERIFY(hosts_->freeze(victim, false) > 0);
     if (fault == "node gone") QVERIFY(hosts_->boot(victim));
-    if (fault != "node frozen") QVERIFY(hosts_->heal(victim));
+    if (other != 0)
+      QVERIFY(hosts_->mend(victim, other));
+    else if (fault != "node frozen")
+      QVERIFY(hosts_->heal(victim));
     QVERIFY2(result.exit == 1, result.text());
     QCOMPARE(result.last()["status"].toString(), QString("failed"));
     const QJsonObject error = result.first("error");
     const QString words = error["node"].toString() + " " + error["what"].toString() + " " +
                           error["why"].toString();
-    QVERIFY2(words.contains("n" + QString::number(victim)), result.text());
+    const auto named = [&](int host) { return words.contains("n" + QString::number(host)); };
+    QVERIFY2(named(victim) || (other != 0 && named(other)), result.text());
     QVERIFY2(!error["what"].toString().isEmpty(), result.text());
     endsEverywhere(run);
     QVERIFY(lockstep({"runs"}).out.isEmpty());
-    QCOMPARE(lockstep({"history", "delete", run}).exit, 0);
   }
 
   void coordinatorGone() {
@@ -284,15 +378,233 @@ class ClusterFaultsTest : public QObject {
     clock.start();
     const CliResult given = lockstep({"kill", run, "--give-up"});
     QVERIFY2(given.exit == 0 && given.out.contains("failed"), given.text());
+    qInfo("giving up took %lld ms", clock.elapsed());
     QVERIFY2(clock.elapsed() < kLeavesMs, given.text());
     QVERIFY(lockstep({"runs"}).out.isEmpty());
-    QCOMPARE(lockstep({"history", "delete", run}).exit, 0);
-    // The other nodes end without it; one that is back sooner than they notice goes on with them.
-    QVERIFY(waitFor([&] { return cli_.workers(run).size() <= 1; }, kEndsMs));
+    if (upTo(2) == 1) QCOMPARE(lockstep({"history", "delete", run}).exit, 0);
+    // The nodes that answer were told.
+    QVERIFY(waitFor([&] { return cli_.workers(run).size() <= 1; }, kEndedMs));
     if (how == 1) QVERIFY(hosts_->freeze(1, false) > 0);
     if (how == 2) QVERIFY(hosts_->boot(1));
     if (how != 1) QVERIFY(hosts_->heal(1));
     endsEverywhere(run);
+  }
+
+  // A run of one node, which is frozen meanwhile: nobody there can know but from a client.
+  void givenUp() {
+    const QString alone = cluster("alone", {1});
+    QByteArray out;
+    QString run;
+    const auto process = begin(out, run, alone);
+    QVERIFY2(process, out.right(2000));
+    QVERIFY(hosts_->freeze(1, true) > 0);
+    const bool told = waitFor([&] {
+      ::usleep(200'000);
+      return lockstep({"runs"}).out.contains("unreachable since");
+    });
+    QVERIFY(told);
+    for (int i = 0; i < 2; ++i) {
+      ::kill(static_cast<pid_t>(process->processId()), SIGINT);
+      ::usleep(300'000);
+    }
+    const CliResult left = cli_.finish(*process, out, 20000);
+    QVERIFY2(left.exit > 0, left.text());
+    const CliResult given = lockstep({"kill", run, "--give-up"});
+    QVERIFY2(given.exit == 0 && given.err.contains("n1 may go on with the run"), given.text());
+    const bool deleted = upTo(2) == 1;
+    if (deleted) QCOMPARE(lockstep({"history", "delete", run}).exit, 0);
+    QVERIFY(hosts_->freeze(1, false) > 0);
+    ::usleep(2'000'000);
+    QCOMPARE(cli_.workers(run).size(), qsizetype{1});
+    contact(alone);
+    if (QTest::currentTestFailed()) return;
+    QVERIFY(waitFor([&] { return cli_.workers(run).isEmpty(); }, kEndedMs));
+    const auto removed = [&] { return !QDir(workdir(1) + "/runs/" + run).exists(); };
+    QCOMPARE(waitFor(removed, deleted ? kEndedMs : 0), deleted);
+  }
+
+  // What is done to a file, by its name.
+  void damage(const fs::path& file, const QString& kind) {
+    std::string content = readText(file);
+    if (kind == "flipped") {
+      for (int bits = 1 + upTo(3); bits > 0; --bits) {
+        char& byte = content[random_() % content.size()];
+        byte = static_cast<char>(byte ^ (1 << upTo(8)));
+      }
+    } else if (kind == "cut") {
+      content.resize(random_() % content.size());
+    } else if (kind == "empty") {
+      content.clear();
+    } else {
+      fs::remove(file);
+      if (kind == "FIFO") QCOMPARE(::mkfifo(file.c_str(), 0600), 0);
+      if (kind == "folder") fs::create_directory(file);
+      return;
+    }
+    writeText(file, content);
+  }
+
+  void damagedCheckpoints() {
+    const QStringList training{"--set", "training.batch=2000", "--set",
+                               "training.checkpoint.keep=3"};
+    const QStringList epochs{"--set", "training.epochs=6"};
+    if (undisturbed_.isEmpty()) {
+      const CliResult whole =
+          lockstep(QStringList{"run", example("fashion-mlp"), "--json", "--cluster", cluster_} +
+                   training + epochs);
+      QVERIFY2(whole.exit == 0, whole.text());
+      undisturbed_ = whole.last()["weights_sha256"].toString();
+    }
+    // Ended some steps after its third epoch, of 30 steps each.
+    QByteArray out;
+    QString run;
+    const auto process = start(training + QStringList{"--set", "training.epochs=100000"}, cluster_);
+    QVERIFY2(awaitSteps(*process, 91 + upTo(30), out, run), out.right(2000));
+    const bool stops = upTo(2) == 1;
+    if (stops)
+      ::kill(static_cast<pid_t>(process->processId()), SIGINT);
+    else
+      QVERIFY(lockstep({"kill", run}).exit == 0);
+    const CliResult ended = cli_.finish(*process, out, 20000);
+    QVERIFY2(ended.exit == 130, ended.text());
+
+    std::vector<fs::path> checkpoints;
+    for (int host = 1; host <= kHosts; ++host) {
+      const QString folder =
+          QString("%1/runs/%2/n%3/checkpoints").arg(workdir(host), run).arg(host);
+      std::error_code none;
+      for (const auto& entry : fs::directory_iterator(folder.toStdString(), none))
+        checkpoints.push_back(entry.path());
+    }
+    std::sort(checkpoints.rbegin(), checkpoints.rend());
+    QVERIFY(checkpoints.size() >= 2);
+    const std::size_t damaged =
+        1 + static_cast<std::size_t>(upTo(static_cast<int>(checkpoints.size())));
+    QStringList kinds;
+    for (std::size_t i = 0; i < damaged; ++i) {
+      kinds << pick({"flipped", "cut", "empty", "removed", "FIFO", "folder"});
+      damage(checkpoints[i] / "state.safetensors", kinds.back());
+    }
+    QElapsedTimer clock;
+    clock.start();
+    const CliResult resumed = lockstep(QStringList{"resume", run, "--json"} + epochs, kResumesMs);
+    qInfo("%s; %lld of %lld damaged: %s; ended after %lld ms", stops ? "stopped" : "killed",
+          static_cast<long long>(damaged), static_cast<long long>(checkpoints.size()),
+          qPrintable(kinds.join(", ")), clock.elapsed());
+    const auto nameOf = [&](std::size_t i) {
+      return QString::fromStdString(checkpoints[i].filename().string());
+    };
+    if (damaged == checkpoints.size()) {
+      QVERIFY2(resumed.exit == 1 || resumed.exit == 3, resumed.text());
+      const QJsonObject error = resumed.first("error");
+      QVERIFY2(error["what"].toString().contains(nameOf(0)), resumed.text());
+      QVERIFY2(!error["why"].toString().isEmpty() && !error["next"].toString().isEmpty(),
+               resumed.text());
+      return;
+    }
+    QVERIFY2(resumed.exit == 0, resumed.text());
+    QCOMPARE(resumed.last()["weights_sha256"].toString(), undisturbed_);
+    const auto warnings = resumed.all("warning");
+    for (std::size_t i = 0; i < damaged; ++i) {
+      const bool told =
+          std::any_of(warnings.begin(), warnings.end(), [&](const QJsonObject& warning) {
+            const QString words = warning["what"].toString();
+            return words.contains(nameOf(i)) && words.contains(nameOf(damaged)) &&
+                   !warning["why"].toString().isEmpty();
+          });
+      QVERIFY2(told, resumed.text());
+    }
+  }
+
+  pid_t workerOn(int host, const QString& run) const {
+    const auto space = [](qint64 process) {
+      std::error_code none;
+      return fs::read_symlink("/proc/" + std::to_string(process) + "/ns/pid", none).string();
+    };
+    for (const qint64 worker : cli_.workers(run))
+      if (space(worker) == space(hosts_->sshd(host).listener())) return static_cast<pid_t>(worker);
+    return -1;
+  }
+
+  // The first node's takes a checkpoint in longer than ranks wait for one that is silent. One that
+  // is frozen meanwhile is noticed as ever.
+  void slowDiskUnderCheckpoint() {
+    const bool freezes = upTo(2) == 1;
+    QByteArray out;
+    QString run;
+    const std::string begun = slowDisk() + ".begun";
+    ::unlink(begun.c_str());
+    writeText(slowDisk(), std::to_string(kSlowDiskSeconds));
+    const auto process =
+        start({"--set", "training.batch=2000", "--set", "training.epochs=2"}, cluster_);
+    QVERIFY2(awaitSteps(*process, 1, out, run), out.right(2000));
+    QVERIFY(waitFor([&] { return fs::exists(begun); }));
+    ::unlink(slowDisk().c_str());
+    QElapsedTimer clock;
+    clock.start();
+    if (freezes) {
+      const pid_t writer = workerOn(1, run);
+      QVERIFY(writer > 0);
+      QCOMPARE(::kill(writer, SIGSTOP), 0);
+    }
+    const CliResult result = cli_.finish(*process, out, kEndsMs + 1000 * kSlowDiskSeconds);
+    qInfo("%s; ended after %lld ms", freezes ? "frozen" : "slow", clock.elapsed());
+    QVERIFY2(result.exit == (freezes ? 1 : 0), result.text());
+    QVERIFY(freezes ? clock.elapsed() < kEndsMs
+                    : clock.elapsed() >= 1000 * kSlowDiskSeconds - 1000);
+    endsEverywhere(run);
+    if (!freezes) return;
+    const QJsonObject error = result.first("error");
+    const QString words = error["what"].toString() + " " + error["why"].toString();
+    QVERIFY2(words.contains("rank 0"), result.text());
+  }
+
+  // Of a node's work folder, while a run is under way.
+  void fullDisk() {
+    if (!mounted_) QSKIP("a tmpfs cannot be mounted here");
+    const bool first = upTo(2) == 1;  // the node that writes checkpoints
+    const QString small =
+        first ? cluster("small-first", {kSmall, 1, 2}) : cluster("small-last", {1, 2, kSmall});
+    const std::string filler = workdir(kSmall).toStdString() + "/filler";
+    contact(small);
+    if (QTest::currentTestFailed()) return;
+    QByteArray out;
+    QString run;
+    const auto process =
+        start({"--set", "training.batch=2000", "--set", "training.epochs=100000"}, small);
+    QVERIFY2(awaitSteps(*process, 1, out, run), out.right(2000));
+    {
+      std::ofstream file(filler, std::ios::binary);
+      const std::string block(1 << 16, 'x');
+      while (file.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
+      }
+    }
+    QElapsedTimer clock;
+    clock.start();
+    if (!first) {
+      ::usleep(3'000'000);
+      ::kill(static_cast<pid_t>(process->processId()), SIGINT);
+    }
+    const CliResult result = cli_.finish(*process, out, kEndsMs);
+    qInfo("%s node; ended after %lld ms", first ? "first" : "last", clock.elapsed());
+    const CliResult refused =
+        lockstep({"run", example("fashion-mlp"), "--json", "--cluster", small});
+    if (upTo(2) == 1) QCOMPARE(lockstep({"history", "delete", run}).exit, 0);
+    QVERIFY(fs::remove(filler));
+    QVERIFY2(result.exit == (first ? 1 : 130), result.text());
+    if (first) {
+      const QJsonObject error = result.first("error");
+      const QString words = error["what"].toString() + " " + error["why"].toString();
+      QVERIFY2(words.contains("No space left on device") &&
+                   error["next"].toString().contains("free space"),
+               result.text());
+      QCOMPARE(error["node"].toString(), QString("n3"));
+    }
+    QVERIFY2(refused.exit == 3, refused.text());
+    QVERIFY2(refused.first("error")["what"].toString().contains("no space for the run in"),
+             refused.text());
+    endsEverywhere(run);
+    contact(small);
   }
 
   // From before the launch to the end of the run.
@@ -310,9 +622,11 @@ class ClusterFaultsTest : public QObject {
 
   TempFolder folder_;
   std::string why_;
-  std::unique_ptr<Hosts> hosts_;
   Cli cli_;
-  QString cluster_;
+  std::unique_ptr<Hosts> hosts_;
+  std::unique_ptr<LeftBehind> left_;
+  bool mounted_ = false;
+  QString cluster_, undisturbed_;
   std::minstd_rand random_;
 };
 

@@ -17,9 +17,22 @@ constexpr int kPort = 2222;
 std::vector<std::string> hostPrefix(const std::string& netns, const std::string& name, bool apart) {
   const std::string boot = "cat /proc/sys/kernel/random/uuid > /run/boot_id; "
                            "mount --bind /run/boot_id /proc/sys/kernel/random/boot_id; ";
-  return {"nsenter", "--net=/run/netns/" + netns, "unshare", "--pid", "--fork", "--mount", "--uts",
-          "--ipc", "--mount-proc", "--kill-child=SIGKILL", "sh", "-c",
-          "hostname " + name + "; mount -t tmpfs run /run; mkdir /run/sshd; " + (apart ? boot : "") + "exec \"$@\"", "sh"};
+  return {"nsenter",
+          "--net=/run/netns/" + netns,
+          "unshare",
+          "--pid",
+          "--fork",
+          "--mount",
+          "--uts",
+          "--ipc",
+          "--mount-proc",
+          "--kill-child=SIGKILL",
+          "sh",
+          "-c",
+          "hostname " + name +
+              "; mount -t tmpfs run /run; mkdir /run/sshd; mount -t tmpfs shm /dev/shm; " +
+              (apart ? boot : "") + "exec \"$@\"",
+          "sh"};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Several hosts on one machine, and faults between them: each host has its own network, process,
-// mount, host-name and IPC namespaces and its own sshd on its own address, joined by a bridge that
-// lives in one more namespace, the studio's host. Nothing is reachable from outside. Needs root.
+// mount, host-name and IPC namespaces, its own /dev/shm and its own sshd on its own address, joined
+// by a bridge that lives in one more namespace, the studio's host. Nothing is reachable from
+// outside. Needs root.
 #pragma once
 
 #include <memory>
