@@ -3627,8 +3627,8 @@ It uses:
             <translation>未知策略 %1</translation>
         </message>
         <message>
-            <source>tensor is %1; expected a divisor of the %2 ranks</source>
-            <translation>tensor 为 %1；应为 %2 个 rank 的约数</translation>
+            <source>%1 is %2; expected a divisor of the %3 ranks</source>
+            <translation>%1 为 %2；应为 %3 个进程数的约数</translation>
         </message>
         <message>
             <source>this model has no layers that tensor parallelism divides</source>
@@ -3795,12 +3795,12 @@ It uses:
             <translation>至少一个</translation>
         </message>
         <message>
-            <source>local_steps is %1, but %2 has none; expected it left out</source>
-            <translation>local_steps 为 %1，但 %2 没有本地步；应省略</translation>
+            <source>strategy.local_steps is %1, but %2 has none; expected it left out</source>
+            <translation>strategy.local_steps 为 %1，但 %2 没有本地步；应省略</translation>
         </message>
         <message>
-            <source>staleness is %1, but %2 takes each step together; expected 0, or kind parameter-server</source>
-            <translation>staleness 为 %1，但 %2 各进程同步前进；应为 0，或将 kind 设为 parameter-server</translation>
+            <source>strategy.staleness is %1, but %2 takes each step together; expected 0, or kind parameter-server</source>
+            <translation>strategy.staleness 为 %1，但 %2 各进程同步前进；应为 0，或将 kind 设为 parameter-server</translation>
         </message>
         <message>
             <source>each rank updates all layers by itself</source>
@@ -3899,8 +3899,8 @@ It uses:
             <translation>精度 %1 没有损失缩放；应不填，或使用精度 fp16</translation>
         </message>
         <message>
-            <source>initial is %1; expected a power of two from 2^-%2 to 2^%3, as 65536</source>
-            <translation>initial 为 %1；应为 2^-%2 到 2^%3 之间的 2 的幂，例如 65536</translation>
+            <source>training.loss_scale.initial is %1; expected a power of two from 2^-%2 to 2^%3, as 65536</source>
+            <translation>training.loss_scale.initial 为 %1；应为 2^-%2 到 2^%3 之间的 2 的幂，例如 65536</translation>
         </message>
         <message>
             <source>gradients overflow, and a step that updates nothing shows none</source>
@@ -4561,6 +4561,30 @@ It uses:
         <message>
             <source>%1 of %2 NVLinks</source>
             <translation>NVLink %1 / %2</translation>
+        </message>
+        <message>
+            <source>%1 is %2; expected %3 to %4</source>
+            <translation>%1 为 %2；应在 %3 到 %4 之间</translation>
+        </message>
+        <message>
+            <source>%1 is %2; expected %3</source>
+            <translation>%1 为 %2；应为 %3</translation>
+        </message>
+        <message>
+            <source>at least %1 and less than %2</source>
+            <translation>不小于 %1 且小于 %2</translation>
+        </message>
+        <message>
+            <source>a finite number, at least %1</source>
+            <translation>不小于 %1 的有限数</translation>
+        </message>
+        <message>
+            <source>optimizer %1 has no %2; expected it left out</source>
+            <translation>优化器 %1 没有 %2；应不写</translation>
+        </message>
+        <message>
+            <source>strategy.servers is %1, and there %2; expected fewer, so that one computes</source>
+            <translation>strategy.servers 为 %1，进程总数不足（%2）；应更少，使至少一个进程参与计算</translation>
         </message>
     </context>
     <context>

@@ -8,6 +8,7 @@
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/launch_dialog.h"
+#include "ui/dialogs/launch_preview.h"
 #include "ui/dialogs/new_model_dialog.h"
 #include "ui/models/candidate_model.h"
 #include "ui/models/field_model.h"
@@ -20,6 +21,7 @@
 #include "ui/pages/model_page.h"
 #include "ui/pages/welcome_page.h"
 #include "ui/studio/new_model.h"
+#include "ui/theme/message_text.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/widgets.h"
 #include "ui/widgets/yaml_editor.h"
@@ -431,6 +433,53 @@ class LaunchTest : public QObject {
     Q_EMIT table->activated(model->index(row, 0));
     QVERIFY(wait([&] { return dialog->ready() && dialog->preview()->plan.strategy == "zero-1"; }));
     QCOMPARE(dialog->preview()->stepSeconds, estimated);
+  }
+
+  // Why a launch is refused is told in Chinese, whatever is wrong with it: seeded settings of all examples.
+  void refusalsAreInChinese() {
+    Language::instance().set("zh_CN");
+    std::mt19937 random(17);
+    const auto pick = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+    std::vector<app::FieldInfo> fields;
+    for (const char* group : {"strategy", "training", "training.optimizer", "training.schedule", "training.loss_scale"}) {
+      for (app::FieldInfo& field : app::SpecText::fields(app::SpecKind::kRun, group)) {
+        if (field.type > app::FieldType::kBoolean) continue;   // one value, in a word
+        field.name = std::string(group) + "." + field.name;
+        fields.push_back(std::move(field));
+      }
+    }
+    const std::vector<std::string> numbers{"0", "1", "2", "3", "5", "7", "12", "100", "0.5", "-1"};
+    QSet<QString> english;
+    int refused = 0;
+    for (const char* name : {"fashion-cnn", "fashion-mlp", "gpt-tiny"}) {
+      LaunchInputs inputs;
+      inputs.specFile = examplePath((std::string(name) + ".yaml").c_str());
+      QFile file(QString::fromStdString(inputs.specFile));
+      QVERIFY(file.open(QIODevice::ReadOnly));
+      inputs.specYaml = file.readAll().toStdString();
+      inputs.localFolder = home_->home().root + "/local";
+      for (int round = 0; round < 120; ++round) {
+        inputs.localNodes = 1 + static_cast<int>(pick(4));
+        const auto strategies = cluster::strategies();
+        inputs.sets = {"strategy.kind=" + std::string(strategies[pick(strategies.size())].name)};
+        for (std::size_t n = 1 + pick(3); n > 0; --n) {
+          const app::FieldInfo& field = fields[pick(fields.size())];
+          if (field.name == "strategy.kind" || field.name == "strategy.pins") continue;
+          const auto& values = field.choices.empty() ? numbers : field.choices;
+          inputs.sets.push_back(field.name + "=" + values[pick(values.size())]);
+        }
+        const LaunchPreview made = makeLaunchPreview(inputs);
+        if (made.preview.ok()) continue;
+        ++refused;
+        const Error& error = made.preview.error();
+        for (const std::string& text : {error.what, error.why, error.remedies.empty() ? error.next : std::string()}) {
+          if (text.find(' ') == std::string::npos) continue;   // a field's name
+          if (messageText(text).toStdString() == text) english << QString::fromStdString(text);
+        }
+      }
+    }
+    QVERIFY(refused > 60);
+    QVERIFY2(english.isEmpty(), qPrintable(QStringList(english.values()).join('\n')));
   }
 
   // A message covers a part of the page, and moves none of it.

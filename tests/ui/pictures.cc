@@ -172,6 +172,10 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   auto* model = qobject_cast<ModelPage*>(window.openFile(copied("fashion-cnn.yaml")));
   model->selectLayer(0);
   shoot(&window, prefix + "-model");
+  window.findChild<QAction*>("actionFind")->trigger();
+  QTest::keyClicks(model->findChild<QLineEdit*>("yamlFindText"), "pool");
+  shoot(&window, prefix + "-model-find");
+  QTest::keyClick(model->findChild<QLineEdit*>("yamlFindText"), Qt::Key_Escape);
   model->document()->type(QString(model->document()->text()).replace("filters: 32", "filtres: 32"));
   shoot(&window, prefix + "-model-mistake");
   window.findChild<QAction*>("actionCloseTab")->trigger();
@@ -300,6 +304,14 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   shoot(&window, prefix + "-run-gpus-below");
   window.openRun(QString::fromStdString(failed));
   shoot(&window, prefix + "-run-failed");
+  // One whose coordinating node does not answer.
+  app::RunUpdate away;
+  away.row = gpuRun->document()->row();
+  away.row->phase = app::RunPhase::kRunning;
+  away.row->unreachableNs = away.row->startedNs + 2'000'000'000;
+  gpuRun->document()->take(away);
+  window.openRun(QString::fromStdString(withGpus));
+  shoot(&window, prefix + "-run-unreachable");
   HistoryPage* history = window.openHistory();
   (void)QTest::qWaitFor([&] { return history->runs()->rowCount() == 5; }, 5000);
   QItemSelection chosen;

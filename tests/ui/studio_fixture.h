@@ -85,7 +85,7 @@ class StudioHome {
     std::optional<Error> error;
     if (phase == app::RunPhase::kFailed) {
       error = makeError(Code::kAborted, "the worker of rank 1 was killed by signal 9 (SIGKILL)");
-      error->next = "see the run's log; resume the run to go on from its last checkpoint";
+      error->next = "see the run's log; resume the run from its last checkpoint, or launch it again where it has none";
       error->node = "local2";
       error->rank = 1;
       error->step = steps;

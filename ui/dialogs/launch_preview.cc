@@ -30,14 +30,16 @@ LaunchPreview makeLaunchPreview(const LaunchInputs& in) {
   request.resumedRun = in.resumedRun;
   std::vector<app::HostFacts> hosts = in.hosts;
   for (app::HostFacts& here : app::hostsHere(*cluster.spec)) {
-    const bool known = std::any_of(hosts.begin(), hosts.end(), [&](const auto& one) { return one.node == here.node; });
+    const bool known = std::any_of(hosts.begin(), hosts.end(),
+                                   [&](const auto& one) { return one.node == here.node; });
     if (!known) hosts.push_back(std::move(here));
   }
   auto preview = app::makePreview(request, hosts);
   return {std::move(request), std::move(preview)};
 }
 
-std::vector<Candidate> compareStrategies(const std::vector<std::pair<std::string, LaunchInputs>>& strategies) {
+std::vector<Candidate> compareStrategies(
+    const std::vector<std::pair<std::string, LaunchInputs>>& strategies) {
   std::vector<Candidate> out;
   for (const auto& [name, inputs] : strategies) {
     const LaunchPreview made = makeLaunchPreview(inputs);

@@ -1,4 +1,5 @@
-// What a launch dialog asks for, and the plan and prediction made of it. No widgets; for any thread.
+// What a launch dialog asks for, and the plan and prediction made of it. No widgets; for any
+// thread.
 #pragma once
 
 #include <optional>
@@ -12,10 +13,11 @@ namespace lockstep::ui {
 
 // Everything the preview depends on.
 struct LaunchInputs {
-  std::string specYaml, specFile, clusterYaml, clusterFile, comm, localFolder, resumeFrom, resumedRun;
+  std::string specYaml, specFile, clusterYaml, clusterFile, comm, localFolder, resumeFrom,
+      resumedRun;
   std::vector<std::string> sets, ranks;
   std::vector<app::HostFacts> hosts;
-  int localNodes = 0;   // 0: the cluster's text
+  int localNodes = 0;  // 0: the cluster's text
   bool measure = true;
 };
 
@@ -26,7 +28,8 @@ struct LaunchPreview {
 LaunchPreview makeLaunchPreview(const LaunchInputs& inputs);
 
 // The same settings with each strategy: its name, and what is asked for with it.
-std::vector<Candidate> compareStrategies(const std::vector<std::pair<std::string, LaunchInputs>>& strategies);
+std::vector<Candidate> compareStrategies(
+    const std::vector<std::pair<std::string, LaunchInputs>>& strategies);
 
 // What rank 0 sends and receives in a training step.
 std::int64_t wireBytes(const plan::Plan& plan);

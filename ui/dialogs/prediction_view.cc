@@ -23,7 +23,7 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr int kRemarksHeight = 110;   // pixels; more of them scroll: the table keeps its room
+constexpr int kRemarksHeight = 110;  // pixels; more of them scroll: the table keeps its room
 
 }  // namespace
 
@@ -39,7 +39,8 @@ PredictionView::PredictionView(QWidget* parent) : QWidget(parent) {
   memory_ = new Figure("launchMemory", this);
   wire_ = new Figure("launchWire", this);
   ranks_ = new Figure("launchRanks", this);
-  for (Figure* figure : {stepTime_, throughput_, memory_, wire_, ranks_}) figures->addWidget(figure, 1);
+  for (Figure* figure : {stepTime_, throughput_, memory_, wire_, ranks_})
+    figures->addWidget(figure, 1);
   column->addLayout(figures);
   auto* sourceRow = new QHBoxLayout;
   source_ = makeLabel("launchSource", this, "muted");
@@ -75,12 +76,13 @@ QWidget* PredictionView::buildPlacement() {
   placement_->setModel(placementModel_);
   dressTable(placement_);
   placement_->horizontalHeader()->setStretchLastSection(false);
-  placementColumns_ = new ColumnFitter(placement_, {PlacementModel::kGradients, PlacementModel::kOptimizer,
-                                                    PlacementModel::kThreads, PlacementModel::kActivations,
-                                                    PlacementModel::kParameters, PlacementModel::kDevice});
+  placementColumns_ =
+      new ColumnFitter(placement_, {PlacementModel::kGradients, PlacementModel::kOptimizer,
+                                    PlacementModel::kThreads, PlacementModel::kActivations,
+                                    PlacementModel::kParameters, PlacementModel::kDevice});
   layout->addWidget(placement_, 1);
   auto* remarks = new QWidget(page);
-  auto* lines = new QVBoxLayout(remarks);   // tells the area when they need another height
+  auto* lines = new QVBoxLayout(remarks);  // tells the area when they need another height
   lines->setContentsMargins({});
   remarks_ = makeLabel("launchRemarks", remarks, "muted");
   remarks_->setWordWrap(true);
@@ -116,7 +118,11 @@ QWidget* PredictionView::buildCandidates() {
   candidates_->setObjectName("candidateTable");
   candidates_->setModel(candidateModel_);
   dressTable(candidates_);
-  setColumns(candidates_, {158, 82, 86, 78, 74});
+  candidates_->horizontalHeader()->setStretchLastSection(false);
+  candidates_->setColumnWidth(CandidateModel::kStrategy, 168);
+  for (int column = CandidateModel::kEstimate; column < CandidateModel::kColumns; ++column) {
+    candidates_->horizontalHeader()->setSectionResizeMode(column, QHeaderView::Stretch);
+  }
   // Why a strategy is refused stands whole across the figures that it has none of.
   candidates_->setWordWrap(true);
   candidates_->setItemDelegate(new WrapDelegate(candidates_));
@@ -125,10 +131,12 @@ QWidget* PredictionView::buildCandidates() {
   connect(candidateModel_, &QAbstractItemModel::modelReset, this, [this] {
     candidates_->clearSpans();
     for (int row = 0; row < candidateModel_->rowCount(); ++row) {
-      if (candidateModel_->refused(row)) candidates_->setSpan(row, CandidateModel::kEstimate, 1, CandidateModel::kWire);
+      if (candidateModel_->refused(row))
+        candidates_->setSpan(row, CandidateModel::kEstimate, 1, CandidateModel::kWire);
     }
   });
-  connect(candidates_->horizontalHeader(), &QHeaderView::sectionResized, candidates_, &QTableView::resizeRowsToContents);
+  connect(candidates_->horizontalHeader(), &QHeaderView::sectionResized, candidates_,
+          &QTableView::resizeRowsToContents);
   connect(candidates_, &QTableView::activated, this, [this](const QModelIndex& index) {
     const auto& all = candidateModel_->candidates();
     const auto at = static_cast<std::size_t>(index.row());
@@ -137,13 +145,20 @@ QWidget* PredictionView::buildCandidates() {
   return candidates_;
 }
 
-bool PredictionView::comparing() const { return tabs_->currentWidget() == candidates_; }
+bool PredictionView::comparing() const {
+  return tabs_->currentWidget() == candidates_;
+}
 
-bool PredictionView::choosing() const { return candidates_->hasFocus(); }
+bool PredictionView::choosing() const {
+  return candidates_->hasFocus();
+}
 
-void PredictionView::setCandidates(std::vector<Candidate> candidates) { candidateModel_->setCandidates(std::move(candidates)); }
+void PredictionView::setCandidates(std::vector<Candidate> candidates) {
+  candidateModel_->setCandidates(std::move(candidates));
+}
 
-void PredictionView::setChosen(const std::string& strategy, const std::map<std::string, double>& benchmarks) {
+void PredictionView::setChosen(const std::string& strategy,
+                               const std::map<std::string, double>& benchmarks) {
   candidateModel_->setBenchmarks(benchmarks);
   candidateModel_->setChosen(strategy);
 }
@@ -154,7 +169,7 @@ void PredictionView::clear() {
   plan_->clear();
   candidateModel_->setCandidates({});
   for (Figure* figure : {stepTime_, throughput_, memory_, wire_, ranks_}) {
-    figure->setValue(QString(QChar(0x2014)), QString(QChar(0xa0)));   // nothing below moves
+    figure->setValue(QString(QChar(0x2014)), QString(QChar(0xa0)));  // nothing below moves
   }
   source_->clear();
   remarksArea_->hide();
@@ -162,16 +177,22 @@ void PredictionView::clear() {
 
 void PredictionView::show(const app::Preview& preview, bool told) {
   const QString dash(QChar(0x2014));
-  const QString kind = !told ? tr("not benchmarked") : preview.measured ? tr("benchmarked") : tr("rough estimate");
+  const QString kind = !told              ? tr("not benchmarked")
+                       : preview.measured ? tr("benchmarked")
+                                          : tr("rough estimate");
   stepTime_->setValue(told ? formatSeconds(preview.stepSeconds) : dash, kind);
-  throughput_->setValue(told ? tr("%1/s").arg(formatCount(std::llround(preview.samplesPerSecond))) : dash, tr("samples"));
+  throughput_->setValue(
+      told ? tr("%1/s").arg(formatCount(std::llround(preview.samplesPerSecond))) : dash,
+      tr("samples"));
   memory_->setValue(formatBytes(static_cast<double>(peakMemory(preview))), tr("peak per rank"));
-  wire_->setValue(formatBytes(static_cast<double>(wireBytes(preview.plan))), tr("per rank per step"));
+  wire_->setValue(formatBytes(static_cast<double>(wireBytes(preview.plan))),
+                  tr("per rank per step"));
   ranks_->setValue(QString::number(preview.ranks.size()), QString::fromStdString(preview.comm));
-  source_->setText(preview.measured ? tr("From a benchmark of these nodes.")
-                   : told           ? tr("Rough estimate from built-in costs. Benchmark the nodes to calibrate it.")
-                                    : tr("These settings were not benchmarked yet; their rough estimate stands under "
-                                         "Compare strategies."));
+  source_->setText(
+      preview.measured ? tr("From a benchmark of these nodes.")
+      : told ? tr("Rough estimate from built-in costs. Benchmark the nodes to calibrate it.")
+             : tr("These settings were not benchmarked yet; their rough estimate stands under "
+                  "Compare strategies."));
   placementModel_->setRanks(preview.ranks);
   placement_->resizeColumnsToContents();
   placementColumns_->fit();
@@ -180,20 +201,23 @@ void PredictionView::show(const app::Preview& preview, bool told) {
     if (!told) break;
     BreakdownBar bar;
     bar.name = tr("rank %1").arg(rank.rank);
-    bar.predicted = {rank.data, rank.forward, rank.backward, rank.waiting, rank.transfer, rank.optimizer};
+    bar.predicted = {rank.data,    rank.forward,  rank.backward,
+                     rank.waiting, rank.transfer, rank.optimizer};
     bar.hasPredicted = true;
     bars.push_back(std::move(bar));
   }
   bars_->setBars(std::move(bars));
   plan_->setPlainText(QString::fromStdString(preview.planText));
   QStringList remarks;
-  for (const auto& remark : preview.remarks) remarks << QString::fromUtf8("• ") + messageText(remark);
+  for (const auto& remark : preview.remarks)
+    remarks << QString::fromUtf8("• ") + messageText(remark);
   remarks_->setText(remarks.join('\n'));
   remarksArea_->setVisible(!remarks.isEmpty());
 }
 
 void PredictionView::retranslate() {
-  setTexts(benchmark_, tr("Benchmark nodes"), tr("Connects the nodes and measures what these settings take there"));
+  setTexts(benchmark_, tr("Benchmark nodes"),
+           tr("Connects the nodes and measures what these settings take there"));
   stepTime_->setName(tr("Step time"));
   throughput_->setName(tr("Throughput"));
   memory_->setName(tr("Memory"));

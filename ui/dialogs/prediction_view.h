@@ -1,5 +1,5 @@
-// PredictionView: what a launch is predicted to take: its figures, where each rank runs and what it needs,
-// its step time, the plan, and the strategies side by side.
+// PredictionView: what a launch is predicted to take: its figures, where each rank runs and what it
+// needs, its step time, the plan, and the strategies side by side.
 #pragma once
 
 #include <QWidget>
@@ -36,8 +36,8 @@ class PredictionView : public QWidget {
   void setCandidates(std::vector<Candidate> candidates);
   // Which strategy is chosen, and the step times that were measured, by strategy.
   void setChosen(const std::string& strategy, const std::map<std::string, double>& benchmarks);
-  bool comparing() const;              // the comparison is looked at
-  bool choosing() const;               // and has the keyboard
+  bool comparing() const;  // the comparison is looked at
+  bool choosing() const;   // and has the keyboard
   QPushButton* benchmarkButton() const { return benchmark_; }
   QTabWidget* tabs() const { return tabs_; }
   void retranslate();

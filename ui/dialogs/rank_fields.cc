@@ -10,7 +10,7 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr int kSeen = 3;   // nodes at once
+constexpr int kSeen = 3;  // nodes at once
 
 int ranksOf(const app::SpecText& cluster, const std::string& node) {
   int ranks = 0;
@@ -43,14 +43,15 @@ void RankFields::setCluster(const std::optional<app::SpecText>& cluster) {
   int height = 0;
   for (int i = 0; cluster && i < cluster->count("nodes"); ++i) {
     const std::string path = "nodes[" + std::to_string(i) + "]";
-    if (cluster->value(path + ".roles[0]") == "evaluator") continue;   // has no ranks
+    if (cluster->value(path + ".roles[0]") == "evaluator") continue;  // has no ranks
     const QString name = QString::fromStdString(cluster->value(path + ".name").value_or(""));
     const int written = ranksOf(*cluster, path);
     auto* ranks = new QSpinBox(holder);
     ranks->setObjectName("launchRanks_" + name);
     ranks->setRange(1, 4096);
     ranks->setValue(written);
-    ranks->setEnabled(cluster->count(path + ".devices") <= 1);   // of several kinds of devices: in the cluster's own page
+    ranks->setEnabled(cluster->count(path + ".devices") <=
+                      1);  // of several kinds of devices: in the cluster's own page
     auto* label = makeLabel("launchRanksLabel_" + name, holder);
     label->setText(name);
     label->setBuddy(ranks);
@@ -59,7 +60,7 @@ void RankFields::setCluster(const std::optional<app::SpecText>& cluster) {
     connect(ranks, &QSpinBox::valueChanged, this, &RankFields::changed);
     nodes_ << Node{name, ranks, written};
   }
-  setWidget(holder);   // deletes the one before
+  setWidget(holder);  // deletes the one before
   setFixedHeight(std::max(1, height));
   retranslate();
 }
@@ -73,7 +74,8 @@ QStringList RankFields::nodes() const {
 QStringList RankFields::changes() const {
   QStringList out;
   for (const Node& one : nodes_) {
-    if (one.ranks->value() != one.written) out << QString("%1=%2").arg(one.name).arg(one.ranks->value());
+    if (one.ranks->value() != one.written)
+      out << QString("%1=%2").arg(one.name).arg(one.ranks->value());
   }
   return out;
 }

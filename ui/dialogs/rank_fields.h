@@ -21,8 +21,8 @@ class RankFields : public QScrollArea {
   void setCluster(const std::optional<app::SpecText>& cluster);
   bool isEmpty() const { return nodes_.isEmpty(); }
   QStringList nodes() const;
-  QStringList changes() const;   // "node=3", where it is not what the cluster says
-  int count() const;             // of all nodes
+  QStringList changes() const;  // "node=3", where it is not what the cluster says
+  int count() const;            // of all nodes
   void retranslate();
 
  Q_SIGNALS:

@@ -58,6 +58,7 @@ StrategyFields::StrategyFields(QFormLayout* form, QWidget* parent) : QObject(par
   dressTable(pinTable_);
   pinTable_->verticalHeader()->setDefaultSectionSize(26);
   pinTable_->setColumnWidth(0, 120);
+  pinTable_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   pinTable_->setSizePolicy(QSizePolicy::Ignored, pinTable_->sizePolicy().verticalPolicy());   // as wide as the fields
   pinTable_->setEditTriggers(QAbstractItemView::AllEditTriggers);
   pinTable_->setSelectionMode(QAbstractItemView::NoSelection);

@@ -115,7 +115,7 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   below->setStretchFactor(1, 3);
   below->setChildrenCollapsible(false);
   below->setSizes({540, 350});
-  loadCard_->setMinimumWidth(487);    // the plots' titles are whole
+  loadCard_->setMinimumWidth(505);    // the plots' titles are whole
   textSide()->setMinimumWidth(220);
   auto* splitter = new QSplitter(Qt::Vertical, this);
   splitter->setObjectName("clusterSplitter");

@@ -30,7 +30,7 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr int kColumnWidths[RunTableModel::kNotes] = {124, 100, 150, 130, 84, 62, 64, 68, 92, 92, 84};
+constexpr int kColumnWidths[RunTableModel::kNotes] = {124, 100, 150, 160, 84, 62, 64, 68, 92, 92, 84};
 constexpr int kLeastNotes = 90;
 constexpr std::size_t kMostCurves = 24;
 

@@ -64,7 +64,7 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   dressTable(table_);
   table_->setEditTriggers(QAbstractItemView::SelectedClicked | QAbstractItemView::DoubleClicked |
                           QAbstractItemView::EditKeyPressed);
-  setColumns(table_, {92, 104, 92, 88, 86, 90, 56});
+  setColumns(table_, {118, 104, 92, 88, 86, 90, 56});
   columns_ = new ColumnFitter(table_, {LayerTableModel::kMemory, LayerTableModel::kFlops, LayerTableModel::kParameters}, 80);
   noLayers_ = new QWidget(this);
   noLayers_->setObjectName("noLayers");

@@ -67,9 +67,11 @@ void SpecPage::documentChanged() {
   QVector<TextMark> marks;
   problems_->clear();
   for (const auto& problem : spec.problems()) {
-    const QString what = messageText(problem.what);
-    const QString expected = messageText(problem.expected);
-    const QString text = expected.isEmpty() ? what : tr("%1: %2").arg(what, expected);
+    const std::string one = problem.what + "; " + problem.expected;
+    QString text = messageText(problem.expected.empty() ? problem.what : one);
+    if (!problem.expected.empty() && text.toStdString() == one) {   // not told in one, or in English
+      text = tr("%1: %2").arg(messageText(problem.what), messageText(problem.expected));
+    }
     // What is not there yet is a step to take, not a mistake in a line.
     if (!problem.missing) marks << TextMark{problem.line, problem.column, text};
     auto* item = new QListWidgetItem(problem.missing ? Theme::instance().icon("info", Tone::kActive)

@@ -51,6 +51,13 @@ bool balanced(const QString& text) {
   return open == 0;
 }
 
+// What is wrong and what was expected are told in one, after a semicolon; where a spec's problem is
+// told with its place, after a comma.
+QString inOne(QString text) {
+  if (const qsizetype at = text.indexOf(", expected "); at > 0) text[at] = ';';
+  return text;
+}
+
 QString translated(const QString& text, int depth) {
   if (text.isEmpty() || depth > kDeepest) return text;
   // Of two brackets at the end the last is what to do.
@@ -80,6 +87,10 @@ QString translated(const QString& text, int depth) {
     return translated(text.left(colon), depth) + ": " + translated(text.mid(colon + 2), depth);
   }
   if (open > 0) return apart();
+  if (const QString one = inOne(text); one != text) {
+    const QString out = translated(one, depth);
+    return out == one ? text : out;
+  }
   return text;
 }
 

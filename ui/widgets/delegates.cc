@@ -120,14 +120,13 @@ void DetailDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,
   const QString detail = index.data(role_).toString();
   const QFont small = Theme::instance().small();
   const QFontMetrics metrics(small);
-  // The end of a date or a path tells more than its beginning, and both more than the end of a title.
-  constexpr int kLeastDetail = 56;
-  const int beside = (option.icon.isNull() ? 0 : option.decorationSize.width() + 8) + 12 + kSpaceS;
-  const int kept = std::min(metrics.horizontalAdvance(detail), kLeastDetail);
-  const int all = option.rect.width() - beside;
-  option.text = option.fontMetrics.elidedText(option.text, Qt::ElideRight, std::max(0, all - kept));
-  const int room = all - option.fontMetrics.horizontalAdvance(option.text);
-  const QString shown = metrics.elidedText(detail, Qt::ElideLeft, room);
+  // Of a date that does not fit the time, of a path its end: what tells things of one name apart.
+  const int beside = (option.icon.isNull() ? 0 : option.decorationSize.width() + 8) + 12;
+  const int room = option.rect.width() - beside - option.fontMetrics.horizontalAdvance(option.text);
+  const QString time = detail.section(' ', -1);
+  const QString shown = metrics.horizontalAdvance(detail) > room && metrics.horizontalAdvance(time) <= room
+                            ? time
+                            : room > 40 ? metrics.elidedText(detail, Qt::ElideLeft, room) : QString();
   QStyle* style = option.widget ? option.widget->style() : QApplication::style();
   style->drawControl(QStyle::CE_ItemViewItem, &option, painter, option.widget);
   if (shown.isEmpty()) return;

@@ -12,7 +12,8 @@
 
 namespace lockstep::ui {
 
-FindBar::FindBar(const QString& objectName, YamlEditor* editor, QWidget* parent) : QWidget(parent), editor_(editor) {
+FindBar::FindBar(const QString& objectName, YamlEditor* editor, QWidget* parent)
+    : QWidget(parent), editor_(editor) {
   setObjectName(objectName);
   auto* row = new QHBoxLayout(this);
   row->setContentsMargins({});
@@ -40,7 +41,8 @@ FindBar::FindBar(const QString& objectName, YamlEditor* editor, QWidget* parent)
 
 void FindBar::open() {
   const QString selected = editor_->textCursor().selectedText();
-  if (!selected.isEmpty() && !selected.contains(QChar::ParagraphSeparator)) text_->setText(selected);
+  if (!selected.isEmpty() && !selected.contains(QChar::ParagraphSeparator))
+    text_->setText(selected);
   show();
   editor_->find(text_->text());
   text_->setFocus(Qt::ShortcutFocusReason);

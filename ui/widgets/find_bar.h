@@ -1,5 +1,5 @@
-// FindBar: looks for a text in an editor: the next and the previous occurrence, which one of how many.
-// Enter goes on, Shift+Enter back, Escape closes. Hidden until it is opened.
+// FindBar: looks for a text in an editor: the next and the previous occurrence, which one of how
+// many. Enter goes on, Shift+Enter back, Escape closes. Hidden until it is opened.
 #pragma once
 
 #include <QWidget>
@@ -18,7 +18,7 @@ class FindBar : public QWidget {
  public:
   FindBar(const QString& objectName, YamlEditor* editor, QWidget* parent);
 
-  void open();   // with what is selected in the editor
+  void open();  // with what is selected in the editor
   void close();
 
  protected:

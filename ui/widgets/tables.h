@@ -9,11 +9,12 @@ class QTableView;
 
 namespace lockstep::ui {
 
-void dressTable(QTableView* table);                              // rows, no grid, quiet header
+void dressTable(QTableView* table);  // rows, no grid, quiet header
 void setColumns(QTableView* table, std::initializer_list<int> widths);  // the last one stretches
 
-// Hides columns of `spare`, the first of them first, until the others fit without scrolling; where that is
-// not enough, none. The last column that is shown stretches, and wants `last` pixels; 0: its width.
+// Hides columns of `spare`, the first of them first, until the others fit without scrolling; where
+// that is not enough, none. The last column that is shown stretches, and wants `last` pixels; 0:
+// its width.
 class ColumnFitter : public QObject {
  public:
   ColumnFitter(QTableView* table, QVector<int> spare, int last = 0);

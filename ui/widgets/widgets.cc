@@ -54,7 +54,7 @@ QSize ElidedLabel::minimumSizeHint() const { return {0, QLabel::minimumSizeHint(
 void ElidedLabel::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.setPen(palette().color(foregroundRole()));
-  const QRect room = contentsRect();
+  const QRect room = contentsRect().adjusted(std::max(0, indent()), 0, 0, 0);
   painter.drawText(room, Qt::AlignVCenter | Qt::AlignLeft, fontMetrics().elidedText(text(), Qt::ElideRight, room.width()));
 }
 

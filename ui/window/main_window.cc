@@ -105,7 +105,7 @@ MainWindow::~MainWindow() {
 
 void MainWindow::makeStatusBar() {
   statusText_ = new ElidedLabel("statusText", this, "muted");
-  statusText_->setContentsMargins(kSpaceS, 0, 0, 0);
+  statusText_->setIndent(kSpaceS);
   jobText_ = makeLabel("jobText", this, "muted");
   jobBar_ = new QProgressBar(this);
   jobBar_->setObjectName("jobProgress");
