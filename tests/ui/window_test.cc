@@ -141,6 +141,12 @@ class WindowTest : public QObject {
     page->addLayer("dense: {units: 64, activation: relu}");
     QVERIFY(editor->toPlainText().contains("units: 64"));
     QVERIFY(page->isModified());
+    // The inspector has the layer that is selected.
+    const auto* inspector = window_->findChild<QTableView*>("inspector")->model();
+    for (const int row : {0, 2, 1}) {
+      page->selectLayer(row);
+      QCOMPARE(inspector->index(0, 0).data().toString(), page->layers()->index(row, LayerTableModel::kName).data().toString());
+    }
     QAction* undo = window_->findChild<QAction*>("actionUndo");
     QVERIFY(undo->isEnabled());
     undo->trigger();
@@ -599,7 +605,7 @@ class WindowTest : public QObject {
     const MessagePanel* message = page->message();
     QVERIFY(message->isVisible());
     QVERIFY2(message->what().startsWith("The run has been out of reach since 2024-05-01"), qPrintable(message->what()));
-    QVERIFY(message->details().contains("ends the run in the history alone"));
+    QVERIFY(message->details().contains("Giving it up ends the run in the history and on the nodes that answer"));
     auto* giveUp = message->findChild<QPushButton*>("messageAction");
     QCOMPARE(giveUp->text(), QString("Give up"));
     QVERIFY(page->findChild<QLabel*>("runState")->text().startsWith("unreachable since"));

@@ -73,7 +73,7 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
     table_->setItemDelegateForColumn(
         column, new GpuDelegate(NodeTableModel::kFractionsRole, NodeTableModel::kTonesRole, table_));
   }
-  setColumns(table_, {72, 166, 54, 122, 236, 96, 132, 84, 92, 184, 104, 52, 106, 96});
+  setColumns(table_, {72, 166, 66, 122, 236, 96, 132, 84, 92, 184, 104, 52, 106, 96});
   columns_ = new ColumnFitter(table_, {NodeTableModel::kAgent, NodeTableModel::kRanks, NodeTableModel::kDisk, NodeTableModel::kTarget,
                                        NodeTableModel::kNetwork});
   empty_ = new EmptyState("clusterEmpty", "node", this);

@@ -137,6 +137,7 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
     refreshButtons();
     const auto mark = this->document()->spec().mark(layers_->listPath() + "[" + std::to_string(currentLayer()) + "]");
     if (mark && !editor()->hasFocus()) editor()->goTo(mark->line, mark->column);
+    Q_EMIT inspectorChanged();
   });
   connect(layers_, &LayerTableModel::totalsChanged, this, [this] { documentChanged(); });
   connect(fields_, &FieldModel::refused, this, [this](const Error& error) { message()->showError(error); });

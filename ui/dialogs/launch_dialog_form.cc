@@ -1,0 +1,427 @@
+// The form of the launch dialog: its fields and their texts, what they ask for, and the command that
+// asks for the same.
+#include <QAbstractItemView>
+#include <QApplication>
+#include <QCheckBox>
+#include <QClipboard>
+#include <QComboBox>
+#include <QDir>
+#include <QFileInfo>
+#include <QFormLayout>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QLineEdit>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QRegularExpression>
+#include <QScrollArea>
+#include <QScrollBar>
+#include <QSpinBox>
+#include <QThread>
+#include <QToolButton>
+#include <algorithm>
+#include <initializer_list>
+
+#include "app/core/home.h"
+#include "app/specs/spec_text.h"
+#include "ui/dialogs/launch_dialog.h"
+#include "ui/dialogs/launch_preview.h"
+#include "ui/dialogs/prediction_view.h"
+#include "ui/dialogs/rank_fields.h"
+#include "ui/dialogs/strategy_fields.h"
+#include "ui/models/field_model.h"
+#include "ui/studio/workspace.h"
+#include "ui/theme/format.h"
+#include "ui/widgets/widgets.h"
+
+namespace lockstep::ui {
+namespace {
+
+constexpr int kDefaultNodes = 3;
+constexpr int kFieldWidth = 195;   // pixels
+
+// One word of a shell command.
+QString shellWord(const QString& text) {
+  static const QRegularExpression plain("^[A-Za-z0-9_./=:@%+,-]+$");
+  if (plain.match(text).hasMatch()) return text;
+  QString out = text;
+  return '\'' + out.replace('\'', "'\\''") + '\'';
+}
+
+// A file as a word of a shell command, in the home folder as ~/….
+QString shellPath(const QString& path) {
+  const QString home = QDir::homePath() + '/';
+  return path.startsWith(home) ? "~/" + shellWord(path.mid(home.size())) : shellWord(path);
+}
+
+QString writtenPrecision(const app::SpecText& spec) {
+  return QString::fromStdString(spec.value("training.precision").value_or("fp32"));
+}
+
+// As wide as the settings and a scroll bar.
+class SettingsArea : public QScrollArea {
+ public:
+  SettingsArea(QWidget* settings, QWidget* parent) : QScrollArea(parent) {
+    setWidget(settings);
+    setWidgetResizable(true);
+    setFrameShape(QFrame::NoFrame);
+    setFocusPolicy(Qt::NoFocus);
+    setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    setSizePolicy(QSizePolicy::Fixed, QSizePolicy::Expanding);
+  }
+  QSize sizeHint() const override {
+    return widget()->layout()->sizeHint() + QSize(verticalScrollBar()->sizeHint().width(), 0);
+  }
+  QSize minimumSizeHint() const override { return {sizeHint().width(), 0}; }
+
+ protected:
+  bool eventFilter(QObject* object, QEvent* event) override {
+    if (object == widget() && event->type() == QEvent::LayoutRequest) {
+      widget()->setMinimumHeight(widget()->layout()->sizeHint().height());
+      updateGeometry();
+    }
+    return QScrollArea::eventFilter(object, event);
+  }
+};
+
+}  // namespace
+
+LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> targets, Workspace& workspace,
+                           QWidget* parent, std::optional<app::Relaunch> again)
+    : Dialog("launchDialog", parent),
+      models_(std::move(models)),
+      targets_(std::move(targets)),
+      again_(std::move(again)),
+      workspace_(workspace) {
+  QSize size(1240, 760);
+  if (parent) size = size.boundedTo(parent->window()->size() - QSize(40, 60)).expandedTo({900, 540});
+  resize(size);
+  auto* columns = new QHBoxLayout;
+  columns->setSpacing(kSpaceL);
+  auto* form = form_ = new QFormLayout;
+  form->setHorizontalSpacing(kSpaceM);
+  form->setVerticalSpacing(kSpaceS);
+  form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
+  model_ = new QComboBox(this);
+  model_->setObjectName("launchModel");
+  modelDetail_ = makeLabel("launchModelDetail", this, "muted");
+  target_ = new QComboBox(this);
+  target_->setObjectName("launchCluster");
+  targetDetail_ = makeLabel("launchClusterDetail", this, "muted");
+  for (QLabel* detail : {modelDetail_, targetDetail_}) detail->setFont(Theme::instance().small());
+  nodes_ = new QSpinBox(this);
+  nodes_->setObjectName("launchNodes");
+  nodes_->setRange(1, 64);
+  nodes_->setValue(kDefaultNodes);
+  batch_ = new QSpinBox(this);
+  batch_->setObjectName("launchBatch");
+  batch_->setRange(1, 1'000'000);
+  epochs_ = new QSpinBox(this);
+  epochs_->setObjectName("launchEpochs");
+  precision_ = new QComboBox(this);
+  precision_->setObjectName("launchPrecision");
+  for (const auto& field : app::SpecText::fields(app::SpecKind::kRun, "training")) {
+    if (field.name != "precision") continue;
+    for (const auto& choice : field.choices) {
+      const QString text = QString::fromStdString(choice);
+      if (!choice.empty()) precision_->addItem(text, text);
+    }
+  }
+  comm_ = new QComboBox(this);
+  comm_->setObjectName("launchComm");
+  comm_->addItem({}, QString());
+  comm_->addItem("gloo", "gloo");
+  comm_->addItem("shm", "shm");
+  comm_->addItem("nccl", "nccl");
+  more_ = makeToolButton("launchMore", "down", this);
+  more_->setCheckable(true);
+  more_->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+  measure_ = new QCheckBox(this);
+  measure_->setObjectName("launchMeasure");
+  measure_->setChecked(true);
+  const auto addRow = [&](QWidget* field) {
+    field->setMinimumWidth(kFieldWidth);
+    auto* label = makeLabel(field->objectName() + "Label", this);
+    label->setBuddy(field);
+    rows_ << Row{label, field};
+    form->addRow(label, field);
+  };
+  addRow(model_);
+  form->addRow(QString(), modelDetail_);
+  addRow(target_);
+  form->addRow(QString(), targetDetail_);
+  addRow(nodes_);
+  ranks_ = new RankFields("launchRanksArea", this);
+  addRow(ranks_);
+  strategy_ = new StrategyFields(form, this);
+  for (QWidget* field : std::initializer_list<QWidget*>{batch_, epochs_, precision_}) addRow(field);
+  form->addRow(QString(), more_);
+  strategy_->addMore();
+  addRow(comm_);
+  form->addRow(QString(), measure_);
+  // A low window scrolls the settings: none of them is squeezed.
+  auto* settings = new QWidget;
+  auto* left = new QVBoxLayout(settings);
+  left->setContentsMargins(0, 0, kSpaceM, 0);
+  left->setSpacing(kSpaceS);
+  left->addLayout(form);
+  left->addStretch(1);
+  auto* settingsArea = new SettingsArea(settings, this);
+  settingsArea->setObjectName("launchSettings");
+  columns->addWidget(settingsArea);
+
+  prediction_ = new PredictionView(this);
+  columns->addWidget(prediction_, 1);
+  content()->addLayout(columns, 1);
+
+  unsaved_ = makeLabel("launchUnsaved", this);
+  unsaved_->setWordWrap(true);
+  content()->addWidget(unsaved_);
+  auto* commandRow = new QHBoxLayout;
+  commandLabel_ = makeLabel("launchCommandLabel", this, "muted");
+  command_ = new QLineEdit(this);
+  command_->setObjectName("launchCommand");
+  command_->setReadOnly(true);
+  command_->setFont(Theme::instance().monospace());
+  commandLabel_->setBuddy(command_);
+  copy_ = makeButton("copyCommandButton", "copy", this);
+  commandRow->addWidget(commandLabel_);
+  commandRow->addWidget(command_, 1);
+  commandRow->addWidget(copy_);
+  content()->addLayout(commandRow);
+  // Always there, so that nothing moves when something begins.
+  auto* busyRow = new QHBoxLayout;
+  busy_ = new QProgressBar(this);
+  busy_->setObjectName("launchProgress");
+  busy_->setRange(0, 0);
+  busy_->setTextVisible(false);
+  busy_->setFixedWidth(140);
+  QSizePolicy kept = busy_->sizePolicy();
+  kept.setRetainSizeWhenHidden(true);
+  busy_->setSizePolicy(kept);
+  busyText_ = makeLabel("launchProgressText", this, "muted");
+  busyText_->setMinimumHeight(busyText_->fontMetrics().height());
+  busyRow->addWidget(busy_);
+  busyRow->addWidget(busyText_, 1);
+  content()->addLayout(busyRow);
+  message_ = new MessagePanel(this);
+  message_->setArea(prediction_->tabs());
+
+  const auto same = [](const auto& list, const QString& title) {
+    return std::count_if(list.begin(), list.end(), [&](const auto& one) { return one.title == title; }) > 1;
+  };
+  // Of one name: with the folder.
+  const auto shown = [&](const auto& list, const auto& one) {
+    return same(list, one.title) ? tr("%1 in %2").arg(one.title, formatPath(QFileInfo(one.file).path())) : one.title;
+  };
+  for (const LaunchModel& one : models_) model_->addItem(Theme::instance().icon("model"), shown(models_, one));
+  for (const LaunchTarget& one : targets_) target_->addItem(Theme::instance().icon("cluster"), shown(targets_, one));
+  if (!again_) target_->addItem(Theme::instance().icon("home"), {});
+  for (QComboBox* box : {model_, target_}) {
+    box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+    box->setMinimumContentsLength(18);
+    box->view()->setTextElideMode(Qt::ElideMiddle);
+  }
+  connect(model_, &QComboBox::currentIndexChanged, this, &LaunchDialog::takeModel);
+  connect(target_, &QComboBox::currentIndexChanged, this, [this] {
+    measuredShown_ = asked_ = false;
+    fillRanks();
+    schedule();
+  });
+  for (QSpinBox* spin : {nodes_, batch_, epochs_}) {
+    connect(spin, &QSpinBox::valueChanged, this, &LaunchDialog::schedule);
+  }
+  connect(strategy_, &StrategyFields::changed, this, &LaunchDialog::schedule);
+  connect(precision_, &QComboBox::currentIndexChanged, this, &LaunchDialog::schedule);
+  connect(comm_, &QComboBox::currentIndexChanged, this, &LaunchDialog::schedule);
+  connect(measure_, &QCheckBox::toggled, this, &LaunchDialog::schedule);
+  connect(more_, &QToolButton::toggled, this, [this](bool on) {
+    strategy_->setMore(on);
+    form_->setRowVisible(comm_, on);
+  });
+  connect(ranks_, &RankFields::changed, this, &LaunchDialog::schedule);
+  connect(prediction_->benchmarkButton(), &QPushButton::clicked, this, [this] {
+    if (!request_ || launch_) return;
+    asked_ = true;
+    benchmark(app::Costs::kBenchmark);
+  });
+  connect(prediction_, &PredictionView::compareWanted, this, &LaunchDialog::compare);
+  connect(prediction_, &PredictionView::strategyChosen, strategy_, &StrategyFields::setKind);
+  connect(copy_, &QPushButton::clicked, this, [this] { QApplication::clipboard()->setText(command()); });
+  delay_.setSingleShot(true);
+  delay_.setInterval(120);
+  connect(&delay_, &QTimer::timeout, this, &LaunchDialog::makePreview);
+  setBusy(false, {});
+  model_->setFocus();
+  form_->setRowVisible(comm_, false);
+  takeModel();
+  fillRanks();
+  retranslate();
+  schedule();
+}
+
+void LaunchDialog::chooseModel(int index) { model_->setCurrentIndex(index); }
+void LaunchDialog::chooseTarget(int index) { target_->setCurrentIndex(index); }
+bool LaunchDialog::local() const { return target_->currentIndex() >= targets_.size(); }
+const LaunchModel& LaunchDialog::model() const { return models_[std::max(0, model_->currentIndex())]; }
+const LaunchTarget* LaunchDialog::target() const { return local() ? nullptr : &targets_[std::max(0, target_->currentIndex())]; }
+
+void LaunchDialog::takeModel() {
+  specYaml_ = model().text();
+  const auto spec = app::SpecText::parse(specYaml_, model().file.toStdString(), app::SpecKind::kRun);
+  const auto number = [&](const char* path, const char* otherwise) {
+    return std::atoi(spec.value(path).value_or(spec.defaultOf(path).value_or(otherwise)).c_str());
+  };
+  batch_->setValue(std::max(1, number("training.batch", "64")));
+  // Zero, said in words: the spec has a limit of steps instead.
+  const bool stepsAlone = !spec.value("training.epochs") && number("training.max_steps", "0") > 0;
+  epochs_->setRange(stepsAlone ? 0 : 1, 1'000'000);
+  epochs_->setValue(stepsAlone ? 0 : number("training.epochs", "1"));
+  precision_->setCurrentIndex(std::max(0, precision_->findData(writtenPrecision(spec))));
+  strategy_->setSpec(spec);
+  more_->setChecked(more_->isChecked() || strategy_->anyMore());
+  retranslate();
+  schedule();
+}
+
+QStringList LaunchDialog::sets(const std::string& strategy) const {
+  const auto spec = app::SpecText::parse(specYaml_, model().file.toStdString(), app::SpecKind::kRun);
+  QStringList out = strategy_->sets(spec, strategy);
+  const auto add = [&](const char* path, const QString& value) {
+    if (QString::fromStdString(spec.value(path).value_or("")) != value) {
+      out << QString("%1=%2").arg(QLatin1String(path), value);
+    }
+  };
+  add("training.batch", QString::number(batch_->value()));
+  add("training.epochs", epochs_->value() > 0 ? QString::number(epochs_->value()) : QString());
+  const QString precision = precision_->currentData().toString();
+  if (precision != writtenPrecision(spec)) out << "training.precision=" + precision;
+  return out;
+}
+
+int LaunchDialog::rankCount() const { return local() ? nodes_->value() : ranks_->count(); }
+
+void LaunchDialog::fillRanks() {
+  std::optional<app::SpecText> cluster;
+  if (const LaunchTarget* chosen = target()) {
+    cluster = app::SpecText::parse(chosen->yaml(), chosen->file.toStdString(), app::SpecKind::kCluster);
+  }
+  ranks_->setCluster(cluster);
+  form_->setRowVisible(nodes_, local());
+  form_->setRowVisible(ranks_, !ranks_->isEmpty());
+  showDetails();
+}
+
+void LaunchDialog::showDetails() {
+  const auto show = [](QLabel* label, const QString& text, const QString& tip) {
+    label->setText(label->fontMetrics().elidedText(text, Qt::ElideMiddle, kFieldWidth));
+    label->setToolTip(tip);
+    label->setAccessibleName(tip);
+  };
+  show(modelDetail_, formatPath(model().file), model().file);
+  if (const LaunchTarget* chosen = target()) {
+    const QStringList names = ranks_->nodes();
+    const QString nodes = names.isEmpty() ? tr("no nodes yet") : names.join(", ");
+    show(targetDetail_, nodes, nodes + '\n' + chosen->file);
+  } else {
+    const QString text = tr("local agents, %1 cores").arg(QThread::idealThreadCount());
+    show(targetDetail_, text, text);
+  }
+}
+
+QString LaunchDialog::command() const {
+  QStringList words{"lockstep", "run", shellPath(model().file)};
+  if (again_) {
+    words = {"lockstep", again_->checkpoints.empty() ? "rerun" : "resume", QString::fromStdString(again_->run)};
+  } else if (const LaunchTarget* chosen = target()) {
+    words << "--cluster" << shellPath(chosen->file);
+  } else {
+    words << "--local" << QString::number(nodes_->value());
+  }
+  for (const QString& one : ranks_->changes()) words << "--ranks" << shellWord(one);
+  for (const QString& set : sets()) words << "--set" << shellWord(set);
+  if (!comm_->currentData().toString().isEmpty()) words << "--comm" << comm_->currentData().toString();
+  if (!measure_->isChecked()) words << "--no-benchmark";
+  if (!workspace_.sshConfig().isEmpty()) words << "--ssh-config" << shellPath(workspace_.sshConfig());
+  const auto usual = app::homeFolder();
+  if (!usual || *usual != workspace_.home().root) {
+    words << "--home" << shellPath(QString::fromStdString(workspace_.home().root));
+  }
+  return words.join(' ');
+}
+
+LaunchInputs LaunchDialog::inputs() const {
+  LaunchInputs in;
+  in.specYaml = specYaml_;
+  in.specFile = model().file.toStdString();
+  for (const QString& set : sets()) in.sets.push_back(set.toStdString());
+  in.comm = comm_->currentData().toString().toStdString();
+  in.measure = measure_->isChecked();
+  in.localFolder = workspace_.home().root + "/local";
+  if (again_ && !again_->checkpoints.empty()) {
+    in.resumeFrom = again_->checkpoints;
+    in.resumedRun = again_->run;
+  }
+  if (const LaunchTarget* chosen = target()) {
+    in.clusterYaml = chosen->yaml();
+    in.clusterFile = chosen->file.toStdString();
+    for (const QString& one : ranks_->changes()) in.ranks.push_back(one.toStdString());
+  } else {
+    in.localNodes = nodes_->value();
+  }
+  return in;
+}
+
+void LaunchDialog::retranslate() {
+  if (again_) {
+    const QString name = QString::fromStdString(again_->name), run = QString::fromStdString(again_->run);
+    const bool resume = !again_->checkpoints.empty();
+    setHeading(resume ? tr("Resume %1").arg(name) : tr("Rerun %1").arg(name),
+               resume ? tr("Continues run %1 from its last checkpoint, as a new run.").arg(run)
+                      : tr("Launches run %1 again from its start, as a new run.").arg(run));
+  } else {
+    setHeading(tr("Launch %1").arg(model().title), {});
+  }
+  const auto training = [](const char* field) {
+    return fieldHelpOf(app::SpecKind::kRun, std::string("training.") + field);
+  };
+  const std::pair<QString, QString> texts[] = {
+      {tr("Model"), tr("The run spec that is launched: model, data, training and strategy")},
+      {tr("Cluster"), tr("Where it runs")},
+      {tr("Local nodes"), tr("Agents on this machine, each with one rank")},
+      {tr("Ranks on each node"), tr("How many processes compute on each node, whatever the cluster says")},
+      {tr("Global batch"), training("batch")},
+      {tr("Epochs"), training("epochs")},
+      {tr("Precision"), training("precision")},
+      {tr("Communicator"), tr("How ranks exchange data, whatever the cluster says")},
+  };
+  for (int i = 0; i < rows_.size(); ++i) {
+    rows_[i].label->setText(texts[i].first);
+    rows_[i].label->setToolTip(texts[i].second);
+    rows_[i].field->setAccessibleName(texts[i].first);
+    rows_[i].field->setToolTip(texts[i].second);
+  }
+  if (!again_) target_->setItemText(target_->count() - 1, tr("This machine"));
+  comm_->setItemText(0, tr("Automatic"));
+  strategy_->retranslate();
+  if (epochs_->minimum() == 0) epochs_->setSpecialValueText(tr("Until the step limit"));
+  else epochs_->setSpecialValueText({});
+  more_->setText(tr("More options"));
+  more_->setAccessibleName(more_->text());
+  more_->setToolTip(tr("Compression, recomputation, overlap, and how ranks exchange data"));
+  measure_->setText(tr("Benchmark nodes before launch"));
+  measure_->setAccessibleName(measure_->text());
+  measure_->setToolTip(tr("Measures the plan for about 2 seconds on the first node, so that plan and prediction go by it"));
+  ranks_->retranslate();
+  prediction_->retranslate();
+  commandLabel_->setText(tr("Command"));
+  command_->setAccessibleName(commandLabel_->text());
+  command_->setToolTip(tr("Launches the same from a terminal"));
+  busy_->setAccessibleName(tr("Progress"));
+  setTexts(copy_, tr("Copy"), tr("Copy the command"));
+  setButtons(tr("Launch"), tr("Cancel"));
+  showDetails();
+  if (preview_) show(*preview_);
+}
+
+}  // namespace lockstep::ui
