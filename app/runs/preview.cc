@@ -453,7 +453,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
                                         node.name(), out.plan.strategy));
   }
   if (out.plan.find("weights") != nullptr)
-    out.remarks.push_back("with zb-h1 a stage keeps what gradients of weights are made of until their turn: up to 1.6 times "
+    out.remarks.push_back("with zb-h1 a stage keeps what gradients of weights are made of until their turn: up to about twice "
                           "the activations that the first stage keeps with 1f1b");
   if (plan.inOrder) {
     std::int64_t sums = 0;

@@ -32,9 +32,11 @@ Group scalingGroup(const Scaling& scaling) {
   return group;
 }
 
-Result<ValueId> scalingState(GraphBuilder& build, const Scaling& scaling) {
+Result<ValueId> scalingState(GraphBuilder& build, const Scaling& scaling, bool copied) {
   build.stage = scaling.stage;
-  return build.state(std::string(kScaling), kCount);
+  LOCKSTEP_ASSIGN(const ValueId state, build.state(std::string(kScaling), kCount));
+  if (!copied) return state;
+  return build.add(Op::kScale, "scaling.before", {state}, {{"factor", 1.0}});
 }
 
 Result<ValueId> lossSeed(GraphBuilder& build, const Scaling& scaling, ValueId state, std::string name) {

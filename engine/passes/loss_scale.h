@@ -29,8 +29,9 @@ struct Scaling {
 };
 
 Group scalingGroup(const Scaling& scaling);
-// The state as it was before a program.
-Result<ir::ValueId> scalingState(GraphBuilder& build, const Scaling& scaling);
+// The state as it was before a program; `copied`: a copy of it, which may still be on its way when the state changes, to
+// stages that send nothing back by which it is known to have arrived, as a server that has no group.
+Result<ir::ValueId> scalingState(GraphBuilder& build, const Scaling& scaling, bool copied);
 // From the state, on the builder's stage: what the gradient of the sum starts from.
 Result<ir::ValueId> lossSeed(GraphBuilder& build, const Scaling& scaling, ir::ValueId state, std::string name);
 Status storeInitialScaling(GraphBuilder& build, const Scaling& scaling);

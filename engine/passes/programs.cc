@@ -420,7 +420,7 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
   }
   ValueId told = -1, scaling = -1, seed = -1;
   if (grouping.scaling) {
-    LOCKSTEP_ASSIGN(scaling, scalingState(build, *grouping.scaling));
+    LOCKSTEP_ASSIGN(scaling, scalingState(build, *grouping.scaling, grouping.servers > 0));
     build.stage = grouping.everywhere;
     if (grouping.compressed) {
       LOCKSTEP_ASSIGN(seed, lossSeed(build, *grouping.scaling, scaling, std::string(kSeed)));
@@ -711,7 +711,7 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   ValueId scaling = -1;
   if (const ir::Node* const start = train.find(kSeed); grouping.scaling && start != nullptr) {
     build.phase = Phase::kForward;
-    LOCKSTEP_ASSIGN(scaling, scalingState(build, *grouping.scaling));
+    LOCKSTEP_ASSIGN(scaling, scalingState(build, *grouping.scaling, grouping.servers > 0));
     build.phase = start->phase;
     build.stage = start->stage;
     LOCKSTEP_ASSIGN(seed, lossSeed(build, *grouping.scaling, scaling, std::string(kSeed)));

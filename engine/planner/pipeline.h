@@ -18,7 +18,7 @@ std::span<const std::string_view> pipelineSchedules();
 
 struct PipelineSchedule {
   std::vector<std::vector<plan::Play>> plays;  // by stage; "update" is the last
-  std::vector<int> copies;                     // by stage: micro-batches on the way at once
+  std::vector<int> copies;                     // by stage: micro-batches on the way at once, or more
   bool weightsApart = false;                   // whether program "weights" is played
 };
 // Precondition: `kind` is one of pipelineSchedules().

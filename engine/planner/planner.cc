@@ -1,6 +1,7 @@
 #include "engine/planner/planner.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -523,6 +524,27 @@ class Maker {
     return {};
   }
 
+  int copiesOf(int stage, const passes::Carried& one) const {
+    return one.sent ? pipeline_.copies[static_cast<std::size_t>(stage)] : copiesBetween(pipeline_, stage, one.from, one.to);
+  }
+  // Copies are in numbers that divide their stage's, which may be larger than micro-batches are on the way: with that of
+  // up to twice as many all that is carried takes least memory. Of 3, what 2 micro-batches need would take 3; of 4 it
+  // takes 2.
+  void chooseCopies(int stage, const std::vector<passes::Carried>& carried) {
+    int& copies = pipeline_.copies[static_cast<std::size_t>(stage)];
+    const int needed = copies;
+    int best = needed;
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (copies = needed; copies < 2 * needed; ++copies) {
+      std::int64_t bytes = 0;
+      for (const passes::Carried& one : carried) bytes += one.type.bytes() * copiesOf(stage, one);
+      if (bytes < least) least = bytes, best = copies;
+    }
+    copies = best;
+    for (plan::Play& play : plan_.schedule[static_cast<std::size_t>(stage)])
+      if (play.program != "update") play.copy = play.micro % copies;
+  }
+
   // One body of each program, of the rank's stage.
   Status addBodies(std::vector<plan::Program>& programs, const ir::Graph& graph, int stage, int rank) {
     LOCKSTEP_ASSIGN(const ir::Graph local, ofRank(graph, rank));
@@ -537,19 +559,20 @@ class Maker {
       copies = ranks_;
     } else if (inParts && !conversation) {
       partOf = passes::trainingParts(local, pipeline_.weightsApart);
-      copies = pipeline_.copies[static_cast<std::size_t>(stage)];
     }
     const bool ofPipeline = inParts && !conversation;
     LOCKSTEP_ASSIGN(
         const passes::Programs split,
         passes::splitPrograms(local, partOf, static_cast<int>(programs.size()),
                               fmt::format("{}.{}", inParts ? "step" : programs[0].name, stage)));
+    if (ofPipeline && copiesChosen_.insert(stage).second) chooseCopies(stage, split.carried);
+    if (ofPipeline) copies = pipeline_.copies[static_cast<std::size_t>(stage)];
     for (const passes::Carried& carried : split.carried) {
       plan::StateSlot slot;
       slot.name = carried.state;
       slot.type = carried.type;
       slot.stage = stage;
-      slot.copies = ofPipeline && !carried.sent ? copiesBetween(pipeline_, stage, carried.from, carried.to) : copies;
+      slot.copies = ofPipeline ? copiesOf(stage, carried) : copies;
       const auto known =
           std::find_if(plan_.state.begin(), plan_.state.end(),
                        [&](const plan::StateSlot& other) { return other.name == slot.name; });
@@ -592,6 +615,7 @@ class Maker {
   int stages_, servers_;    // of the mesh
   std::vector<std::int64_t> stateBytes_;  // by stage
   PipelineSchedule pipeline_;
+  std::set<int> copiesChosen_;  // stages whose number of copies is final
   std::optional<passes::Compression> compression_;  // where ranks add up gradients
   passes::Sources splits_;
   std::map<std::string, ir::Parameter::PartOf, std::less<>> parts_;  // of tables on servers

@@ -4163,8 +4163,8 @@ It uses:
             <translation>训练结束后 %1 秒内最后一轮未评估完</translation>
         </message>
         <message>
-            <source>with zb-h1 a stage keeps what gradients of weights are made of until their turn: up to 1.6 times the activations that the first stage keeps with 1f1b</source>
-            <translation>采用 zb-h1 时，每个阶段保留计算权重梯度所需的数据直到轮到计算：最多为 1f1b 中第一阶段所保留激活值的 1.6 倍</translation>
+            <source>with zb-h1 a stage keeps what gradients of weights are made of until their turn: up to about twice the activations that the first stage keeps with 1f1b</source>
+            <translation>采用 zb-h1 时，每个阶段保留计算权重梯度所需的数据直到轮到计算：最多约为 1f1b 中第一阶段所保留激活值的两倍</translation>
         </message>
         <message>
             <source>zero-2 holds what zero-1 holds where there is one micro-batch: in both a rank keeps its part of each gradient alone; what zero-2 divides besides is the sums of several</source>

@@ -306,7 +306,7 @@ constexpr const char* kPatterns[] = {
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "strategy.local_steps is chosen: %1, the largest divisor of the batch of %2 up to %3 that leaves each rank a sample of each part"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "gradients of %1 parts are added up in one order: a rank receives %2 a step for it, where sums alone would take %3"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the batch of %1 does not divide by %2 ranks: shares are %3 and %4 samples"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Message", "with zb-h1 a stage keeps what gradients of weights are made of until their turn: up to 1.6 times the activations that the first stage keeps with 1f1b"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "with zb-h1 a stage keeps what gradients of weights are made of until their turn: up to about twice the activations that the first stage keeps with 1f1b"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "zero-2 holds what zero-1 holds where there is one micro-batch: in both a rank keeps its part of each gradient alone; what zero-2 divides besides is the sums of several"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "rank 0 gathers at most %1 of sharded parameters and gradients at a time"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "stage %1 of the pipeline has no parameters: use fewer stages, or strategy placement to move layers"),

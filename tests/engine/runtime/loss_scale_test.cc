@@ -74,6 +74,9 @@ constexpr Row kRows[] = {
      [](RunSettings& s) {
        s.ranks = 4, s.servers = 2, s.strategy = "parameter-server", s.microBatches = 2, s.optimizer.clipNorm = 0.5;
      }},
+    {"four servers, more than groups", [](RunSettings& s) { s.ranks = 6, s.servers = 4, s.strategy = "parameter-server"; }},
+    {"four servers, micro-batches",
+     [](RunSettings& s) { s.ranks = 6, s.servers = 4, s.strategy = "parameter-server", s.microBatches = 2; }},
     {"central storage", [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "central-storage"; }},
     {"rows of tables", [](RunSettings& s) { ctr(s), s.ranks = 2; }},
     {"rows of tables, sgd", [](RunSettings& s) { ctr(s), s.optimizer = {.kind = "sgd"}, s.trainer.schedule.peak = 1, s.ranks = 2; }},
