@@ -81,6 +81,14 @@ Status merge(YamlNode& root, const std::string& assignment) {
   if (!parseYaml(assignment.substr(equals + 1), value, failure)) {
     return invalidArgument("--set {}: {}, {}", assignment, failure.what, failure.expected);
   }
+  // What YAML takes for a directive, a comment or the end of a document is no value.
+  static constexpr std::string_view kNone[] = {"", "~", "null", "Null", "NULL"};
+  if (value.kind == YamlNode::Kind::kNull &&
+      std::find(std::begin(kNone), std::end(kNone), assignment.substr(equals + 1)) == std::end(kNone)) {
+    Error error = invalidArgument("--set {}: there is no value", assignment);
+    error.next = fmt::format("put it in quotes, or write --set {}= to leave the field out", path);
+    return error;
+  }
   const bool leaveOut = equals + 1 == assignment.size() && parts.back()[0] != '[';
   YamlNode* at = &root;
   for (const auto& part : parts) {

@@ -218,6 +218,12 @@ Result<ValueId> Builder::addTransformer(ValueId x) {
     return withRemedies(
         failKind("heads", fmt::format("heads is {}; expected a divisor of its {} channels", l.heads, channels)),
         {otherHeads(model_, l.heads, channels)});
+  if (l.feedForward < 0)
+    return withRemedies(
+        failKind("feed_forward",
+                 fmt::format("feed_forward is {}; expected at least 1, or 0 for four times its {} channels",
+                             l.feedForward, channels)),
+        {{{fmt::format("layers[{}].transformer.feed_forward", index_), "0"}}});
   const std::int64_t between = l.feedForward > 0 ? l.feedForward : 4 * channels;
   const auto blocks = std::count_if(model_.layers.begin(), model_.layers.end(), [](const Layer& o) {
     return o.kind == Layer::Kind::kTransformer;

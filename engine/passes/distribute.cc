@@ -42,8 +42,14 @@ class Placer {
       const ir::NodeId made = graph.value(node.inputs[0]).producer;
       const auto state = sources.find(ir::textAttr(node.attrs, "state"));
       if (graph.node(made).op == ir::Op::kEmbeddingGrad && state != sources.end() &&
-          state->second.kind == Kind::kSplit && state->second.dim == 0)
+          isByRows(state->second))
         tableRows_.emplace(made, state->second);
+    }
+    for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+      const ir::Node& node = graph.nodes()[id];
+      const auto source = sources.find(node.name);
+      if (node.op == ir::Op::kEmbeddingGrad && source != sources.end() && isByRows(source->second))
+        tableRows_.emplace(static_cast<ir::NodeId>(id), source->second);
     }
   }
 
@@ -59,6 +65,9 @@ class Placer {
 
  private:
   using Operand = std::pair<ir::NodeId, std::size_t>;
+  static bool isByRows(const AxisPlacement& placement) {
+    return placement.kind == Kind::kSplit && placement.dim == 0;
+  }
 
   AxisPlacement& placement(ValueId value) { return placements_[static_cast<std::size_t>(value)]; }
   // As readers find it: after what is converted where it is made.
@@ -91,6 +100,8 @@ class Placer {
         if (placing.input < 0) {
           for (std::size_t i = 0; i < node.outputs.size(); ++i) {
             placement(node.outputs[i]) = placing.outputs[i];
+            // What was to be reduced is whole where what it is made of is reduced before it.
+            if (!isPartial(placing.outputs[i])) settled_.erase(node.outputs[i]);
           }
           LOCKSTEP_TRY(settle(node));
           break;
@@ -116,12 +127,6 @@ class Placer {
     if (source == sources_.end() || node.outputs.empty()) return {};
     const ValueId output = node.outputs[0];
     if (placement(output) == source->second) return {};
-    // A part of a table's gradient is made like the whole, of the ids that are in it.
-    if (node.op == ir::Op::kEmbeddingGrad && placement(output).kind == Kind::kReplicated &&
-        source->second.kind == Kind::kSplit && source->second.dim == 0) {
-      placement(output) = source->second;
-      return {};
-    }
     LOCKSTEP_TRY(convertible(node, output, placement(output), source->second));
     settled_.insert_or_assign(output, source->second);
     return {};

@@ -174,13 +174,20 @@ double worstRelative(const std::vector<double>& a, const std::vector<double>& b,
   return worst;
 }
 
-// How far tensors are apart, relative to `b`.
+// Of all gradients' length: a shorter tensor is held against so much of it. That of a bias before a
+// batch norm is 0 but for rounding, and says nothing relative to itself.
+constexpr double kLeastShare = 0x1p-14;
+
+// How far tensors are apart, relative to `b`, at least to `leastShare` of the length of all.
 struct Apart {
   Reference::Noise tensors;  // ‖a − b‖ / ‖b‖
   Reference::Noise along;    // ⟨a − b, b⟩ / ⟨b, b⟩
 };
-Apart apartness(const Tensors& a, const Tensors& b) {
+Apart apartness(const Tensors& a, const Tensors& b, double leastShare = 0) {
   Apart out;
+  double all = 0;
+  for (const auto& [name, tensor] : b)
+    for (std::size_t i = 0; leastShare > 0 && i < tensor.count(); ++i) all += tensor.at(i) * tensor.at(i);
   for (const auto& [name, theirs] : b) {
     const auto mine = a.find(name);
     double& difference = out.tensors[name] = INFINITY;
@@ -192,6 +199,7 @@ Apart apartness(const Tensors& a, const Tensors& b) {
       along += by * other;
       norm += other * other;
     }
+    norm = std::max(norm, leastShare * leastShare * all);
     difference = relative(std::sqrt(apart), std::sqrt(norm));
     if (norm > 0) out.along[name] = along / norm;
   }
@@ -287,12 +295,12 @@ Status addNoise(const PlanPair& plans, const Experiment& experiment, Reference& 
     const Experiment noisy = disturbed(experiment, plans.probe.precision, play);
     for (std::size_t batch = 0; batch < one.gradients.size(); ++batch) {
       LOCKSTEP_ASSIGN(const Tensors other, gradient(plans.probe, noisy, static_cast<int>(batch), stop));
-      Apart apart = apartness(other, one.gradients[batch]);
+      Apart apart = apartness(other, one.gradients[batch], kLeastShare);
       widen(one.gradientNoise[batch], apart);
       along[static_cast<std::size_t>(play)].push_back(std::move(apart.along));
     }
     LOCKSTEP_ASSIGN(const Tensors moved, probe(plans.probe, noisy, one.updateRate, 0, kUpdateSteps, stop));
-    widen(one.updateNoise, apartness(moved, one.updates));
+    widen(one.updateNoise, apartness(moved, one.updates, kLeastShare));
     LOCKSTEP_ASSIGN(const Training trained, trainOnce(plans.train, noisy, experiment.batches, experiment.schedule,
                                                       experiment.steps, false, stop));
     one.lossNoise = std::max(one.lossNoise, worstRelative(trained.losses, one.played.losses));
@@ -345,12 +353,13 @@ Result<Finding> compareWeights(const Played& mine, const Played& theirs, const p
                                const Experiment& experiment, const std::atomic<bool>& stop) {
   Worst weights("weights at the end");
   Moved moved;
-  std::size_t aside = 0;
+  std::size_t aside = 0, tensors = 0;
   for (const auto& [name, difference] : apartness(mine.end, theirs.end).tensors) {
     const auto a = mine.end.find(name), b = theirs.end.find(name);
     if (difference <= tolerance.least || a == mine.end.end() || b == theirs.end.end() ||
         a->second.count() != b->second.count()) {
       weights.add(difference, tolerance, 0, name, name);
+      ++tensors;
       continue;
     }
     if (moved.empty()) {
@@ -358,8 +367,11 @@ Result<Finding> compareWeights(const Played& mine, const Played& theirs, const p
     }
     const Steady steady = steadyApart(a->second, b->second, moved.at(name), kSteady * tolerance.least);
     aside += steady.aside;
-    weights.add(steady.difference, tolerance, steady.aside == b->second.count() ? 1 : 0, name, name);
+    if (steady.aside == b->second.count()) continue;
+    weights.add(steady.difference, tolerance, 0, name, name);
+    ++tensors;
   }
+  if (tensors == 0) weights.add(0, tolerance, 1, "", "");  // nothing is left that could decide
   Finding out = weights.take();
   if (aside > 0) out.where += fmt::format("; without {} elements that rounding alone moves", aside);
   return out;
@@ -386,7 +398,7 @@ Status compareEqual(const Reference& one, const Played& mine, const PlanPair& se
   std::vector<Reference::Noise> along;
   for (std::size_t batch = 0; batch < one.gradients.size(); ++batch) {
     LOCKSTEP_ASSIGN(const Tensors stepped, gradient(several.probe, experiment, static_cast<int>(batch), stop));
-    Apart apart = apartness(stepped, one.gradients[batch]);
+    Apart apart = apartness(stepped, one.gradients[batch], kLeastShare);
     for (const auto& [name, difference] : apart.tensors) {
       const auto& noise = one.gradientNoise[batch];
       const auto known = noise.find(name);
@@ -402,7 +414,7 @@ Status compareEqual(const Reference& one, const Played& mine, const PlanPair& se
 
   LOCKSTEP_ASSIGN(const Tensors moved, probe(several.probe, experiment, one.updateRate, 0, kUpdateSteps, stop));
   Worst updates("updates");
-  for (const auto& [name, difference] : apartness(moved, one.updates).tensors) {
+  for (const auto& [name, difference] : apartness(moved, one.updates, kLeastShare).tensors) {
     const auto known = one.updateNoise.find(name);
     updates.add(difference, limits.updates, known == one.updateNoise.end() ? 0 : known->second, name, name);
   }

@@ -71,6 +71,11 @@ Status checkPart(const std::string& path, DataFiles& files, bool isText) {
 }
 
 Status checkFiles(const std::string& path, const DataFiles& files) {
+  for (const auto& [field, value] : {std::pair("from", files.from()), std::pair("to", files.to())})
+    if (value != 0)
+      return wrongField(fmt::format("{}.{}", path, field),
+                        "images are used whole, texts and tables in part; expected it left out",
+                        {{{fmt::format("{}.{}", path, field), ""}}});
   if (files.images().empty())
     return wrongField(path + ".images", "images is missing; expected the path of an IDX file");
   if (files.labels().empty())
@@ -157,7 +162,15 @@ Status fillSchedule(ScheduleSpec& schedule, const TrainingSpec& training) {
     return checkRange(path + "every", schedule.every(), 1, kMaxSteps);
   }
   if (schedule.kind() == "constant") return {};
-  if (schedule.steps() == 0) schedule.set_steps(training.max_steps());
+  if (schedule.steps() == 0 && training.max_steps() > 0) {
+    schedule.set_steps(training.max_steps());
+    if (schedule.steps() > schedule.warmup_steps()) return {};
+    return wrongField(path + "warmup_steps",
+                      fmt::format("the warm-up of {} steps does not end before training.max_steps, {}",
+                                  schedule.warmup_steps(), training.max_steps()),
+                      {{{path + "warmup_steps", fmt::format("{}", training.max_steps() / 10)}},
+                       {{"training.max_steps", fmt::format("{}", 10 * schedule.warmup_steps())}}});
+  }
   if (schedule.steps() == 0)
     return wrongField(path + "steps",
                       fmt::format("schedule {} needs an end, and neither {}steps nor training.max_steps is given",
@@ -365,6 +378,13 @@ Status checkAndFill(RunSpec& spec) {
       return wrongField(fmt::format("strategy.shares[{}]", i),
                         fmt::format("strategy.shares[{}] is {}; expected more than 0 and at most {}", i,
                                     strategy.shares(i), kMaxShare),
+                        {{{"strategy.shares", ""}}});
+  const double all = std::accumulate(strategy.shares().begin(), strategy.shares().end(), 0.0);
+  for (int i = 0; i < strategy.shares_size(); ++i)
+    if (strategy.shares(i) * kMaxShare < all)  // no batch would leave it a sample
+      return wrongField(fmt::format("strategy.shares[{}]", i),
+                        fmt::format("strategy.shares[{}] is {} of {}; expected at least 1/{:.0f} of all", i,
+                                    strategy.shares(i), all, kMaxShare),
                         {{{"strategy.shares", ""}}});
   LOCKSTEP_TRY(checkRange("strategy.micro_batches", strategy.micro_batches(), 0, 4096));
   if (strategy.micro_batches() == 0) strategy.set_micro_batches(1);

@@ -2543,6 +2543,18 @@ It uses:
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>strategy.shares[%1] is %2 of %3; expected at least 1/%4 of all</source>
+            <translation>strategy.shares[%1] 为 %2，总和为 %3；应至少为总和的 1/%4</translation>
+        </message>
+        <message>
+            <source>images are used whole, texts and tables in part; expected it left out</source>
+            <translation>图像总是整体使用，文本和表格才可只用一部分；请去掉此项</translation>
+        </message>
+        <message>
+            <source>the warm-up of %1 steps does not end before training.max_steps, %2</source>
+            <translation>%1 步的预热在 training.max_steps（%2）之前不会结束</translation>
+        </message>
+        <message>
             <source>the run that kept its checkpoints there was removed, or made none</source>
             <translation>在该处保存检查点的运行已被删除，或未保存过检查点</translation>
         </message>

@@ -86,9 +86,14 @@ Shape gpt(Dice& dice, bool small, const std::string& folder) {
   add(out, fmt::format("embedding: {{units: {}}}", channels));
   const std::string dropout = dice.oneIn(6) ? ", dropout: 0.1" : "";
   const int said = !small && dice.oneIn(25) ? heads + 1 : heads;  // perhaps no divisor
-  for (int block = 0; block < blocks; ++block)
+  const bool odd = dice.oneIn(4);  // layers in an order that nobody's GPT has
+  for (int block = 0; block < (odd ? dice.from(0, 2) : blocks); ++block)
     add(out, fmt::format("transformer: {{heads: {}{}{}}}", said, dropout, dice.oneIn(12) ? ", not_causal: true" : ""));
-  add(out, "layer_norm: {}");
+  for (int i = odd ? dice.from(0, 3) : 0; i > 0; --i)
+    add(out, dice.oneIn(3)   ? std::string("dropout: {rate: 0.2}")
+             : dice.oneIn(2) ? fmt::format("dense: {{units: {}{}}}", channels, dice.text({"", ", activation: gelu"}))
+                             : fmt::format("activation: {{function: {}}}", dice.text({"relu", "tanh"})));
+  if (!odd || dice.oneIn(3)) add(out, "layer_norm: {}");
   add(out, dice.oneIn(3) ? fmt::format("dense: {{units: {}}}", vocabulary)
                          : fmt::format("dense: {{units: {}, tied: l0}}", vocabulary));
   out.data = fmt::format("  format: text\n  train: {{text: {0}/made-up.txt, to: 0.9}}\n"
@@ -123,7 +128,7 @@ Shape convolutions(Dice& dice, bool small, const std::string& folder) {
   const int count = dice.from(1, small ? 2 : 5);
   for (int i = 0; i < count; ++i) {
     add(out, fmt::format("conv2d: {{filters: {}, kernel: 3, padding: same{}}}", small ? dice.from(2, 5) : dice.of({3, 16, 48, 64}),
-                         norm ? ", no_bias: true" : ", activation: relu"));
+                         norm ? dice.text({", no_bias: true", ""}) : ", activation: relu"));
     if (norm) add(out, fmt::format("batch_norm: {{activation: relu{}}}", groups.empty() ? "" : ", " + groups));
   }
   if (dice.oneIn(2)) add(out, "max_pool2d: {size: 2}");

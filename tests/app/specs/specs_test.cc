@@ -488,6 +488,40 @@ class SpecsTest : public QObject {
     QCOMPARE(localCluster(3, "/h", "").spec->nodes_size(), 3);
   }
 
+  // Of fields that were taken for another, or for nothing.
+  void fieldsThatWouldBeIgnored() {
+    const std::string examples = LOCKSTEP_SOURCE_DIR "/resources/examples/";
+    const auto refused = [&](const char* example, const std::string& set) {
+      const auto spec = loadRunSpec(examples + example, {set});
+      return spec.ok() ? std::string() : spec.error().text();
+    };
+    for (const char* part : {"data.train.from=0.5", "data.train.to=0.01", "data.train.to=-1", "data.evaluate.to=1e308"})
+      QVERIFY2(refused("fashion-mlp.yaml", part).find("images are used whole") != std::string::npos, part);
+    for (const char* size : {"-1", "-5", "-2147483649"}) {
+      const std::string text = refused("gpt-tiny.yaml", std::string("model.layers[1].transformer.feed_forward=") + size);
+      QVERIFY2(text.find(std::string("feed_forward is ") + size) != std::string::npos, text.c_str());
+    }
+  }
+
+  // The warm-up is what is wrong with a short run, and what is advised leaves it one.
+  void aShortRunHasAShortWarmup() {
+    const std::string gpt = LOCKSTEP_SOURCE_DIR "/resources/examples/gpt-tiny.yaml";
+    for (const int steps : {1, 5, 50, 99, 100, 101, 500}) {
+      const std::string most = fmt::format("training.max_steps={}", steps);
+      const auto loaded = loadRunSpec(gpt, {most});
+      QCOMPARE(loaded.ok(), steps > 100);
+      if (loaded.ok()) continue;
+      QVERIFY2(loaded.error().what.find(fmt::format("the warm-up of 100 steps does not end before training.max_steps, {}",
+                                                    steps)) != std::string::npos, loaded.error().text().c_str());
+      QCOMPARE(loaded.error().remedies.size(), std::size_t{2});
+      for (const Remedy& remedy : loaded.error().remedies) {
+        std::vector<std::string> sets{most};
+        for (const auto& [field, value] : remedy) sets.push_back(field + "=" + value);
+        QVERIFY2(loadRunSpec(gpt, sets).ok(), sets.back().c_str());
+      }
+    }
+  }
+
   void otherRanksOnANode() {
     const auto cluster = loadClusterSpec(LOCKSTEP_SOURCE_DIR "/resources/examples/local-3.yaml");
     QVERIFY(cluster.ok());
@@ -516,6 +550,14 @@ class SpecsTest : public QObject {
     QCOMPARE(loaded->spec->data().train().images(), root + "/a.gz");
     QCOMPARE(loaded->spec->training().optimizer().kind(), std::string("adam"));
 
+    for (const char* none : {"training.optimizer=%foo", "strategy=---", "training=...", "model.name=# x",
+                             "training.batch= "}) {
+      const auto refused = loadRunSpec(root + "/run.yaml", {none});
+      QVERIFY2(!refused.ok(), none);
+      QVERIFY2(refused.error().what.find("there is no value") != std::string::npos, refused.error().text().c_str());
+    }
+    for (const char* some : {"model.name='%foo'", "training.optimizer=~", "training.optimizer="})
+      QVERIFY2(loadRunSpec(root + "/run.yaml", {some}).ok(), some);
     auto wrong = loadRunSpec(root + "/run.yaml", {"training.bach=96"});
     QVERIFY(!wrong.ok());
     QVERIFY(QString::fromStdString(wrong.error().text()).contains("did you mean 'batch'?"));

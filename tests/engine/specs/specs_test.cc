@@ -199,6 +199,7 @@ class SpecsTest : public QObject {
     row(25, "training.loss_scale.initial | training.loss_scale.initial is 1000; expected a power of two from 2^-64 to 2^64, as 65536");
     row(26, "training.loss_scale.growth_interval | training.loss_scale.growth_interval is -1; expected 1 to 16777216");
     row(27, "training.on_nonfinite | training.on_nonfinite is \"continu\"; expected fail or continue; did you mean continue?");
+    row(28, "strategy.shares[1] | strategy.shares[1] is 1e-07 of 2.0000001; expected at least 1/1000000 of all");
   }
   void wrongRuns() {
     QFETCH(int, change);
@@ -290,6 +291,9 @@ class SpecsTest : public QObject {
         break;
       case 27:
         training.set_on_nonfinite("continu");
+        break;
+      case 28:
+        s.mutable_strategy()->add_shares(2), s.mutable_strategy()->add_shares(1e-7);
         break;
       default:
         QFAIL("no such change");
