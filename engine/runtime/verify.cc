@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "engine/base/memory.h"
 #include "engine/comm/memory_store.h"
@@ -19,6 +20,8 @@ constexpr double kNoiseTimes = 4;  // what several ranks may differ by, where no
 constexpr double kNoise = 0x1p-20, kNoiseOfDouble = 0x1p-49;
 // Elements that rounding alone moves by more of a tensor's limit than this are none that it says anything of.
 constexpr double kSteady = 0x1p-10;
+// Where such elements move an evaluation of fp64 further, it decides nothing.
+constexpr double kMostOfEvaluation = 1e-6;
 // Of its norm, all parameters move about so far in a first step of `updates`.
 constexpr double kUpdateLength = 0x1p-6;
 // So great that what is left of a parameter after a step is its gradient; a power of two, so that the
@@ -340,17 +343,22 @@ class RareNoise {
   bool gaveUp_ = false;
 };
 
-// Of each tensor of the weights at the end, by how much rounding alone moves each element.
-using Moved = std::map<std::string, std::vector<double>>;
+// By how much rounding alone moves what training ends with.
+struct Moved {
+  std::map<std::string, std::vector<double>> weights;  // each element of each tensor
+  double evaluation = 0;                               // of what it is
+};
 Result<Moved> movedByRounding(const plan::Plan& plan, const Experiment& experiment, const std::atomic<bool>& stop) {
   Moved out;
   Tensors first;
+  double evaluation = 0;
   for (int play = 0; play < kNoisyPlays; ++play) {
     LOCKSTEP_ASSIGN(Training noisy, trainOnce(plan, disturbed(experiment, plan.precision, play), experiment.batches,
                                               experiment.schedule, experiment.steps, true, stop));
-    if (play == 0) first = std::move(noisy.tensors);
+    if (play == 0) first = noisy.tensors, evaluation = noisy.summary.evalLoss;
+    out.evaluation = std::max(out.evaluation, worstRelative({noisy.summary.evalLoss}, {evaluation}));
     for (const auto& [name, tensor] : noisy.tensors) {
-      std::vector<double>& moved = out[name];
+      std::vector<double>& moved = out.weights[name];
       moved.resize(tensor.count());
       for (std::size_t i = 0; i < tensor.count(); ++i)
         moved[i] = std::max(moved[i], std::abs(tensor.at(i) - first.at(name).at(i)));
@@ -379,10 +387,17 @@ Steady steadyApart(const Tensor& a, const Tensor& b, const std::vector<double>& 
 // Weights of fp64 are nearly equal but where an optimizer makes much of rounding: of a gradient that is 0 but for
 // rounding, as that of a key's bias, adagrad with weight decay makes steps as long as any. Where tensors differ, what
 // rounding alone moves is left out.
-Result<Finding> compareWeights(const Played& mine, const Played& theirs, const plan::Plan& several, const Tolerance& tolerance,
-                               const Experiment& experiment, const std::atomic<bool>& stop) {
-  Worst weights("weights at the end");
-  Moved moved;
+// An evaluation goes by these weights too, where running statistics follow them late.
+Status compareEnds(const Played& mine, const Played& theirs, const plan::Plan& several, const Limits& limits,
+                   const Experiment& experiment, std::vector<Finding>& out, const std::atomic<bool>& stop) {
+  const Tolerance& tolerance = limits.gradients;
+  Worst weights("weights at the end"), evaluation("evaluation");
+  std::optional<Moved> moved;
+  const auto measure = [&]() -> Status {
+    if (moved) return {};
+    LOCKSTEP_ASSIGN(moved, movedByRounding(several, experiment, stop));
+    return {};
+  };
   std::size_t aside = 0, tensors = 0;
   for (const auto& [name, difference] : apartness(mine.end, theirs.end).tensors) {
     const auto a = mine.end.find(name), b = theirs.end.find(name);
@@ -392,19 +407,26 @@ Result<Finding> compareWeights(const Played& mine, const Played& theirs, const p
       ++tensors;
       continue;
     }
-    if (moved.empty()) {
-      LOCKSTEP_ASSIGN(moved, movedByRounding(several, experiment, stop));
-    }
-    const Steady steady = steadyApart(a->second, b->second, moved.at(name), kSteady * tolerance.least);
+    LOCKSTEP_TRY(measure());
+    const Steady steady = steadyApart(a->second, b->second, moved->weights.at(name), kSteady * tolerance.least);
     aside += steady.aside;
     if (steady.aside == b->second.count()) continue;
     weights.add(steady.difference, tolerance, 0, name, name);
     ++tensors;
   }
   if (tensors == 0) weights.add(0, tolerance, 1, "", "");  // nothing is left that could decide
-  Finding out = weights.take();
-  if (aside > 0) out.where += fmt::format("; without {} elements that rounding alone moves", aside);
-  return out;
+  out.push_back(weights.take());
+  if (aside > 0) out.back().where += fmt::format("; without {} elements that rounding alone moves", aside);
+
+  const double apart = worstRelative({mine.evaluation}, {theirs.evaluation});
+  double noise = 0;
+  if (apart > limits.losses.least && aside > 0) {
+    LOCKSTEP_TRY(measure());
+    noise = moved->evaluation;
+  }
+  evaluation.add(apart, {limits.losses.least, kMostOfEvaluation}, noise, "", "");
+  out.push_back(evaluation.take());
+  return {};
 }
 
 // A power of two, so that products are exact.
@@ -468,12 +490,7 @@ Status compareEqual(const Reference& one, const Played& mine, const PlanPair& se
   losses.add(apart, limits.losses, one.lossNoise, "", stepText(at));
   out.push_back(losses.take());
   if (several.train.precision != "fp64") return {};
-  LOCKSTEP_ASSIGN(Finding weights, compareWeights(mine, theirs, several.train, limits.gradients, experiment, stop));
-  out.push_back(std::move(weights));
-  Worst evaluation("evaluation");
-  evaluation.add(worstRelative({mine.evaluation}, {theirs.evaluation}), limits.losses, 0, "", "");
-  out.push_back(evaluation.take());
-  return {};
+  return compareEnds(mine, theirs, several.train, limits, experiment, out, stop);
 }
 
 }  // namespace
