@@ -55,6 +55,9 @@ int leaveCommand(Arguments& arguments) {
   for (const RunFolder& folder : folders)
     if (const auto supervisor = findSupervisor(folder))
       well = end(supervisor->pid, [&] { return !isLocked(folder.lock()); }) && well;
+  // Sockets of a workdir that is too deep for them are elsewhere; nobody else removes that folder.
+  if (std::error_code ignored; well && !workdir->runtime.starts_with(workdir->path + "/"))
+    std::filesystem::remove_all(workdir->runtime, ignored);
   if (!well) std::fputs("lockstep-agent: an agent does not leave\n", stderr);
   return well ? 0 : 3;
 }

@@ -2,6 +2,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <thread>
 
@@ -87,7 +88,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   finished->set_state(summary->status == "stopped" ? run::v1::STOPPED : run::v1::SUCCEEDED);
   finished->set_steps(summary->steps);
   finished->set_epochs(summary->epochs);
-  finished->set_train_loss(summary->trainLoss);
+  if (!std::isnan(summary->trainLoss)) finished->set_train_loss(summary->trainLoss);
   finished->set_eval_loss(summary->evalLoss);
   finished->set_eval_metric(summary->evalMetric);
   finished->set_samples_per_second(summary->samplesPerSecond);

@@ -30,6 +30,18 @@ Result<T> parseNumber(std::string_view flag, const std::string& text, T low, T h
   return value;
 }
 
+// What a usage calls its word number `index`: those in capitals, SPEC or RUN, before the first option.
+std::string_view wordName(std::string_view usage, std::size_t index) {
+  for (usage = usage.substr(0, usage.find('[')); !usage.empty();) {
+    const std::string_view word = usage.substr(0, usage.find(' '));
+    usage.remove_prefix(std::min(usage.size(), word.size() + 1));
+    const bool capitals =
+        !word.empty() && std::all_of(word.begin(), word.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+    if (capitals && index-- == 0) return word;
+  }
+  return "a word";
+}
+
 }  // namespace
 
 Result<Arguments> Arguments::parse(const std::vector<std::string>& words, const Grammar& grammar) {
@@ -79,7 +91,8 @@ Result<Arguments> Arguments::parse(const std::vector<std::string>& words, const 
       return usageError(fmt::format("--{} needs a value", name));
     }
   }
-  if (out.words_.size() < grammar.minWords) return usageError("something is missing");
+  if (const std::size_t given = out.words_.size(); given < grammar.minWords)
+    return usageError(fmt::format("{} is missing", wordName(grammar.usage, given)));
   if (out.words_.size() > grammar.maxWords)
     return usageError(fmt::format("\"{}\" is too much", out.words_[grammar.maxWords]));
   return out;

@@ -111,7 +111,7 @@ void sayCommunication(const Bench& bench, const node::v1::BenchReply::Communicat
     line.print();
     return;
   }
-  std::printf("medians of %d rounds\n\n%s", rounds.real_size(), table.text().c_str());
+  put(stdout, fmt::format("medians of {} rounds\n\n{}", rounds.real_size(), table.text()));
 }
 
 }  // namespace
@@ -168,15 +168,15 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
           line.print();
           return writeTrace();
         }
-        std::printf("%.0f samples/s, median of %d windows\n\n", reply.samples_per_second(),
-                    reply.windows_size());
+        put(stdout, fmt::format("{:.0f} samples/s, median of {} windows\n\n", reply.samples_per_second(),
+                                reply.windows_size()));
         if (!profile.empty() && reply.steps_size() > 0) {
           const std::string text = profileTable(bench.preview.plan, reply.steps(0), limits).text();
-          std::printf("a step of rank 0; limits in this run: a product of 1024³ %.1f GFLOP/s, adding large arrays %.1f GB/s\n"
-                      "%s\n",
-                      limits.flopsPerSecond * 1e-9, limits.bytesPerSecond * 1e-9, text.c_str());
+          put(stdout, fmt::format("a step of rank 0; limits in this run: a product of 1024³ {:.1f} GFLOP/s, adding "
+                                  "large arrays {:.1f} GB/s\n{}\n",
+                                  limits.flopsPerSecond * 1e-9, limits.bytesPerSecond * 1e-9, text));
           LOCKSTEP_TRY(writeTrace());
-          std::printf("all ranks' step is in %s, for chrome://tracing or Perfetto\n", profile.c_str());
+          put(stdout, fmt::format("all ranks' step is in {}, for chrome://tracing or Perfetto\n", profile));
           return {};
         }
         Table table;
@@ -343,7 +343,7 @@ int benchSpeed(const Globals& globals, const Arguments& arguments, const node::v
                                 measured ? fmt::format("{:.1f}", one.seconds() * 1e6) : one.why_not(),
                                 !measured ? "" : products ? fmt::format("{:.1f}", rate * 1e-9) : rateText(rate)});
         }
-        if (!json) std::fputs(table.text().c_str(), stdout);
+        if (!json) put(stdout, table.text());
         return {};
       }(),
       json);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -193,10 +192,7 @@ void printRuns(const std::vector<RunRow>& rows, bool json) {
       if (row.unreachableNs != 0) line.add("unreachable_since", isoTime(row.unreachableNs));
       line.add("created", isoTime(row.createdNs)).add("world", row.world);
       line.add("strategy", row.strategy).add("comm", row.comm).add("cluster", row.clusterName);
-      line.add("steps", row.figures.steps).add("epochs", row.figures.epochs);
-      line.add("train_loss", row.figures.trainLoss);
-      if (!row.figures.metric.empty()) line.add("eval_" + row.figures.metric, row.figures.evalMetric);
-      line.add("samples_per_second", row.figures.samplesPerSecond).add("error", row.error);
+      line.add(row.figures).add("error", row.error);
       line.print();
     }
     return;
@@ -210,7 +206,7 @@ void printRuns(const std::vector<RunRow>& rows, bool json) {
     table.rows.push_back(
         {row.run, row.name, stateText(row), localTime(row.createdNs),
          fmt::format("{}", row.world), row.comm, fmt::format("{}", row.figures.steps),
-         std::isnan(row.figures.trainLoss) ? "–" : fmt::format("{:.4f}", row.figures.trainLoss),
+         lossText(row.figures.trainLoss),
          row.figures.evalLoss != 0 ? metricText(row.figures.metric, row.figures.evalMetric) : "–"});
   const std::string text = table.text();
   put(stdout, text);

@@ -2,6 +2,7 @@
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
+#include "app/cli/terminal.h"
 #include "engine/data/click_log.h"
 
 namespace lockstep::app::cli {
@@ -25,9 +26,9 @@ int makeDataCommand(const Globals&, const Arguments& arguments) {
         .add("auc_ceiling", made->ceiling).add("auc_ceiling_last_tenth", made->tailCeiling).print();
     return kSucceeded;
   }
-  std::printf("AUC of the true probabilities: %.4f, of the last tenth of the rows %.4f\n",
-              made->ceiling, made->tailCeiling);
-  std::printf("%.2f %% of the labels are 1; SHA-256 %s\n", 100 * made->ones, made->sha256.c_str());
+  put(stdout, fmt::format("AUC of the true probabilities: {:.4f}, of the last tenth of the rows {:.4f}\n"
+                          "{:.2f} % of the labels are 1; SHA-256 {}\n",
+                          made->ceiling, made->tailCeiling, 100 * made->ones, made->sha256));
   return kSucceeded;
 }
 

@@ -59,8 +59,7 @@ void showText(const RunRow& row, const RunDocuments& documents,
     table.right = {true, true, true, true, true};
     for (const EpochRow& epoch : epochs)
       table.rows.push_back({fmt::format("{}", epoch.epoch), fmt::format("{}", epoch.step),
-                            fmt::format("{:.6f}", epoch.trainLoss),
-                            epoch.evaluated() ? fmt::format("{:.6f}", epoch.evalLoss) : "–",
+                            lossText(epoch.trainLoss, 6), lossText(epoch.evalLoss, 6),
                             epoch.evaluated() ? metricText(row.figures.metric, epoch.evalMetric) : "–"});
     put(stdout, "\n" + table.text());
   }
@@ -81,12 +80,8 @@ void showJson(const RunRow& row, const RunDocuments& documents, const std::vecto
   line.add("resumed_from", row.resumedFrom);
   line.add("predicted_step_seconds", row.predictedStepSeconds);
   line.add("measured_step_seconds", row.measuredStepSeconds);
-  line.add("steps", row.figures.steps).add("epochs", row.figures.epochs);
-  line.add("train_loss", row.figures.trainLoss).add("eval_loss", row.figures.evalLoss);
+  line.add(row.figures).add("model_file", row.modelFile);
   const std::string metric = row.figures.metric.empty() ? "" : "eval_" + row.figures.metric;
-  if (!metric.empty()) line.add(metric, row.figures.evalMetric);
-  line.add("samples_per_second", row.figures.samplesPerSecond);
-  line.add("weights_sha256", row.figures.weightsSha256).add("model_file", row.modelFile);
   line.add("error", row.error).add("notes", row.notes);
   line.add("spec", documents.specYaml).add("spec_resolved", documents.specResolved);
   line.add("cluster_spec", documents.clusterYaml);
@@ -125,12 +120,13 @@ int historyShowCommand(const Globals& globals, const Arguments& arguments) {
   return onHistory(globals, arguments, [&](History& history) -> Status {
     LOCKSTEP_ASSIGN(const RunRow row, history.find(arguments.words()[0]));
     LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(row.run));
-    LOCKSTEP_ASSIGN(const auto store, history.openRun(row.run));
+    const auto store = history.openRun(row.run);  // the rest is shown without it too
+    const auto epochs = store.ok() ? (*store)->epochs() : std::vector<EpochRow>();
     if (arguments.has("json"))
-      showJson(row, documents, store->epochs(), store->series());
+      showJson(row, documents, epochs, store.ok() ? (*store)->series() : std::vector<SeriesInfo>());
     else
-      showText(row, documents, store->epochs());
-    return {};
+      showText(row, documents, epochs);
+    return store.status();
   });
 }
 

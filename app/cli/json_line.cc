@@ -2,7 +2,10 @@
 
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
+
+#include "app/cli/terminal.h"
 
 namespace lockstep::app::cli {
 namespace {
@@ -28,15 +31,22 @@ JsonLine& JsonLine::add(std::string_view name, double value) {
 JsonLine& JsonLine::add(std::string_view name, bool value) {
   return addRaw(name, value ? "true" : "false");
 }
+JsonLine& JsonLine::add(const RunFigures& figures) {
+  const auto known = [](bool is, double value) { return is ? value : std::numeric_limits<double>::quiet_NaN(); };
+  const bool evaluated = figures.evalLoss != 0;
+  add("steps", figures.steps).add("epochs", figures.epochs).add("train_loss", figures.trainLoss);
+  add("eval_loss", known(evaluated, figures.evalLoss));
+  if (!figures.metric.empty()) add("eval_" + figures.metric, known(evaluated, figures.evalMetric));
+  add("samples_per_second", known(figures.samplesPerSecond > 0, figures.samplesPerSecond));
+  return add("weights_sha256", figures.weightsSha256);
+}
 JsonLine& JsonLine::addRaw(std::string_view name, std::string_view json) {
   key(name);
   body_ += json;
   return *this;
 }
 void JsonLine::print() const {
-  const std::string line = text() + "\n";
-  std::fwrite(line.data(), 1, line.size(), stdout);
-  std::fflush(stdout);
+  putRaw(stdout, text() + "\n");
 }
 
 JsonLine errorLine(const Error& error, std::string_view event) {

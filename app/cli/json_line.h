@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "app/history/history.h"
 #include "engine/base/status.h"
 
 namespace lockstep::app::cli {
@@ -28,6 +29,7 @@ class JsonLine {
   }
   JsonLine& add(std::string_view key, double value);
   JsonLine& add(std::string_view key, bool value);
+  JsonLine& add(const RunFigures& figures);  // what is not known is null
   JsonLine& addRaw(std::string_view key, std::string_view json);  // an object or array as it is
   std::string text() const { return "{" + body_ + "}"; }
   void print() const;  // to stdout

@@ -224,21 +224,37 @@ void printUsage(std::FILE* to) {
   for (const Command& command : commands())
     text += fmt::format("  lockstep {}\n", command.grammar.usage);
   text += fmt::format("\nalways:\n{}\nlockstep COMMAND --help says more.\n", kGlobalHelp);
-  std::fputs(text.c_str(), to);
+  put(to, text);
 }
 
-// Of all commands that begin with a word: "cluster", "history". False: none does.
-bool printGroupUsage(const std::string& word) {
+// All commands that begin with a word: "cluster", "history".
+std::vector<const Command*> groupOf(const std::string& word) {
+  std::vector<const Command*> out;
+  for (const Command& command : commands())
+    if (command.name.starts_with(word + " ")) out.push_back(&command);
+  return out;
+}
+
+void printGroupUsage(const std::string& word) {
   std::string text = "usage:\n";
-  int count = 0;
-  for (const Command& command : commands()) {
-    if (command.name.substr(0, command.name.find(' ')) != word || command.name == word) continue;
-    ++count;
-    text += fmt::format("  lockstep {}\n", command.grammar.usage);
-  }
-  if (count == 0) return false;
+  for (const Command* command : groupOf(word)) text += fmt::format("  lockstep {}\n", command->grammar.usage);
   put(stdout, fmt::format("{}\nalways:\n{}\nlockstep {} COMMAND --help says more.\n", text, kGlobalHelp, word));
-  return true;
+}
+
+Error unknownCommand(const std::vector<std::string>& words) {
+  const bool alone = words.size() < 2 || words[1].starts_with("-");
+  const std::vector<const Command*> group = groupOf(words[0]);
+  if (group.empty()) {
+    Error error = invalidArgument("unknown command {}", words[0]);
+    error.next = "lockstep --help lists the commands";
+    return error;
+  }
+  std::vector<std::string_view> names;
+  for (const Command* command : group) names.push_back(command->name.substr(words[0].size() + 1));
+  Error error = alone ? invalidArgument("lockstep {} needs a command", words[0])
+                      : invalidArgument("lockstep {} has no command {}", words[0], words[1]);
+  error.next = fmt::format("expected {}; lockstep {} --help says more", fmt::join(names, ", "), words[0]);
+  return error;
 }
 
 // The command whose words the line begins with; takes them off.
@@ -327,25 +343,25 @@ int main(const std::vector<std::string>& all) {
   const bool wantsJson = std::find(all.begin(), all.end(), "--json") != all.end();
   if (!line.ok()) return refuse(line.error(), wantsJson, false);
   if (line->version) {
-    std::printf("%s\n", version().c_str());
+    put(stdout, version() + "\n");
     return kSucceeded;
   }
   if (line->words.empty() || line->words[0] == "help") {
     printUsage(line->help || !line->words.empty() ? stdout : stderr);
     return line->help || !line->words.empty() ? kSucceeded : kBadInput;
   }
-  if (line->help && line->words.size() == 1 && printGroupUsage(line->words[0])) return kSucceeded;
+  const bool groupAlone = std::all_of(line->words.begin() + 1, line->words.end(),
+                                      [](const std::string& word) { return word.starts_with("-"); });
+  if (line->help && groupAlone && !groupOf(line->words[0]).empty()) {
+    printGroupUsage(line->words[0]);
+    return kSucceeded;
+  }
   std::vector<std::string> words = line->words;
   const Command* command = findCommand(words);
-  if (command == nullptr) {
-    Error error = invalidArgument("unknown command {}", line->words[0]);
-    error.next = "lockstep --help lists the commands";
-    return refuse(error, line->json, false);
-  }
+  if (command == nullptr) return refuse(unknownCommand(line->words), line->json, false);
   if (line->help) {
-    std::printf("usage: lockstep %s\n\n%s\n\nalways:\n%s",
-                std::string(command->grammar.usage).c_str(), std::string(command->help).c_str(),
-                std::string(kGlobalHelp).c_str());
+    put(stdout, fmt::format("usage: lockstep {}\n\n{}\n\nalways:\n{}", command->grammar.usage, command->help,
+                            kGlobalHelp));
     return kSucceeded;
   }
   const bool tellsRun = command->run == runCommand || command->run == attachCommand;
@@ -363,5 +379,10 @@ int main(const std::vector<std::string>& all) {
 }  // namespace lockstep::app::cli
 
 int main(int argc, char** argv) {
-  return lockstep::app::cli::main(std::vector<std::string>(argv + 1, argv + argc));
+  using namespace lockstep::app::cli;
+  const int code = lockstep::app::cli::main(std::vector<std::string>(argv + 1, argv + argc));
+  const lockstep::Status written = outputStatus();
+  if (written.ok()) return code;
+  report(written.error(), false);  // stdout takes nothing
+  return code == kSucceeded ? exitCodeOf(written.error()) : code;
 }

@@ -1,6 +1,7 @@
 // run, attach, stop, kill, logs, runs.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "app/cli/commands.h"
@@ -22,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 int exitCodeFor(const RunResult& result) {
-  if (result.status == "succeeded") return kSucceeded;
+  if (result.status == "succeeded") return result.missing.empty() ? kSucceeded : kNode;
   return result.status == "stopped" ? kStoppedByUser : kRunFailed;
 }
 
@@ -51,6 +52,23 @@ Error leftOutOfReach(const std::string& run) {
   Error error = makeError(Code::kUnavailable, "run {} could not be killed", run);
   error.why = "the node that coordinates it is out of reach";
   error.next = fmt::format("`lockstep attach {}` follows it again; {}", run, givingUp(run));
+  return error;
+}
+
+// Whether a run's end stands in the history, asked of the files as they are now.
+Status keptInHistory(const Globals& globals, const RunRow& row) {
+  const std::string& run = row.run;
+  const auto entry = [&]() -> Result<RunRow> {
+    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+    LOCKSTEP_TRY(history->openRun(run).status());
+    return history->row(run);
+  }();
+  if (entry.ok() && entry->phase == row.phase) return {};
+  Error error = makeError(Code::kDataLoss, "the history has not kept run {}", run);
+  error.why = "files of the history were removed or damaged while it was under way";
+  if (!entry.ok()) error.why += ": " + entry.error().text();
+  error.next = fmt::format("look at {}; the trained model is in {}", globals.home.historyFolder(),
+                           globals.home.modelsFolder());
   return error;
 }
 
@@ -98,7 +116,14 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
       return left;
     }
   }
-  if (row && isFinal(row->phase)) return resultOf(*row);
+  if (row && isFinal(row->phase)) {
+    RunResult result = resultOf(*row);
+    if (const Status kept = keptInHistory(globals, *row); !kept.ok()) {
+      report.failed(kept.error());
+      result.missing = "the history has not kept it";
+    }
+    return result;
+  }
   if (!over) return leftOutOfReach(run);
   if (error) return *error;
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
@@ -315,9 +340,8 @@ void printLog(const LogRow& row, bool json) {
   const std::string who = row.rank >= 0 ? fmt::format("{}/{}", node, row.rank) : node;
   const LogLine line = parseLogLine(row.text);
   const std::string level = line.level != 0 ? fmt::format("{} ", line.level) : std::string();
-  std::printf("%s %-12s %s%s\n", isoTime(line.wallNs > 0 ? line.wallNs : row.wallNs).c_str(), who.c_str(),
-              level.c_str(), printable(std::string(line.text)).c_str());
-  std::fflush(stdout);
+  put(stdout, fmt::format("{} {} {}{}\n", isoTime(line.wallNs > 0 ? line.wallNs : row.wallNs), padded(who, 12),
+                          level, printable(line.text)));
 }
 
 template <typename Prepare>
@@ -345,7 +369,7 @@ int launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare 
       if (json)
         reporter->started(*context);
       else
-        std::printf("%s\n", run->c_str());
+        put(stdout, *run + "\n");
       return kSucceeded;
     }
     reporter->started(*context);
@@ -462,13 +486,66 @@ int logsCommand(const Globals& globals, const Arguments& arguments) {
   return exitCodeOf(status.error());
 }
 
+namespace {
+
+// How long `runs` waits for the nodes of all runs together.
+constexpr auto kAskLimit = std::chrono::seconds(5);
+
+bool isRecorded(const History& history, const std::string& run) {
+  const auto store = history.openRun(run);
+  return store.ok() && (*store)->lockForRecording().code() == Code::kAlreadyExists;
+}
+
+// Brings runs under way up to what their nodes say: to their ends, or to now. Those that another process
+// records are.
+void askNodes(const Globals& globals, const History& history, const std::vector<RunRow>& rows) {
+  struct Asked {
+    std::unique_ptr<ClusterSession> session;
+    std::unique_ptr<Recorder> recorder;
+    bool settled = false;
+  };
+  Inbox inbox;
+  std::vector<std::unique_ptr<Asked>> all;
+  ClusterSessionOptions options = sessionOptions(globals, 0);
+  options.ask = false;
+  options.copy = false;
+  const double now = static_cast<double>(wallNow()) * 1e-9;
+  for (const RunRow& row : rows) {
+    const auto cluster = clusterOfRun(history, row.run);
+    if (!cluster.ok() || isRecorded(history, row.run)) continue;
+    Asked& asked = *all.emplace_back(std::make_unique<Asked>());
+    asked.session = std::make_unique<ClusterSession>(*cluster, options, inbox);
+    const auto take = [&asked, now](const RunUpdate& update) {
+      const auto isOfNow = [&](const RunBatch::Series& series) {  // nodes are looked at every second
+        return series.name.starts_with("node/") && !series.points.empty() && series.points.back().x > now - 2;
+      };
+      asked.settled = asked.settled || update.finished || (update.row && update.row->unreachableNs != 0) ||
+                      (!update.ending && std::any_of(update.series.begin(), update.series.end(), isOfNow));
+    };
+    asked.recorder = std::make_unique<Recorder>(row.run, *asked.session, globals.home, inbox, take);
+  }
+  const auto end = Clock::now() + kAskLimit;
+  (void)drainUntil(inbox, [&] {
+    return Clock::now() > end || std::all_of(all.begin(), all.end(), [](const auto& asked) { return asked->settled; });
+  }, interrupts());
+}
+
+}  // namespace
+
 int runsCommand(const Globals& globals, const Arguments& arguments) {
+  watchInterrupts();
   const bool json = arguments.has("json");
   const Status status = [&]() -> Status {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
     LOCKSTEP_TRY(history->expireAbandoned());
-    LOCKSTEP_ASSIGN(auto running, history->list());
-    std::erase_if(running, [](const RunRow& row) { return isFinal(row.phase); });
+    const auto underWay = [&]() -> Result<std::vector<RunRow>> {
+      LOCKSTEP_ASSIGN(auto rows, history->list());
+      std::erase_if(rows, [](const RunRow& row) { return isFinal(row.phase); });
+      return rows;
+    };
+    LOCKSTEP_ASSIGN(auto running, underWay());
+    askNodes(globals, *history, running);
+    LOCKSTEP_ASSIGN(running, underWay());
     printRuns(running, json);
     if (running.empty() && !json) std::fprintf(stderr, "no run is under way\n");
     return {};

@@ -6,18 +6,17 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 
 #include "app/cli/json_line.h"
 #include "app/cli/run_view.h"
 #include "app/cli/terminal.h"
+#include "app/runs/recorder.h"
 #include "engine/base/clock.h"
 
 namespace lockstep::app::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 std::string testText(std::string_view before, std::string_view metric, double value) {
   const std::string text = metricText(metric, value);
@@ -25,17 +24,8 @@ std::string testText(std::string_view before, std::string_view metric, double va
 }
 
 JsonLine finishedLine(const RunResult& result) {
-  const RunFigures& figures = result.figures;
-  const bool evaluated = figures.evalLoss != 0;
   JsonLine line("finished");
-  line.add("status", result.status).add("steps", figures.steps).add("epochs", figures.epochs);
-  line.add("train_loss", figures.trainLoss);
-  line.add("eval_loss", evaluated ? figures.evalLoss : kUnknown);
-  if (!figures.metric.empty())
-    line.add("eval_" + figures.metric, evaluated ? figures.evalMetric : kUnknown);
-  line.add("samples_per_second",
-           figures.samplesPerSecond > 0 ? figures.samplesPerSecond : kUnknown);
-  line.add("weights_sha256", figures.weightsSha256);
+  line.add("status", result.status).add(result.figures);
   return line;
 }
 
@@ -148,9 +138,9 @@ class PlainReport final : public RunReport {
   std::string epochText(const RunStory::Item& item) const {
     const EpochRow& row = *item.epoch;
     std::string out = fmt::format("epoch {}", row.epoch);
-    if (!item.evaluation) out += fmt::format("  train loss {:.4f}", row.trainLoss);
+    if (!item.evaluation) out += "  train loss " + lossText(row.trainLoss);
     if (row.evaluated())
-      out += fmt::format("  test loss {:.4f}{}", row.evalLoss,
+      out += fmt::format("  test loss {}{}", lossText(row.evalLoss),
                          testText("  ", context_.row.figures.metric, row.evalMetric));
     return out;
   }
@@ -196,9 +186,10 @@ Result<RunContext> contextOf(const History& history, const std::string& run) {
 }
 
 RunResult resultOf(const RunRow& row) {
-  RunResult out{"failed", row.figures};
+  RunResult out{"failed", row.figures, {}};
   if (row.phase == RunPhase::kSucceeded) out.status = "succeeded";
   if (row.phase == RunPhase::kStopped) out.status = "stopped";
+  if (lacksModel(row)) out.missing = "the trained model is not saved here";
   return out;
 }
 
@@ -206,14 +197,18 @@ std::string resultText(const RunResult& result) {
   const RunFigures& figures = result.figures;
   std::string out =
       fmt::format("{} after {} steps, {} epochs", result.status, figures.steps, figures.epochs);
-  if (!std::isnan(figures.trainLoss))
-    out += fmt::format("; train loss {:.4f}", figures.trainLoss);
+  const bool trained = figures.samplesPerSecond > 0;
+  if (result.status == "succeeded" && !trained && std::isnan(figures.trainLoss))
+    out += "; nothing was left to train";
+  else if (!std::isnan(figures.trainLoss))
+    out += "; train loss " + lossText(figures.trainLoss);
   if (figures.evalLoss != 0)
-    out += fmt::format(", test loss {:.4f}{}", figures.evalLoss,
+    out += fmt::format(", test loss {}{}", lossText(figures.evalLoss),
                        testText(", ", figures.metric, figures.evalMetric));
-  if (figures.samplesPerSecond > 0)
+  if (trained)
     out += fmt::format("; {:.0f} samples/s", figures.samplesPerSecond);
   if (!figures.weightsSha256.empty()) out += "; weights " + figures.weightsSha256.substr(0, 12);
+  if (!result.missing.empty()) out += "; " + result.missing;
   return out;
 }
 

@@ -24,6 +24,7 @@ Result<RunContext> contextOf(const History& history, const std::string& run);
 struct RunResult {
   std::string status;  // "succeeded", "failed", "stopped"
   RunFigures figures;
+  std::string missing;  // what of a run that ended well is not here, as its model; "": nothing
 };
 // What is in a run's row once it has ended; a row that has not counts as failed.
 RunResult resultOf(const RunRow& row);

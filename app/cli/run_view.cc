@@ -199,7 +199,7 @@ class LiveView final : public RunReport {
     const std::string& metric = context_.row.figures.metric;
     if (std::isfinite(metric_)) text += "  train " + metricText(metric, metric_);
     if (lastEpoch_)
-      text += fmt::format("  test {}{}loss {:.4f}", metricText(metric, lastEpoch_->evalMetric),
+      text += fmt::format("  test {}{}loss {}", metricText(metric, lastEpoch_->evalMetric),
                           metric.empty() ? "" : ", ", lastEpoch_->evalLoss);
     const double stalled = stalledSeconds(), rate = story_.progress().pace().samplesPerSecond;
     if (stalled > 0) text += fmt::format("  no step for {:.0f} s", stalled);
@@ -352,8 +352,7 @@ class LiveView final : public RunReport {
   void erase() {
     if (drawn_ > 0) {
       const std::string up = fmt::format("\x1b[{}A\r\x1b[J", drawn_);
-      std::fwrite(up.data(), 1, up.size(), stdout);
-      std::fflush(stdout);
+      putRaw(stdout, up);
     }
     drawn_ = 0;
   }
@@ -370,8 +369,7 @@ class LiveView final : public RunReport {
       ++count;
     }
     buffer += "\x1b[J";
-    std::fwrite(buffer.data(), 1, buffer.size(), stdout);
-    std::fflush(stdout);
+    putRaw(stdout, buffer);
     drawn_ = count;
     drawnAt_ = Clock::now();
     dirty_ = false;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
@@ -135,10 +136,21 @@ std::string withoutControls(std::string_view text, bool forTerminal) {
 
 std::string shown(std::string_view text) { return withoutControls(text, true); }
 
-void put(std::FILE* to, std::string_view text) {
-  const std::string out = shown(text);
-  std::fwrite(out.data(), 1, out.size(), to);
-  std::fflush(to);
+namespace {
+int outputError = 0;  // errno of the first write to stdout that failed
+}
+
+void putRaw(std::FILE* to, std::string_view text) {
+  const bool whole = std::fwrite(text.data(), 1, text.size(), to) == text.size();
+  if ((!whole || std::fflush(to) != 0) && to == stdout && outputError == 0) outputError = errno;
+}
+void put(std::FILE* to, std::string_view text) { putRaw(to, shown(text)); }
+
+Status outputStatus() {
+  if (outputError == 0) return {};
+  Error error = systemError(outputError, "cannot write the output");
+  error.next = "what was written is not all: free space there, or write elsewhere";
+  return error;
 }
 
 std::string printable(std::string_view text) {
@@ -149,6 +161,9 @@ std::string printable(std::string_view text) {
 
 std::vector<std::string> Table::lines() const {
   std::vector<std::size_t> widths(header.size());
+  auto rows = this->rows;
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = printable(cell);  // whatever stands in it, one line
   for (std::size_t c = 0; c < header.size(); ++c) {
     widths[c] = width(header[c]);
     for (const auto& row : rows)
@@ -230,10 +245,16 @@ std::string millisecondsText(double seconds) {
   const double ms = seconds * 1e3;
   return fmt::format("{:.{}f}", ms, ms < 10 ? 3 : ms < 100 ? 2 : 1);
 }
+std::string lossText(double loss, int digits) {
+  return std::isnan(loss) ? "–" : fmt::format("{:.{}f}", loss, digits);
+}
 std::string metricText(std::string_view metric, double value) {
-  if (metric == "accuracy") return fmt::format("accuracy {:.2f} %", 100 * value);
-  if (metric == "perplexity") return fmt::format("perplexity {:.3f}", value);
-  if (metric == "auc") return fmt::format("AUC {:.4f}", value);
+  const auto text = [&](std::string_view name, std::string_view number) {
+    return fmt::format("{} {}", name, std::isnan(value) ? "–" : number);
+  };
+  if (metric == "accuracy") return text("accuracy", fmt::format("{:.2f} %", 100 * value));
+  if (metric == "perplexity") return text("perplexity", fmt::format("{:.3f}", value));
+  if (metric == "auc") return text("AUC", fmt::format("{:.4f}", value));
   return {};
 }
 

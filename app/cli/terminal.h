@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/status.h"
+
 namespace lockstep::app::cli {
 
 struct TerminalSize {
@@ -19,6 +21,10 @@ bool wantsColour(int fd);  // a terminal, and NO_COLOR is not set
 // Writes text at once. The one way for text to leave a command: what files and nodes say is shown, and
 // never played; sequences of a Style alone reach the terminal.
 void put(std::FILE* to, std::string_view text);
+// As it is: what holds nothing foreign, as JSON in ASCII and moves of the cursor.
+void putRaw(std::FILE* to, std::string_view text);
+// Whether all that was put on stdout went out; the first cause where it did not. For the end of a command.
+Status outputStatus();
 // As put writes it: control characters but newline and tab as "\x1b", "\u202e".
 std::string shown(std::string_view text);
 
@@ -59,7 +65,8 @@ std::string bytesText(double bytes);           // "1.5 GiB"
 std::string rateText(double bytesPerSecond);   // "1.5 MiB/s"
 std::string durationText(double seconds);      // "1:02:03", "2:03", "4.2 s"
 std::string millisecondsText(double seconds);  // "1.234"
-std::string metricText(std::string_view metric, double value);  // "accuracy 90.12 %", "AUC 0.7812", "perplexity 4.213"; "" without one
+std::string lossText(double loss, int digits = 4);  // "0.1234"; "–" where it is no number
+std::string metricText(std::string_view metric, double value);  // "accuracy 90.12 %", "AUC –", "perplexity 4.213"; "" without one
 std::string localTime(std::int64_t wallNs);    // "2024-05-01 12:00:00"
 
 }  // namespace lockstep::app::cli

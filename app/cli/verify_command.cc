@@ -78,8 +78,8 @@ void printTable(const VerifyCase& one, const node::v1::VerifyReply& reply, const
                           : finding.undecided() ? style.yellow("undecided")
                                                 : style.green("holds")});
   put(stdout, fmt::format("\n{}\n{}", titleOf(one), table.text()));
-  if (reply.rounding() > 0) std::printf("rounding alone changes one rank's losses by %.1e\n", reply.rounding());
-  std::fflush(stdout);
+  if (reply.rounding() > 0)
+    put(stdout, fmt::format("rounding alone changes one rank's losses by {:.1e}\n", reply.rounding()));
 }
 
 void printLines(const Question& question, const VerifyCase& one, const node::v1::VerifyReply& reply) {
@@ -123,7 +123,7 @@ int verifyCommand(const Globals& globals, const Arguments& arguments) {
       put(stdout, fmt::format("{}: {} on {} ranks against one\n", question.spec.spec->model().name(), strategy.kind(),
                               question.ranks));
     if (const std::string why = unequalByDesign(*question.spec.spec); !json && !why.empty())
-      std::printf("by design not equal to one rank: %s; compared are consistency and quality\n", why.c_str());
+      put(stdout, fmt::format("by design not equal to one rank: {}; compared are consistency and quality\n", why));
     const auto local = localCluster(1, globals.home.root + "/local", "");
     for (const VerifyCase& one : cases) {
       put(stderr, fmt::format("playing {} …\n", titleOf(one)));
@@ -154,9 +154,9 @@ int verifyCommand(const Globals& globals, const Arguments& arguments) {
           .add("holds", holds)
           .print();
     else
-      std::printf("\n%s\n", !holds ? "The certificate DOES NOT HOLD."
-                  : cases.front().request->unequal() ? "The certificate holds."
-                  : "The certificate holds: the distribution changes nothing but the speed.");
+      put(stdout, fmt::format("\n{}\n", !holds ? "The certificate DOES NOT HOLD."
+                              : cases.front().request->unequal() ? "The certificate holds."
+                              : "The certificate holds: the distribution changes nothing but the speed."));
     return {};
   }();
   if (!status.ok()) return conclude(status, json);

@@ -1,5 +1,6 @@
 #include "app/history/history.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -140,9 +141,47 @@ Result<std::unique_ptr<History>> History::open(const std::string& folder) {
   if (error) return systemError(error.value(), "cannot make the history's folder " + folder);
   auto state = std::make_unique<State>();
   state->folder = folder;
-  LOCKSTEP_ASSIGN(state->database, Database::open(folder + "/history.db",
-                                                  {kSchema, kMetricSchema, kDeletedSchema, kUnreachableSchema}));
-  return std::unique_ptr<History>(new History(std::move(state)));
+  const std::string path = folder + "/history.db";
+  const bool fresh = !fs::exists(path, error);
+  auto database = Database::open(path, {kSchema, kMetricSchema, kDeletedSchema, kUnreachableSchema});
+  if (!database.ok()) {
+    if (database.error().code == Code::kDataLoss)
+      database.error().next = fmt::format("move it away: a new one is made that lists the runs in {}/runs again, "
+                                          "without their specs", folder);
+    return database.error();
+  }
+  state->database = std::move(*database);
+  std::unique_ptr<History> history(new History(std::move(state)));
+  if (fresh) history->listAgain();
+  return history;
+}
+
+// The runs whose files are there, where history.db was lost: what their files know of them.
+void History::listAgain() {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder() + "/runs", error)) {
+    if (entry.path().extension() != ".db") continue;
+    const auto store = openRunStore(entry.path().string());
+    if (!store.ok()) continue;
+    RunRow row;
+    row.run = entry.path().stem().string();
+    row.phase = RunPhase::kExpired;
+    row.error = "the history was lost: of the run only what it recorded is known";
+    struct stat info {};
+    if (stat(entry.path().c_str(), &info) == 0) row.createdNs = std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000;
+    for (const SeriesInfo& series : (*store)->series()) {
+      if (series.name == "loss") row.figures.steps = std::llround(series.lastX);
+      if (series.name.starts_with("rank/") && series.name.ends_with("/step")) ++row.world;
+      if (isMetric(series.name)) row.figures.metric = series.name;
+    }
+    if (const auto epochs = (*store)->epochs(); !epochs.empty()) {
+      const EpochRow& last = epochs.back();
+      row.figures.epochs = last.epoch;
+      row.figures.trainLoss = last.trainLoss;
+      if (last.evaluated()) row.figures.evalLoss = last.evalLoss, row.figures.evalMetric = last.evalMetric;
+    }
+    (void)add(row, {});  // another process may have been quicker
+  }
 }
 
 const std::string& History::folder() const { return state_->folder; }
@@ -150,6 +189,7 @@ const std::string& History::folder() const { return state_->folder; }
 Status History::add(const RunRow& row, const RunDocuments& documents) {
   if (row.run.empty() || row.run.find('/') != std::string::npos)
     return invalidArgument("\"{}\" is no run id", row.run);
+  LOCKSTEP_TRY(openRunStore(state_->pathOf(row.run)).status());  // a run has its file from the beginning
   Transaction transaction(*state_->database);
   LOCKSTEP_TRY(transaction.status());
   LOCKSTEP_TRY(writeRow(*state_->database, "INSERT", row));
@@ -386,7 +426,18 @@ Status History::forgetPart(const std::string& run, const std::string& node) {
 
 Result<std::unique_ptr<RunStore>> History::openRun(const std::string& run) const {
   LOCKSTEP_TRY(row(run).status());
-  return openRunStore(state_->pathOf(run));
+  const std::string path = state_->pathOf(run);
+  Error error;
+  if (std::error_code ignored; !fs::exists(path, ignored)) {
+    error = makeError(Code::kDataLoss, "the curves and logs of run {} are gone", run);
+    error.why = fmt::format("{} was removed", path);
+  } else if (auto store = openRunStore(path); store.ok() || store.error().code != Code::kDataLoss) {
+    return store;
+  } else {
+    error = store.error();
+  }
+  error.next = fmt::format("`lockstep history delete {}` removes what is left of the run", run);
+  return error;
 }
 
 Result<std::string> History::csv(const std::string& run) const {

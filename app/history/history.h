@@ -161,6 +161,7 @@ struct LeftRun {
 
 class History {
  public:
+  // Where history.db is missing, a new one lists again the runs whose files are there.
   static Result<std::unique_ptr<History>> open(const std::string& folder);
   ~History();
   History(const History&) = delete;
@@ -193,6 +194,7 @@ class History {
   std::vector<LeftRun> leftOnNodes() const;  // newest first; the newest thousand are noted
   Status forgetPart(const std::string& run,
                     const std::string& node);  // nothing is left to do there
+  // kDataLoss where the run's file was removed.
   Result<std::unique_ptr<RunStore>> openRun(const std::string& run) const;
   // Steps as rows, series as columns ("step", then those with a value a step); series over time
   // follow in a second table below an empty line.
@@ -201,6 +203,7 @@ class History {
   const std::string& folder() const;
 
  private:
+  void listAgain();
   struct State;
   explicit History(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

@@ -1,5 +1,9 @@
 #include "app/history/sqlite.h"
 
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <cstring>
 #include <limits>
 
 namespace lockstep::app {
@@ -66,23 +70,49 @@ std::span<const std::byte> Statement::blob(int column) const {
           static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))};
 }
 
+namespace {
+
+bool onReadOnlyFileSystem(const std::string& path) {
+  struct statvfs info {};
+  return statvfs(path.c_str(), &info) == 0 && (info.f_flag & ST_RDONLY) != 0;
+}
+
+// Of a file that nobody writes: without the files that writers and readers share.
+std::string immutableUri(const std::string& path) {
+  std::string out = "file:";
+  for (const char c : path) out += c == '%' || c == '?' || c == '#' ? fmt::format("%{:02x}", c) : std::string(1, c);
+  return out + "?immutable=1";
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Database>> Database::open(const std::string& path,
                                                  std::initializer_list<std::string_view> schema) {
   const std::int64_t version = std::ssize(schema);
   std::unique_ptr<Database> database(new Database);
   database->path_ = path;
-  const int opened = sqlite3_open_v2(
-      path.c_str(), &database->handle_,
-      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  const bool readOnly = onReadOnlyFileSystem(path);
+  const int access = readOnly ? SQLITE_OPEN_READONLY | SQLITE_OPEN_URI : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  const int opened = sqlite3_open_v2((readOnly ? immutableUri(path) : path).c_str(), &database->handle_,
+                                     access | SQLITE_OPEN_NOMUTEX, nullptr);
   if (opened != SQLITE_OK) return database->error(opened);
   sqlite3_busy_timeout(database->handle_, 5000);
-  LOCKSTEP_TRY(database->execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"));
-  const auto found = [&]() -> Result<std::int64_t> {
-    Statement statement(*database, "PRAGMA user_version");
+  if (!readOnly) LOCKSTEP_TRY(database->execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"));
+  const auto number = [&](std::string_view pragma) -> Result<std::int64_t> {
+    Statement statement(*database, pragma);
     if (!statement.step()) return statement.status().error();
     return statement.integer(0);
   };
+  const auto found = [&] { return number("PRAGMA user_version"); };
   LOCKSTEP_ASSIGN(std::int64_t current, found());
+  // A page that is cut off would be read as zeros.
+  LOCKSTEP_ASSIGN(const std::int64_t page, number("PRAGMA page_size"));
+  struct stat info {};
+  if (stat(path.c_str(), &info) == 0 && info.st_size % page != 0) {
+    Error error = makeError(Code::kDataLoss, "cannot use {}", path);
+    error.why = "its end is cut off";
+    return error;
+  }
   if (current > version) {
     Error error = makeError(Code::kFailedPrecondition, "{} was written by a newer Lockstep", path);
     error.next = "use that version, or another --home";
@@ -116,11 +146,16 @@ Error Database::error(int result) const {
       break;
     case SQLITE_CORRUPT: case SQLITE_NOTADB: case SQLITE_IOERR: code = Code::kDataLoss; break;
     case SQLITE_CANTOPEN: code = Code::kNotFound; break;
-    case SQLITE_READONLY: case SQLITE_PERM: case SQLITE_AUTH: code = Code::kPermissionDenied; break;
+    case SQLITE_READONLY: case SQLITE_PERM: case SQLITE_AUTH:
+      code = Code::kPermissionDenied;
+      next = "make it writable, or use another --home";
+      break;
     default: break;
   }
   Error error = makeError(code, "cannot use {}", path_);
   error.why = handle_ != nullptr ? sqlite3_errmsg(handle_) : sqlite3_errstr(result);
+  if (const int cause = handle_ != nullptr ? sqlite3_system_errno(handle_) : 0; code == Code::kNotFound && cause != 0)
+    error.why += fmt::format(": {}", std::strerror(cause));
   error.next = next;
   return error;
 }

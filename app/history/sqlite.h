@@ -52,6 +52,7 @@ class Database {
  public:
   // WAL, and a busy time-out of five seconds. Each of `schema` brings a file from one version
   // (user_version, from 0) to the next. A file written by a newer one is kFailedPrecondition.
+  // On a file system that is read-only it can be read.
   static Result<std::unique_ptr<Database>> open(const std::string& path,
                                                 std::initializer_list<std::string_view> schema);
   ~Database() { sqlite3_close(handle_); }

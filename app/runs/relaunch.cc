@@ -12,7 +12,7 @@ Result<std::string> checkpointFolderOf(const std::string& run, const RunDocument
   if (!nodes.is_array() || nodes.empty() || !nodes[0].is_object() || !nodes[0].contains("folder") ||
       !nodes[0]["folder"].is_string()) {
     Error error = makeError(Code::kFailedPrecondition, "run {} cannot be resumed", run);
-    error.why = "it never ran on a node";
+    error.why = "the history does not know on which nodes it ran";
     error.next = "launch it anew";
     return error;
   }
@@ -29,6 +29,12 @@ Result<Relaunch> relaunchOf(const History& history, const std::string& run, Rela
   out.clusterName = row.clusterName;
   if (kind == RelaunchKind::kResume) {
     LOCKSTEP_ASSIGN(out.checkpoints, checkpointFolderOf(row.run, documents));
+  }
+  if (documents.specYaml.empty() || documents.clusterYaml.empty()) {
+    Error error = makeError(Code::kFailedPrecondition, "run {} cannot be launched again", run);
+    error.why = "the history does not have its spec and cluster";
+    error.next = "launch it anew with `lockstep run SPEC`";
+    return error;
   }
   out.specYaml = documents.specYaml;
   if (!documents.specResolved.empty()) {

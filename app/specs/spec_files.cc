@@ -23,9 +23,11 @@ std::string folderOf(const std::string& file) {
 }
 
 Result<std::string> readSpec(const std::string& path, const char* what) {
-  auto text = readFile(path, std::size_t{2} << 20);
+  constexpr std::size_t kMostMiB = 2;
+  auto text = readFile(path, kMostMiB << 20);
   if (!text.ok()) {
     Error error = text.error();
+    if (error.why.empty()) error.why = fmt::format("it is larger than {} MiB", kMostMiB);
     error.what = fmt::format("cannot read the {} {}", what, path);
     if (error.code != Code::kNotFound) error.code = Code::kInvalidArgument;
     if (error.next.empty()) error.next = "check the path";

@@ -204,10 +204,40 @@ Result<SshConfig> parseEffectiveConfig(const std::string& text, const SshTarget&
   return config;
 }
 
+namespace {
+
+// What a cluster says of a node, before ssh complains of it as of its configuration.
+Status checkTarget(const SshTarget& target) {
+  for (const auto& [field, value] : {std::pair("host", &target.host), std::pair("user", &target.user)}) {
+    constexpr std::string_view kQuotes = "'`\"$\\;&<>|(){}";  // as ssh refuses them
+    if (std::none_of(value->begin(), value->end(), [&](unsigned char c) {
+          return c <= ' ' || c == 0x7f || kQuotes.find(static_cast<char>(c)) != std::string_view::npos;
+        }))
+      continue;
+    Error error = invalidArgument("ssh.{} is \"{}\"", field, *value);
+    error.why = "no name has spaces, quotes or control characters";
+    error.next = fmt::format("mend ssh.{} of the node in the cluster", field);
+    return error;
+  }
+  // One colon: an address of IPv6 has more.
+  const std::size_t colon = target.host.find(':');
+  const std::string port = colon == std::string::npos ? "" : target.host.substr(colon + 1);
+  if (!port.empty() && port.find_first_not_of("0123456789") == std::string::npos) {
+    Error error = invalidArgument("ssh.host is \"{}\"", target.host);
+    error.why = "the port is a field of its own";
+    error.next = fmt::format("write host: {} and port: {}", target.host.substr(0, colon), port);
+    return error;
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<SshConfig> effectiveConfig(const SshTarget& target, const std::string& configFile,
                                   std::stop_token stop) {
   if (target.host.empty() || target.host.starts_with("-"))
     return invalidArgument("'{}' is not the name of a host", target.host);
+  LOCKSTEP_TRY(checkTarget(target));
   std::vector<std::string> argv = {"ssh", "-G"};
   const auto add = [&](const char* flag, const std::string& value) {
     if (!value.empty()) argv.insert(argv.end(), {flag, value});
@@ -230,7 +260,8 @@ Result<SshConfig> effectiveConfig(const SshTarget& target, const std::string& co
   if (run->exitStatus != 0) {
     Error error = invalidArgument("the SSH configuration of {} cannot be read", target.host);
     error.why = run->errorOutput;
-    while (error.why.ends_with('\n') || error.why.ends_with('\r')) error.why.pop_back();
+    std::erase(error.why, '\r');
+    while (error.why.ends_with('\n')) error.why.pop_back();
     error.next = configFile.empty() ? "mend ~/.ssh/config" : "mend " + configFile;
     return error;
   }

@@ -1,6 +1,7 @@
 #include "engine/base/file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,17 +39,31 @@ std::string withoutLinks(const std::string& given) {
 
 namespace {
 
+// Without data for so long, what writes to a FIFO, pipe or terminal is not waited for.
+constexpr int kSilenceMs = 10'000;
+
 Result<std::string> readAll(const std::string& path, std::size_t limit) {
-  UniqueFd file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  UniqueFd file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (!file) return systemError(errno, "cannot open " + path);
   std::string out;
   struct stat info {};
   if (fstat(file.get(), &info) == 0 && S_ISREG(info.st_mode) && static_cast<std::size_t>(info.st_size) <= limit)
     out.reserve(static_cast<std::size_t>(info.st_size));
   char buffer[1 << 16];
+  bool waited = false;
   for (;;) {
     const ssize_t count = read(file.get(), buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
+    // Of a FIFO nothing comes before somebody writes to it, and poll tells of that alone.
+    if ((count < 0 && errno == EAGAIN) || (count == 0 && out.empty() && !waited && S_ISFIFO(info.st_mode))) {
+      waited = count == 0;
+      pollfd ready{file.get(), POLLIN, 0};
+      const int found = poll(&ready, 1, kSilenceMs);
+      if (found > 0 || (found < 0 && errno == EINTR)) continue;
+      Error error = makeError(Code::kDeadlineExceeded, "cannot read {}", path);
+      error.why = fmt::format("nothing was written to it for {} s", kSilenceMs / 1000);
+      return error;
+    }
     if (count < 0) return systemError(errno, "cannot read " + path);
     if (count == 0) return out;
     out.append(buffer, static_cast<std::size_t>(count));

@@ -403,7 +403,7 @@ class GlooCommunicator final : public Communicator {
     const std::lock_guard lock(failing_);
     if (dead_.exchange(true)) return first_;
     error.rank = rank_;
-    error.next = "form the group anew";
+    error.next = "see whether the nodes of all ranks are up, then resume the run";
     error.why = fmt::format("rank {} takes no messages: {}", peer, error.why.empty() ? error.what : error.why);
     first_ = std::move(error);
     mesh_->sayFarewell(peer, first_.code);
@@ -411,7 +411,7 @@ class GlooCommunicator final : public Communicator {
   }
   Error accused(Error error, int suspect) {
     error.rank = rank_;
-    error.next = "form the group anew";
+    error.next = "see whether the nodes of all ranks are up, then resume the run";
     mesh_->sayFarewell(suspect, error.code);
     if (error.code == Code::kInvalidArgument) return error;
     int culprit = suspect, witness = -1;
@@ -451,7 +451,7 @@ class GlooCommunicator final : public Communicator {
       error.why = "an earlier call of this group failed";
       if (!first_.why.empty()) error.why += ": " + first_.why;
     }
-    error.next = "form the group anew";
+    error.next = "see whether the nodes of all ranks are up, then resume the run";
     return error;
   }
 

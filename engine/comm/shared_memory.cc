@@ -475,14 +475,14 @@ class SharedMemoryCommunicator final : public Communicator {
       error.why = code == Code::kDeadlineExceeded ? fmt::format("rank {} does not answer", culprit)
                                                   : fmt::format("rank {} failed", culprit);
     }
-    error.next = "form the group anew";
+    error.next = "see whether the nodes of all ranks are up, then resume the run";
     return error;
   }
 
   Error peerError(Code code, std::string why, int peer) {
     Error error = makeError(code, "communication");
     error.why = std::move(why);
-    error.next = "form the group anew";
+    error.next = "see whether the nodes of all ranks are up, then resume the run";
     return fail(std::move(error), peer);
   }
 

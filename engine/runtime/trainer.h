@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -80,7 +81,8 @@ struct EpochRecord {
 struct TrainerSummary {
   std::string status;                 // "succeeded" or "stopped"
   std::int64_t steps = 0, epochs = 0;
-  double trainLoss = 0, evalLoss = 0, evalMetric = 0;
+  double trainLoss = std::numeric_limits<double>::quiet_NaN();  // NaN where nothing was left to train
+  double evalLoss = 0, evalMetric = 0;
   double samplesPerSecond = 0;        // over training steps, without evaluation and start-up
   std::string replicaSha256;          // replicaHash() at the end
   std::string weightsSha256;          // over the model's parameters, by name; "" off rank 0

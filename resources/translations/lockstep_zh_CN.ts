@@ -4487,8 +4487,64 @@ It uses:
             <translation>运行 %1 无法续训</translation>
         </message>
         <message>
-            <source>it never ran on a node</source>
-            <translation>它从未在节点上运行过</translation>
+            <source>the curves and logs of run %1 are gone</source>
+            <translation>运行 %1 的曲线和日志已丢失</translation>
+        </message>
+        <message>
+            <source>run %1 cannot be launched again</source>
+            <translation>运行 %1 无法再次启动</translation>
+        </message>
+        <message>
+            <source>no name has spaces, quotes or control characters</source>
+            <translation>名称中不能有空格、引号或控制字符</translation>
+        </message>
+        <message>
+            <source>the port is a field of its own</source>
+            <translation>端口是单独的字段</translation>
+        </message>
+        <message>
+            <source>mend ssh.%1 of the node in the cluster</source>
+            <translation>请更正集群中该节点的 ssh.%1</translation>
+        </message>
+        <message>
+            <source>write host: %1 and port: %2</source>
+            <translation>请写成 host: %1 和 port: %2</translation>
+        </message>
+        <message>
+            <source>see whether the nodes of all ranks are up, then resume the run</source>
+            <translation>请检查所有 rank 所在的节点是否正常，然后恢复运行</translation>
+        </message>
+        <message>
+            <source>move it away: a new one is made that lists the runs in %1/runs again, without their specs</source>
+            <translation>请将其移走：会新建一个，重新列出 %1/runs 中的运行，但不含其规格</translation>
+        </message>
+        <message>
+            <source>its end is cut off</source>
+            <translation>文件末尾被截断</translation>
+        </message>
+        <message>
+            <source>`lockstep history delete %1` removes what is left of the run</source>
+            <translation>`lockstep history delete %1` 可删除该运行的剩余部分</translation>
+        </message>
+        <message>
+            <source>the history does not know on which nodes it ran</source>
+            <translation>历史中没有它在哪些节点上运行的记录</translation>
+        </message>
+        <message>
+            <source>the history does not have its spec and cluster</source>
+            <translation>历史中没有它的规格和集群</translation>
+        </message>
+        <message>
+            <source>make it writable, or use another --home</source>
+            <translation>请使其可写，或使用另一个 --home</translation>
+        </message>
+        <message>
+            <source>the history was lost: of the run only what it recorded is known</source>
+            <translation>历史已丢失：该运行只剩下它记录的内容</translation>
+        </message>
+        <message>
+            <source>ssh.%1 is &quot;%2&quot;</source>
+            <translation>ssh.%1 为“%2”</translation>
         </message>
         <message>
             <source>launch it anew</source>

@@ -14,6 +14,7 @@
 #include <QJsonDocument>
 #include <QJsonObject>
 #include <QProcess>
+#include <QTemporaryDir>
 #include <QTest>
 #include <array>
 #include <filesystem>
@@ -137,6 +138,24 @@ class AgentServeTest : public QObject {
     QVERIFY(leases().isEmpty());
     for (const auto& entry : std::filesystem::directory_iterator(node.workdir() + "/sock"))
       QVERIFY2(entry.path().extension() != ".sock", entry.path().c_str());
+  }
+
+  // Sockets of a workdir that is too deep for them stand elsewhere; they go with the agent too.
+  void aDeepWorkdirLeavesNothing() {
+    const QTemporaryDir folder;
+    const std::string workdir = folder.path().toStdString() + "/" + std::string(120, 'd');
+    const auto start = [&] { return runAgent({"serve", "--workdir", workdir, "--detach"}); };
+    const Output started = start();
+    QCOMPARE(started.code, 0);
+    const QJsonObject line = QJsonDocument::fromJson(QByteArray::fromStdString(started.out)).object();
+    const std::filesystem::path sockets = std::filesystem::path(line["socket"].toString().toStdString()).parent_path();
+    QVERIFY(!sockets.string().starts_with(workdir) && std::filesystem::exists(sockets));
+    QCOMPARE(runAgent({"leave", "--workdir", workdir}).code, 0);
+    QVERIFY(!std::filesystem::exists(sockets));
+    QVERIFY(std::filesystem::exists(workdir));
+    QCOMPARE(start().code, 0);  // and can be made again
+    QCOMPARE(runAgent({"leave", "--workdir", workdir}).code, 0);
+    QVERIFY(!std::filesystem::exists(sockets));
   }
 
   // What killed processes leave goes with the next start; what is served, or new, stays.

@@ -4,6 +4,8 @@
 #include <QScopeGuard>
 #include <QTest>
 
+#include <sys/stat.h>
+
 #include <cmath>
 
 #include "app/history/history.h"
@@ -11,6 +13,7 @@
 #include "tests/app/cli/cli_runner.h"
 
 using namespace lockstep;
+using namespace lockstep::app;
 using namespace lockstep::test;
 
 class CliCommandsTest : public QObject {
@@ -134,6 +137,7 @@ class CliCommandsTest : public QObject {
     QCOMPARE(slow.last()["events"].toObject()["rank"].toArray().size(),
              slow.last()["events"].toObject()["end_ns"].toArray().size());
     QCOMPARE(cli.run({"simulate", example("fashion-mlp"), "--slow", "7=2"}).exit, 2);
+    QVERIFY(cli.run({"simulate", example("fashion-mlp"), "--slow", "0=1e308"}).err.contains("at most 1000000"));
   }
 
   void commandLineMistakes() {
@@ -164,6 +168,90 @@ class CliCommandsTest : public QObject {
       QVERIFY2(result.exit == 0 && result.out.startsWith("usage: lockstep " + command.join(" ").toUtf8()), result.text());
     }
     QCOMPARE(cli.run({"clutser", "--help"}).exit, 2);
+  }
+
+  void aGroupOfCommandsSaysWhichThereAre() {
+    const Cli cli;
+    for (const QByteArray group : {"cluster", "history", "bench", "make-data"}) {
+      for (const QStringList& rest : {QStringList{}, {"nonsense"}, {"--json"}}) {
+        const CliResult result = cli.run(QStringList{group} + rest);
+        QVERIFY2(result.exit == 2, result.text());
+        const QByteArray said = result.out + result.err;
+        QVERIFY2(!said.contains("unknown command") && said.contains("lockstep " + group + " --help"), result.text());
+        QVERIFY2(said.contains(rest.value(0) == "nonsense" ? "has no command nonsense" : "needs a command"), result.text());
+      }
+      const CliResult help = cli.run({group, "--help", "--json"});
+      QVERIFY2(help.exit == 0 && help.out.startsWith("usage:"), help.text());
+    }
+    QVERIFY(cli.run({"history"}).err.contains("expected list, show, export, delete"));
+    QVERIFY(cli.run({"history", "show"}).err.contains("RUN is missing"));
+    QVERIFY(cli.run({"plan"}).err.contains("SPEC is missing"));
+  }
+
+  // What stdout does not take is an error of every command, however it writes.
+  void outputThatIsLostIsAnError_data() {
+    QTest::addColumn<QStringList>("arguments");
+    QTest::newRow("plan") << QStringList{"plan", example("fashion-mlp")};
+    QTest::newRow("plan, JSON") << QStringList{"plan", example("fashion-mlp"), "--json"};
+    QTest::newRow("simulate") << QStringList{"simulate", example("fashion-mlp")};
+    QTest::newRow("verify") << QStringList{"verify", example("fashion-mlp"), "--ranks", "2", "--steps", "2"};
+    QTest::newRow("version") << QStringList{"--version"};
+    QTest::newRow("help") << QStringList{"--help"};
+    QTest::newRow("help of one") << QStringList{"history", "--help"};
+    QTest::newRow("history list") << QStringList{"history", "list"};
+    QTest::newRow("history list, JSON") << QStringList{"history", "list", "--json"};
+    QTest::newRow("history show") << QStringList{"history", "show", "r"};
+    QTest::newRow("history export") << QStringList{"history", "export", "r"};
+    QTest::newRow("logs") << QStringList{"logs", "r"};
+  }
+  void outputThatIsLostIsAnError() {
+    QFETCH(const QStringList, arguments);
+    const Cli cli;
+    {
+      auto history = History::open(cli.home().toStdString() + "/history");
+      QVERIFY(history.ok());
+      RunRow row;
+      row.run = "r";
+      row.phase = RunPhase::kSucceeded;
+      auto store = (*history)->begin(row, {});
+      QVERIFY(store.ok());
+      RunBatch batch;
+      batch.series.push_back({"loss", {{1, 0.5}}});
+      batch.logs.push_back({0, 1, "n1", 0, "a line"});
+      QVERIFY((*store)->append(batch).ok());
+    }
+    const CliResult whole = cli.run(arguments);
+    QVERIFY2(whole.exit == 0 && !whole.out.isEmpty(), whole.text());
+    QProcess process;
+    process.setStandardOutputFile("/dev/full");
+    process.start(LOCKSTEP_BINARY_DIR "/bin/lockstep", QStringList{"--home", cli.home()} + arguments);
+    QVERIFY(process.waitForFinished(60000));
+    const QByteArray said = process.readAllStandardError();
+    QVERIFY2(process.exitCode() == 3, said);
+    QVERIFY2(said.contains("error: cannot write the output: No space left on device"), said);
+  }
+
+  // Whatever is given as a spec or a cluster ends soon, with its cause.
+  void filesThatAreNoSpecs() {
+    const Cli cli;
+    const QString big = cli.write("big.yaml", QByteArray(5 << 20, 'x'));
+    for (const QString& path : {big, QString("/dev/zero")})
+      for (const QStringList& arguments : {QStringList{"plan", path}, {"run", path}, {"cluster", "check", path},
+                                           {"plan", example("fashion-mlp"), "--cluster", path}}) {
+        const CliResult result = cli.run(arguments);
+        QVERIFY2(result.exit == 2 && result.err.contains("larger than 2 MiB"), result.text());
+      }
+    const QString fifo = cli.path("fifo");
+    QCOMPARE(::mkfifo(qPrintable(fifo), 0600), 0);
+    const CliResult silent = cli.run({"plan", fifo}, 30000);
+    QVERIFY2(silent.exit == 2 && silent.err.contains("nothing was written to it"), silent.text());
+    for (const QString wait : {"", "sleep 1; "}) {
+      QProcess shell;
+      shell.start("bash", {"-c", QString("\"$0\" --home \"$1\" plan <(%1cat \"$2\")").arg(wait),
+                           LOCKSTEP_BINARY_DIR "/bin/lockstep", cli.home(), example("fashion-mlp")});
+      QVERIFY(shell.waitForFinished(30000));
+      QVERIFY2(shell.exitCode() == 0, shell.readAllStandardError());
+    }
   }
 
   void anEmptyResumeIsRefused() {

@@ -140,6 +140,57 @@ class CliRunsTest : public QObject {
     QVERIFY(cli.leave());
   }
 
+  // Of a run that was over nothing is left to train: no loss is made up.
+  void aRunThatIsOverIsResumed() {
+    const Cli cli;
+    const CliResult whole = cli.run(mlp({"--set", "training.max_steps=30"}));
+    QVERIFY2(whole.exit == 0, whole.text());
+    const QString run = whole.first("started")["run"].toString();
+    for (const QStringList& more : {QStringList{}, {"--set", "training.max_steps=10"}}) {
+      const CliResult resumed = cli.run(QStringList{"resume", run, "--no-benchmark", "--json"} + more);
+      QVERIFY2(resumed.exit == 0, resumed.text());
+      QCOMPARE(resumed.last()["steps"].toInt(), 30);
+      QVERIFY2(resumed.last()["train_loss"].isNull(), resumed.text());
+      QCOMPARE(resumed.last()["weights_sha256"], whole.last()["weights_sha256"]);
+      const CliResult stored = cli.run({"history", "show", "last", "--json"});
+      QVERIFY2(stored.last()["train_loss"].isNull(), stored.text());
+    }
+    const CliResult told = cli.run({"resume", run, "--no-benchmark"});
+    QVERIFY2(told.exit == 0 && told.out.contains("succeeded after 30 steps, 0 epochs; nothing was left to train"),
+             told.text());
+    QVERIFY(cli.leave());
+  }
+
+  // A run that ended well, of which something did not come to this machine.
+  void whatIsNotKeptIsSaid() {
+    const Cli cli;
+    cli.write("home/models", "no folder");
+    const QStringList small{"run", example("fashion-mlp"), "--no-benchmark", "--set", "training.max_steps=30"};
+    const CliResult unsaved = cli.run(small);
+    QVERIFY2(unsaved.exit == 3, unsaved.text());
+    QVERIFY2(unsaved.out.trimmed().endsWith("; the trained model is not saved here"), unsaved.text());
+    QVERIFY2(unsaved.err.contains("cannot make") && unsaved.err.contains("/models"), unsaved.text());
+    QVERIFY(QFile::remove(cli.path("home/models")));
+    const CliResult fetched = cli.run({"attach", "last"});
+    QVERIFY2(fetched.exit == 0 && !fetched.out.contains("not saved"), fetched.text());
+
+    const QStringList longer{"run", example("fashion-mlp"), "--no-benchmark", "--json", "--set", "training.max_steps=1500"};
+    for (const QString& gone : {QString("history"), QString("history/history.db"), QString("history/runs")}) {
+      const auto process = cli.start(longer);
+      QByteArray out;
+      QVERIFY(cli.awaitEvent(*process, "step", out));
+      QVERIFY(QFile::rename(cli.path("home/" + gone), cli.path("aside")));
+      const CliResult result = cli.finish(*process, out);
+      QVERIFY2(result.exit == 3, result.text());
+      QCOMPARE(result.last()["status"].toString(), QString("succeeded"));
+      QVERIFY2(result.all("error").last()["what"].toString().contains("the history has not kept run"), result.text());
+      QVERIFY(QDir(cli.path("home/history")).removeRecursively());
+      QDir(cli.path("aside")).removeRecursively();
+      QFile::remove(cli.path("aside"));
+    }
+    QVERIFY(cli.leave());
+  }
+
   // A learning rate that is none: the run fails, and says where numbers end; asked to, it goes on.
   void aDivergedRunFails() {
     const Cli cli;
@@ -288,6 +339,19 @@ class CliRunsTest : public QObject {
     QVERIFY(cli.leave());
     QTRY_VERIFY2_WITH_TIMEOUT(cli.processes(run).isEmpty(),
                               qPrintable(cli.processes(run).join("\n")), 10000);
+  }
+
+  // Of a run that nobody followed to its end, `runs` asks its nodes.
+  void runsAsksTheNodes() {
+    const Cli cli;
+    const CliResult started = cli.run(mlp({"--no-benchmark", "--set", "training.max_steps=30", "--detach"}));
+    QVERIFY2(started.exit == 0, started.text());
+    const QString run = started.first("started")["run"].toString();
+    QTRY_VERIFY2_WITH_TIMEOUT(cli.run({"runs", "--json"}).events.isEmpty(), "the run has not ended", 30000);
+    const CliResult stored = cli.run({"history", "show", run, "--json"});
+    QCOMPARE(stored.last()["state"].toString(), QString("succeeded"));
+    QCOMPARE(stored.last()["steps"].toInt(), 30);
+    QVERIFY(cli.leave());
   }
 
   void plainTextHasALineAnEpoch() {

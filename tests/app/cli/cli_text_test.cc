@@ -8,6 +8,7 @@
 #include "app/cli/command.h"
 #include "app/cli/json_line.h"
 #include "app/cli/run_report.h"
+#include "app/cli/run_view.h"
 #include "app/cli/terminal.h"
 
 using namespace lockstep;
@@ -29,7 +30,10 @@ class CliTextTest : public QObject {
     QCOMPARE(*good->integer("every", 0, 1, 10), 3);
     QVERIFY(!good->integer("every", 0, 1, 2).ok());
     QVERIFY(!Arguments::parse({"a", "b"}, grammar).ok());
-    QVERIFY(!Arguments::parse({}, grammar).ok());
+    QCOMPARE(Arguments::parse({}, grammar).error().what, std::string("SPEC is missing"));
+    QCOMPARE(Arguments::parse({}, {{}, 1, 1, "history show RUN [--json]"}).error().what, std::string("RUN is missing"));
+    QCOMPARE(Arguments::parse({"a"}, {{}, 2, 2, "copy FILE FOLDER --to N [SPEC]"}).error().what,
+             std::string("FOLDER is missing"));
     QVERIFY(!Arguments::parse({"a", "--json=1"}, grammar).ok());
     QVERIFY(!Arguments::parse({"a", "--set"}, grammar).ok());
     const auto wrong = Arguments::parse({"a", "--cluser", "x"}, grammar);
@@ -70,6 +74,40 @@ class CliTextTest : public QObject {
       for (const char c : errorLine(error).text() + JsonLine(text).add(text, text).text())
         QVERIFY2(c >= 0x20 && c < 0x7f, text.c_str());
     }
+  }
+
+  // What is not known is null for programs and a dash for people, never 0 or nan.
+  void unknownFigures() {
+    app::RunFigures figures;
+    figures.metric = "auc";
+    QCOMPARE(JsonLine().add(figures).text(),
+             std::string("{\"steps\":0,\"epochs\":0,\"train_loss\":null,\"eval_loss\":null,\"eval_auc\":null,"
+                         "\"samples_per_second\":null,\"weights_sha256\":\"\"}"));
+    figures.steps = 7;
+    figures.evalLoss = 0.5;
+    figures.evalMetric = -NAN;  // of one class alone
+    QCOMPARE(JsonLine().add(figures).text(),
+             std::string("{\"steps\":7,\"epochs\":0,\"train_loss\":null,\"eval_loss\":0.5,\"eval_auc\":null,"
+                         "\"samples_per_second\":null,\"weights_sha256\":\"\"}"));
+    for (const std::string metric : {"accuracy", "auc", "perplexity"})
+      for (const double value : {NAN, -NAN}) QVERIFY(metricText(metric, value).ends_with(" –"));
+    QCOMPARE(lossText(-NAN), std::string("–"));
+    QCOMPARE(lossText(0.25, 6), std::string("0.250000"));
+    const std::string resumed = resultText({"succeeded", figures, {}});
+    QVERIFY2(resumed.starts_with("succeeded after 7 steps, 0 epochs; nothing was left to train, test loss 0.5000"),
+             resumed.c_str());
+    QVERIFY2(resumed.find("nan") == std::string::npos, resumed.c_str());
+    figures.trainLoss = 0.125;
+    figures.samplesPerSecond = 10;
+    QVERIFY(resultText({"succeeded", figures, "no model"}).ends_with("; train loss 0.1250, test loss 0.5000, test AUC –; "
+                                                                     "10 samples/s; no model"));
+  }
+
+  void aRowOfATableIsOneLine() {
+    Table table;
+    table.header = {"model", "state"};
+    table.rows = {{"two\nlines\t", "running"}, {"one", "failed"}};
+    QCOMPARE(table.text(), std::string("model       state\ntwo lines   running\none         failed\n"));
   }
 
   void exitCodes() {

@@ -1,6 +1,10 @@
+#include <QFileInfo>
+#include <QScopeGuard>
+#include <QTemporaryDir>
 #include <QTest>
 
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -336,6 +340,107 @@ class HistoryTest : public QObject {
     QFile::remove(dir_->path() + "/history.db-wal");
     auto opened = History::open(dir_->path().toStdString());
     QVERIFY(!opened.ok() && opened.error().code == Code::kDataLoss);
+    QVERIFY(opened.error().next.starts_with("move it away: a new one"));
+  }
+
+  // The runs' own files outlast history.db: a new one lists them, with what they know.
+  void runsAreListedAgain() {
+    RunDocuments documents;
+    documents.specYaml = "x";
+    {
+      auto store = history_->begin(rowOf("kept"), documents);
+      QVERIFY(store.ok());
+      RunBatch batch = lossBatch(1, 500);
+      batch.series.push_back({"accuracy", {{1, 0.5}}});
+      for (const char* rank : {"rank/0/step", "rank/1/step"}) batch.series.push_back({rank, {{1, 0.5}}});
+      batch.epochs.push_back({2, 400, 0.25, 0.125, 0.75});
+      QVERIFY((*store)->append(batch).ok());
+      QVERIFY(history_->begin(rowOf("short"), {}).ok());
+    }
+    QVERIFY(history_->begin(rowOf("damaged"), {}).ok());
+    history_.reset();
+    QFile damaged(dir_->path() + "/runs/damaged.db");
+    QVERIFY(damaged.open(QFile::WriteOnly | QFile::Truncate) && damaged.write(QByteArray(5000, 'x')) == 5000);
+    damaged.close();
+    QVERIFY(QFile::rename(dir_->path() + "/history.db", dir_->path() + "/aside"));
+    for (int time = 0; time < 2; ++time) {  // and stay listed
+      auto opened = History::open(dir_->path().toStdString());
+      QVERIFY(opened.ok());
+      QCOMPARE((*opened)->list()->size(), 2u);
+      const auto row = (*opened)->row("kept");
+      QVERIFY(row.ok());
+      QVERIFY(isFinal(row->phase) && !row->error.empty() && row->createdNs > 0);
+      QCOMPARE(row->figures.steps, 500);
+      QCOMPARE(row->figures.epochs, 2);
+      QCOMPARE(row->figures.trainLoss, 0.25);
+      QCOMPARE(row->figures.evalMetric, 0.75);
+      QCOMPARE(row->figures.metric, std::string("accuracy"));
+      QCOMPARE(row->world, 2);
+      QVERIFY((*opened)->csv("kept")->size() > 1000);
+      QVERIFY((*opened)->remove("short").ok());
+      QVERIFY((*opened)->add(rowOf("short"), {}).ok());
+    }
+  }
+
+  // Whatever is lost of a run's file is said, and never taken for a run without curves.
+  void aRunsFileThatIsLostIsSaid() {
+    QVERIFY(history_->begin(rowOf("r"), {}).ok());
+    const QString path = dir_->path() + "/runs/r.db";
+    QVERIFY((*history_->openRun("r"))->series().empty());
+    for (const char* ending : {"", "-wal", "-shm"}) QFile::remove(path + ending);
+    for (int time = 0; time < 2; ++time) {
+      const auto gone = history_->openRun("r");
+      QVERIFY(!gone.ok() && gone.error().code == Code::kDataLoss);
+      QVERIFY2(gone.error().why.ends_with("r.db was removed"), gone.error().why.c_str());
+      QVERIFY(!history_->csv("r").ok());
+    }
+    QFile file(path);
+    QVERIFY(file.open(QFile::WriteOnly) && file.write(QByteArray(9000, 'x')) == 9000);
+    file.close();
+    const auto damaged = history_->openRun("r");
+    QVERIFY(!damaged.ok() && damaged.error().next.starts_with("`lockstep history delete r`"));
+    QVERIFY(history_->remove("r").ok());
+  }
+
+  // However much is cut off, a part of a history is not taken for the whole.
+  void aTruncatedHistoryIsRefused() {
+    RunDocuments documents;
+    documents.nodes = std::string(20000, 'n');
+    for (int i = 0; i < 20; ++i) QVERIFY(history_->add(rowOf(fmt::format("run-{}", i)), documents).ok());
+    history_.reset();
+    const QString path = dir_->path() + "/history.db";
+    QVERIFY(!QFile::exists(path + "-wal"));
+    const qint64 size = QFileInfo(path).size();
+    for (const double share : {0.99, 0.9, 0.5, 0.1}) {
+      QVERIFY(QFile::resize(path, static_cast<qint64>(static_cast<double>(size) * share)));
+      const auto opened = History::open(dir_->path().toStdString());
+      QVERIFY(!opened.ok() && opened.error().code == Code::kDataLoss);
+      QVERIFY(!opened.error().why.empty() && !opened.error().next.empty());
+    }
+  }
+
+  // On a file system that is read-only, what is there can be read; what writes says why it cannot.
+  void aReadOnlyFileSystemCanBeRead() {
+    if (::geteuid() != 0) QSKIP("mounting needs root");
+    {
+      auto store = history_->begin(rowOf("r"), {});
+      QVERIFY(store.ok() && (*store)->append(lossBatch(1, 10)).ok());
+    }
+    history_.reset();
+    const QByteArray path = dir_->path().toUtf8();
+    if (::mount(path, path, nullptr, MS_BIND, nullptr) != 0) QSKIP("nothing can be mounted here");
+    const auto unmount = qScopeGuard([&] { ::umount2(path, MNT_DETACH); });
+    QCOMPARE(::mount(nullptr, path, nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr), 0);
+    auto opened = History::open(path.toStdString());
+    QVERIFY2(opened.ok(), opened.ok() ? "" : opened.error().text().c_str());
+    QCOMPARE((*opened)->list()->size(), 1u);
+    QVERIFY((*opened)->csv("r")->starts_with("step,loss\n1,1\n"));
+    QVERIFY((*opened)->expireAbandoned().ok());
+    const Status written = (*opened)->setNotes("r", "x");
+    QVERIFY(!written.ok() && written.code() == Code::kPermissionDenied && !written.error().next.empty());
+    QVERIFY(!(*opened)->remove("r").ok());
+    const auto other = History::open((path + "/other").toStdString());
+    QVERIFY(!other.ok() && other.error().why.find("Read-only") != std::string::npos);
   }
 
  private:

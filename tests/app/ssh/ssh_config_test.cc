@@ -70,6 +70,14 @@ class SshConfigTest : public QObject {
     QVERIFY2(config.error().why.find("line 1") != std::string::npos, config.error().why.c_str());
     QCOMPARE(effectiveConfig({.host = "-oProxyCommand=x"}, "").error().code,
              Code::kInvalidArgument);
+    // What the cluster says, not the configuration.
+    for (const char* wrong : {"n1\r", "n 1", "n1;true", "n$1", "n'1", "n\n1"}) {
+      const auto host = effectiveConfig({.host = wrong}, ""), user = effectiveConfig({.host = "n1", .user = wrong}, "");
+      QVERIFY(!host.ok() && host.error().next == "mend ssh.host of the node in the cluster");
+      QVERIFY(!user.ok() && user.error().next == "mend ssh.user of the node in the cluster");
+    }
+    QCOMPARE(effectiveConfig({.host = "127.0.0.1:22"}, "").error().next, std::string("write host: 127.0.0.1 and port: 22"));
+    QVERIFY(effectiveConfig({.host = "::1"}, "/dev/null").ok());
   }
 };
 
