@@ -14,6 +14,7 @@ using node::v1::ToWorker;
 using run::v1::ErrorInfo;
 
 bool isCancelled(const ErrorInfo& error) { return error.code() == codeName(Code::kCancelled); }
+bool isLate(const ErrorInfo& error) { return error.code() == codeName(Code::kDeadlineExceeded); }
 
 }  // namespace
 
@@ -191,7 +192,8 @@ void RunControl::noteFailure(ErrorInfo error, bool consequence) {
     abort(error);
     return;
   }
-  if (!candidate_) candidate_ = std::move(error);
+  // Who waited in vain is nearer to the cause than who heard from another rank that it failed.
+  if (!candidate_ || (isLate(error) && !isLate(*candidate_))) candidate_ = std::move(error);
   if (graceTimer_ != 0) return;
   graceTimer_ = loop_.after(limits_.grace, [this] {
     if (outcome_) return;

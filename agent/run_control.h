@@ -38,7 +38,8 @@ struct RunLimits {
   Nanoseconds stopTerm = 10'000'000'000;    // from Stop to SIGTERM
   Nanoseconds stopKill = 15'000'000'000;    // from Stop to SIGKILL
   Nanoseconds lastEvaluation = 600'000'000'000;  // from the ranks' end
-  Nanoseconds grace = 1'000'000'000;        // for the error that began it to arrive
+  // For the error that began it to arrive: who waited for a silent rank asks it for its last words for a second.
+  Nanoseconds grace = 2'000'000'000;
 };
 
 class RunControl {

@@ -334,7 +334,7 @@ class ClusterFaultsTest : public QObject {
     const QString words = error["node"].toString() + " " + error["what"].toString() + " " +
                           error["why"].toString();
     const auto named = [&](int host) { return words.contains("n" + QString::number(host)); };
-    QVERIFY2(named(victim) || (other != 0 && named(other)), result.text());
+    QVERIFY2(named(victim) || (other != 0 && named(other)), qPrintable(words));
     QVERIFY2(!error["what"].toString().isEmpty(), result.text());
     endsEverywhere(run);
     QVERIFY(lockstep({"runs"}).out.isEmpty());
