@@ -1,11 +1,13 @@
 #include "engine/cluster/strategy_options.h"
 
+#include <utility>
+
 namespace lockstep::cluster {
 namespace {
 
-Error refusal(const char* field, std::string what, std::vector<Remedy> remedies) {
+Error refusal(std::string field, std::string what, std::vector<Remedy> remedies) {
   Error error = invalidArgument("{}", what);
-  error.why = field;
+  error.why = std::move(field);
   return withRemedies(std::move(error), std::move(remedies));
 }
 
@@ -16,6 +18,11 @@ Status checkOptions(const Strategy& strategy, const StrategyOptions& options) {
     return refusal("strategy.servers",
                    fmt::format("strategy.servers is {}, but {} has none; expected 0", options.servers, strategy.name),
                    {{{"strategy.servers", "0"}}});
+  for (const auto& [name, size] : {std::pair{"tensor", options.tensor}, {"stages", options.stages}})
+    if (strategy.servers && size > 1)  // a server adds up the gradients of workers that have the same parameters
+      return refusal(fmt::format("strategy.{}", name),
+                     fmt::format("strategy {} cannot divide layers: strategy.{} is {}", strategy.name, name, size),
+                     {{{"strategy.tensor", "1"}, {"strategy.stages", "1"}}});
   if (options.deterministicParts > 0 && (strategy.local || strategy.servers || strategy.splitOptimizer ||
                                          strategy.axis == kStageAxis || options.stages > 1))
     return refusal("strategy.deterministic_parts",

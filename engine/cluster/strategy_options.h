@@ -8,7 +8,7 @@
 namespace lockstep::cluster {
 
 struct StrategyOptions {
-  int servers = 0, stages = 1, staleness = 0, microBatches = 1, deterministicParts = 0;
+  int servers = 0, tensor = 1, stages = 1, staleness = 0, microBatches = 1, deterministicParts = 0;
   bool shares = false;  // the batch is divided by them
 };
 

@@ -93,7 +93,8 @@ void keepParts(const PlanRequest& request, int ranks, int dataRanks, Remedy& rem
 Status checkOptions(const PlanRequest& request, const Strategy& strategy, const cluster::Mesh& mesh) {
   const int parts = request.inOrder ? request.microBatches * mesh.axisSize(kDataAxis) : 0;
   return cluster::checkOptions(strategy, {.servers = mesh.servers(),
-                                          .stages = strategy.servers ? 1 : mesh.stages(),
+                                          .tensor = mesh.axisSize(kModelAxis),
+                                          .stages = mesh.axisSize(cluster::kStageAxis),
                                           .staleness = request.staleness,
                                           .microBatches = request.microBatches,
                                           .deterministicParts = parts,
@@ -304,14 +305,6 @@ Status checkServers(const Strategy& strategy, const cluster::Mesh& mesh) {
   if (strategy.oneServer && mesh.servers() > 1) {
     return refusal(fmt::format("strategy {} has one server, not {}", strategy.name, mesh.servers()), "",
                    {{{"strategy.servers", "1"}}, {{"strategy.kind", "parameter-server"}}});
-  }
-  for (const cluster::Axis& axis : mesh.axes()) {
-    if (!strategy.servers || axis.name == kDataAxis || axis.size == 1) continue;
-    return refusal(
-        fmt::format("strategy {} cannot divide layers: strategy.{} is {}", strategy.name,
-                    axis.name == kModelAxis ? "tensor" : "stages", axis.size),
-        "a server adds up the gradients of workers that have the same parameters",
-        {{{"strategy.tensor", "1"}, {"strategy.stages", "1"}}});
   }
   return {};
 }

@@ -411,6 +411,7 @@ Status checkAndFill(RunSpec& spec) {
                       {{{"strategy.micro_batches", "1"}}});
   LOCKSTEP_TRY(checkRange("strategy.staleness", strategy.staleness(), -1, 1 << 20));
   LOCKSTEP_TRY(cluster::checkOptions(kind, {.servers = strategy.servers(),
+                                            .tensor = strategy.tensor(),
                                             .stages = strategy.stages(),
                                             .staleness = strategy.staleness(),
                                             .microBatches = strategy.micro_batches(),
