@@ -133,12 +133,12 @@ class NcclTest : public QObject {
     auto opened = device::open(0);
     QVERIFY2(opened.ok(), opened.ok() ? "" : opened.error().text().c_str());
     const auto at = [](std::uintptr_t address) { return reinterpret_cast<void*>(address); };
-    device::Product p{100, 27, 64, false, false, true, DType::kBf16, at(0x1010), at(0x2100), at(0x3000), at(0x4004)};
+    device::Product p{100, 27, 64, false, false, DType::kBf16, at(0x1010), at(0x2100), at(0x3000), at(0x4004)};
     p.pitch = 32;
-    device::Product adds{27, 100, 64, true, false, false, DType::kF32, at(0x1100), at(0x2008), nullptr, at(0x3000), true};
+    device::Product adds{27, 100, 64, true, false, DType::kF32, at(0x1100), at(0x2008), nullptr, at(0x3000), true};
     adds.pitch = 28;
     adds.adds = true;
-    const device::Product plain{100, 64, 27, false, true, false, DType::kF32, at(0x1100), at(0x2100), nullptr, at(0x3100)};
+    const device::Product plain{100, 64, 27, false, true, DType::kF32, at(0x1100), at(0x2100), nullptr, at(0x3100)};
     for (const device::Product& product : {p, adds, plain}) {
       auto work = (*opened)->bind(product);
       QVERIFY2(work.ok(), work.ok() ? "" : work.error().text().c_str());
@@ -148,7 +148,7 @@ class NcclTest : public QObject {
     QCOMPARE(asked()[0],  // operations: 0 none, 1 transposed; types: 0 f32, 14 bf16; computing: 68 f32, 77 by tf32
              (QStringList{"choose a product, aligned 256 16 4 4",
                           "product op 0 of 0x2100 64x27 pitch 64 type 14, op 0 of 0x1010 27x100 pitch 32 type 14, to 0x4004 64x100 "
-                          "pitch 64 type 0 times 0, compute 68, epilogue 6 on compute",
+                          "pitch 64 type 0 times 0, compute 68, epilogue 4 on compute",
                           "choose a product, aligned 8 256 256 256",
                           "product op 0 of 0x2008 64x100 pitch 64 type 0, op 1 of 0x1100 27x100 pitch 28 type 0, to 0x3000 64x27 "
                           "pitch 64 type 0 times 1, compute 77, epilogue 1 on compute",
