@@ -1,6 +1,7 @@
 #include "agent/rank_groups.h"
 
 #include <algorithm>
+#include <map>
 #include <cstdlib>
 
 #include "agent/metrics.h"
@@ -13,20 +14,27 @@ namespace {
 constexpr Nanoseconds kDeviceLimit = 120'000'000'000;  // GPUs do not tell computing from waiting
 
 // A slow step is not a frozen rank: at least `least`, and many times what the plan predicts for a
-// whole training step or any other program. A stage waits for all others.
-Nanoseconds limitOf(const plan::Plan& plan, int rank, Nanoseconds least) {
+// whole training step or any other program, of whichever rank takes longest. A stage waits for all
+// others.
+Nanoseconds limitOf(const plan::Plan& plan, Nanoseconds least) {
   constexpr double kTimesPredicted = 20;
-  const auto seconds = [&](std::string_view program) {
+  std::map<const plan::Body*, double> known;
+  const auto seconds = [&](std::string_view program, int rank) {
     const plan::Body* const body = plan.find(program, rank);
-    double sum = 0;
-    if (body != nullptr)
-      for (const plan::Step& step : body->steps) sum += std::max(0.0, step.seconds);
-    return sum;
+    if (body == nullptr) return 0.0;
+    const auto [entry, isNew] = known.try_emplace(body, 0);
+    if (isNew)
+      for (const plan::Step& step : body->steps) entry->second += std::max(0.0, step.seconds);
+    return entry->second;
   };
-  double step = 0, longest = 0;
-  for (const plan::Play& play : plan.plays(rank)) step += seconds(play.program);
-  for (const plan::Program& program : plan.programs) longest = std::max(longest, seconds(program.name));
-  const double predicted = std::max(longest, step * plan.mesh.stages());
+  double predicted = 0;
+  for (int rank = 0; rank < plan.mesh.size(); ++rank) {
+    double step = 0;
+    for (const plan::Play& play : plan.plays(rank)) step += seconds(play.program, rank);
+    predicted = std::max(predicted, step * plan.mesh.stages());
+    for (const plan::Program& program : plan.programs)
+      predicted = std::max(predicted, seconds(program.name, rank));
+  }
   return std::max(least, static_cast<Nanoseconds>(kTimesPredicted * predicted * 1e9));
 }
 
@@ -57,9 +65,7 @@ Result<std::int64_t> sharedMemoryBytes(const cluster::Mesh& mesh) {
   return forGroups(mesh, [](const auto&, const auto&, std::int64_t) {});
 }
 
-Nanoseconds collectiveLimit(const plan::Plan& plan, int rank) {
-  return limitOf(plan, rank, kCollectiveLimit);
-}
+Nanoseconds collectiveLimit(const plan::Plan& plan) { return limitOf(plan, kCollectiveLimit); }
 
 cluster::Mesh meshFor(const plan::Plan& plan, int ranks) {
   return plan.mesh.size() == ranks ? plan.mesh : cluster::Mesh({{"data", ranks}});
@@ -113,7 +119,7 @@ Result<runtime::DeviceGroups> joinDevices(const node::v1::WorkerStart& start, co
       runtime::DeviceGroups::form(plan.mesh, *backend.device(), link,
                                   {.rank = start.rank(),
                                    .prefix = fmt::format("{}/{}", start.run(), start.generation()),
-                                   .limit = limitOf(plan, start.rank(), kDeviceLimit)}));
+                                   .limit = limitOf(plan, kDeviceLimit)}));
   if (!devices.whyNot().empty() && start.comm() == "nccl") {
     Error error = makeError(Code::kFailedPrecondition, "comm is nccl, and the ranks' GPUs cannot exchange among themselves");
     error.why = devices.whyNot();

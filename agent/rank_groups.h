@@ -17,9 +17,10 @@ namespace lockstep::agent {
 // One memory for all groups of a mesh whose ranks are on one node; 0 bytes where there are none.
 Result<std::int64_t> sharedMemoryBytes(const cluster::Mesh& mesh);
 
-// How long a rank waits for a peer that makes no progress: a peer in a slow step is not frozen.
+// How long a rank waits for a peer that makes no progress, the same on all: a peer in a slow step is
+// not frozen.
 inline constexpr Nanoseconds kCollectiveLimit = 30'000'000'000;
-Nanoseconds collectiveLimit(const plan::Plan& plan, int rank);
+Nanoseconds collectiveLimit(const plan::Plan& plan);
 
 // The plan's mesh where it is for so many ranks, else one axis data of them.
 cluster::Mesh meshFor(const plan::Plan& plan, int ranks);

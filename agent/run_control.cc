@@ -5,6 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 
 #include "agent/convert.h"
 #include "agent/prepare.h"
@@ -99,12 +103,7 @@ Result<std::string> RunControl::start() {
   const double hertz = request_.sample_hertz() > 0 ? std::clamp(request_.sample_hertz(), 0.1, 10.0) : 2;
   sample();
   loop_.every(static_cast<Nanoseconds>(1e9 / hertz), [this] { sample(); });
-  // Nobody finds a run without its folder, to follow or to end it.
-  loop_.every(kSecond, [this] {
-    if (access(folder_.path.c_str(), F_OK) == 0 || errno != ENOENT) return;
-    localFailure(toInfo(makeError(Code::kNotFound, "the run's folder {} was removed while it ran", folder_.path)),
-                 false);
-  });
+  folderWatch_ = std::jthread([this](const std::stop_token& stop) { watchFolder(stop); });
   loop_.every(2 * kSecond, [this] {
     if (!client_ || over_) return;
     FromPeer ping;
@@ -112,6 +111,22 @@ Result<std::string> RunControl::start() {
     client_->send(std::move(ping));
   });
   return address;
+}
+
+// Nobody finds a run without its folder, to follow or to end it. A disk of the network may keep who
+// asks it waiting, which the loop must not.
+void RunControl::watchFolder(const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  std::unique_lock lock(mutex);
+  while (!wake.wait_for(lock, stop, std::chrono::seconds(1), [&] { return stop.stop_requested(); })) {
+    if (access(folder_.path.c_str(), F_OK) == 0 || errno != ENOENT) continue;
+    loop_.post([this] {
+      localFailure(toInfo(makeError(Code::kNotFound, "the run's folder {} was removed while it ran",
+                                    folder_.path)), false);
+    });
+    return;
+  }
 }
 
 Status RunControl::check(const std::string& run, int generation) const {

@@ -15,7 +15,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "agent/cores.h"
@@ -73,6 +75,7 @@ class RunControl {
     EventLoop::TimerId lost = 0;
   };
 
+  void watchFolder(const std::stop_token& stop);
   Status check(const std::string& run, int generation) const;
   bool coordinates() const { return request_.coordinator(); }
   bool evaluates() const { return !request_.evaluation_plan().empty(); }  // this node, and does nothing else
@@ -159,6 +162,7 @@ class RunControl {
   std::optional<run::v1::RunState> outcome_;      // once known
   EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0,
                      lastEvaluation_ = 0;
+  std::jthread folderWatch_;                      // the last member: it uses the others
 };
 
 }  // namespace lockstep::agent

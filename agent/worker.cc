@@ -36,7 +36,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   const auto& training = start.spec().training();
   LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
   LOCKSTEP_ASSIGN(const RankGroups groups,
-                  RankGroups::form(start, plan.mesh, link, collectiveLimit(plan, start.rank())));
+                  RankGroups::form(start, plan.mesh, link, collectiveLimit(plan)));
   runtime::Groups all = groups.groups();
   LOCKSTEP_ASSIGN(const runtime::DeviceGroups devices, joinDevices(start, plan, *backend, link, all));
   const PinnedThread pinned(start);

@@ -125,7 +125,7 @@ Status playCommunication(const node::v1::WorkerStart& start, WorkerLink& link) {
   const auto& training = start.spec().training();
   LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
   LOCKSTEP_ASSIGN(const RankGroups groups,
-                  RankGroups::form(start, plan.mesh, link, collectiveLimit(plan, start.rank())));
+                  RankGroups::form(start, plan.mesh, link, collectiveLimit(plan)));
   const PinnedThread pinned(start);
   SwitchedGroups switched(groups.groups(), plan.mesh);
   runtime::TrainerOptions options;

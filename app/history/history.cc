@@ -346,6 +346,8 @@ Status noteLeft(Database& database, const std::string& run) {
 }  // namespace
 
 Status History::giveUp(const std::string& run) {
+  Transaction transaction(*state_->database);
+  LOCKSTEP_TRY(transaction.status());
   LOCKSTEP_ASSIGN(RunRow row, this->row(run));
   if (isFinal(row.phase) || row.unreachableNs == 0) {
     Error error = makeError(Code::kFailedPrecondition, "run {} cannot be given up", run);
@@ -358,8 +360,6 @@ Status History::giveUp(const std::string& run) {
   row.finishedNs = row.unreachableNs;  // of what came later nothing is known
   row.unreachableNs = 0;
   if (row.error.empty()) row.error = "given up: the node that coordinates the run is out of reach";
-  Transaction transaction(*state_->database);
-  LOCKSTEP_TRY(transaction.status());
   LOCKSTEP_TRY(noteLeft(*state_->database, run));
   LOCKSTEP_TRY(writeRow(*state_->database, "INSERT OR REPLACE", row));
   return state_->changed(transaction.commit());

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <vector>
 
 #include "app/specs/spec_text.h"
+#include "engine/data/content.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -20,23 +20,26 @@ constexpr std::size_t kPaceSteps = 8;       // or that many steps, where they ta
 constexpr double kLeastStall = 3;           // seconds
 constexpr double kStallSteps = 8;           // steps' time without one
 
-// Lines of a file, the last one whether or not it has an end; 0 where it cannot be read.
-std::int64_t linesOf(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> block(std::size_t{1} << 20);
-  std::int64_t lines = 0;
+struct Size {
+  std::int64_t bytes = 0, lines = 0;  // the last line counts whether or not it has an end
+};
+// Of what a file holds, unpacked; nothing where it cannot be read.
+Size sizeOf(const std::string& path) {
+  Size out;
   char last = '\n';
-  while (file) {
-    file.read(block.data(), static_cast<std::streamsize>(block.size()));
-    const auto got = block.begin() + file.gcount();
-    if (got == block.begin()) break;
-    lines += std::count(block.begin(), got, '\n');
-    last = *(got - 1);
-  }
-  return lines + (last == '\n' ? 0 : 1);
+  const auto read = data::readContent(path, false, [&](std::string_view piece) -> Status {
+    if (piece.empty()) return {};
+    out.bytes += std::ssize(piece);
+    out.lines += std::count(piece.begin(), piece.end(), '\n');
+    last = piece.back();
+    return {};
+  });
+  if (!read.ok()) return {};
+  out.lines += last == '\n' ? 0 : 1;
+  return out;
 }
 
-// Samples of the training data on this machine: of text by its size, of a table by its lines, of an
+// Samples of the training data on this machine: of text by its bytes, of a table by its lines, of an
 // IDX file, plain or gzip, by its header; 0 where it cannot be read.
 std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
   const spec::v1::DataFiles& files = spec.data().train();
@@ -48,13 +51,11 @@ std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
   std::error_code unknown;
   if (!std::filesystem::is_regular_file(data, unknown)) return 0;  // a pipe would be waited for
   if (spec.data().format() == "text") {
-    std::error_code error;
-    const auto bytes = std::filesystem::file_size(files.text(), error);
     const std::int64_t tokens = spec.model().input().shape_size() > 0 ? spec.model().input().shape(0) : 0;
-    return error || tokens <= 0 ? 0 : part(static_cast<double>(bytes)) / tokens;
+    return tokens <= 0 ? 0 : part(static_cast<double>(sizeOf(files.text()).bytes)) / tokens;
   }
   if (spec.data().format() == "table") {
-    const auto rows = static_cast<double>(linesOf(files.table()));
+    const auto rows = static_cast<double>(sizeOf(files.table()).lines);
     return static_cast<std::int64_t>(files.to() * rows) - static_cast<std::int64_t>(files.from() * rows);
   }
   gzFile file = gzopen(files.images().c_str(), "rb");

@@ -56,9 +56,9 @@ Result<std::string> readAll(const std::string& path, std::size_t limit) {
     if (count < 0 && errno == EINTR) continue;
     // Of a FIFO nothing comes before somebody writes to it, and poll tells of that alone.
     if ((count < 0 && errno == EAGAIN) || (count == 0 && out.empty() && !waited && S_ISFIFO(info.st_mode))) {
-      waited = count == 0;
       pollfd ready{file.get(), POLLIN, 0};
       const int found = poll(&ready, 1, kSilenceMs);
+      waited = count == 0 && found > 0;
       if (found > 0 || (found < 0 && errno == EINTR)) continue;
       Error error = makeError(Code::kDeadlineExceeded, "cannot read {}", path);
       error.why = fmt::format("nothing was written to it for {} s", kSilenceMs / 1000);

@@ -371,7 +371,7 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const R
       return written;
     }
     syncFolder(temporary);
-    if (fs::exists(target)) fs::remove_all(target, error);
+    fs::remove_all(target, error);
     fs::rename(temporary, target, error);
     if (error) return systemError(error.value(), "cannot rename to " + target.string());
     syncFolder(root);
@@ -393,9 +393,9 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const R
 std::string stateFile(const std::string& checkpoint) { return fs::path(checkpoint) / kStateFile; }
 
 Result<std::string> newestCheckpoint(const std::string& folder) {
-  if (fs::exists(fs::path(folder) / kStateFile)) return folder;
-  const auto all = checkpointsIn(folder);
   std::error_code none;
+  if (fs::exists(fs::path(folder) / kStateFile, none)) return folder;
+  const auto all = checkpointsIn(folder);
   if (!fs::exists(folder, none)) {
     Error error = makeError(Code::kNotFound, "there is no folder {}", folder);
     error.why = "the run that kept its checkpoints there was removed, or made none";

@@ -325,7 +325,7 @@ class RareNoise {
   Result<double> of(const std::string& name, double difference, double known, const Tolerance& tolerance,
                     const Probe& probe) {
     const bool rounds = plan_.precision != "fp64" && plan_.precision != "fp32";
-    if (!rounds || gaveUp_ || difference <= tolerance.of(known)) return known;
+    if (!rounds || gaveUp_ || std::isinf(difference) || difference <= tolerance.of(known)) return known;
     constexpr int kMorePlays = 24;
     Tensors first;
     for (int play = 0; play < kMorePlays && difference > tolerance.of(known); ++play) {

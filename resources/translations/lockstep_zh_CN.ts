@@ -2543,6 +2543,10 @@ It uses:
     <context>
         <name>lockstep::ui::Message</name>
         <message>
+            <source>strategy %1 cannot divide layers: strategy.%2 is %3</source>
+            <translation>策略 %1 不能切分层：strategy.%2 为 %3</translation>
+        </message>
+        <message>
             <source>strategy.shares[%1] is %2 of %3; expected at least 1/%4 of all</source>
             <translation>strategy.shares[%1] 为 %2，总和为 %3；应至少为总和的 1/%4</translation>
         </message>

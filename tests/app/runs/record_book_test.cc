@@ -1,4 +1,5 @@
 // What needs no node: previews, identities, the book of records.
+#include <QProcess>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -221,13 +222,14 @@ class RecordBookTest : public QObject {
     auto history = History::open(folder.filePath("history").toStdString());
     QVERIFY(history.ok());
     std::mt19937 random(9);
+    int packs = 0;
     RunDocuments documents;
     documents.specYaml = "version: 1\nmodel:\n  name: ctr\n  input: {shape: [1], columns: 1, categories: 10}\n"
                          "  layers:\n    - dense: {units: 1}\n  loss: binary-cross-entropy\n"
                          "data:\n  format: table\n  train: {table: " + folder.filePath("t.tsv").toStdString() +
                          ", from: 0.25, to: 0.75}\n  evaluate: {table: t.tsv, from: 0.9}\ntraining: {batch: 4, epochs: 1}\n";
     for (const int bytes : {0, 1, 5, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20}) {
-      for (const bool ended : {false, true}) {
+      for (const bool ended : {false, true, true}) {  // the last time as gzip
         std::string text;
         while (static_cast<int>(text.size()) < bytes) text += "1\t" + std::to_string(random() % 1000) + "\tx\n";
         text.resize(static_cast<std::size_t>(bytes));
@@ -236,6 +238,10 @@ class RecordBookTest : public QObject {
         QVERIFY(file.open(QIODevice::WriteOnly | QIODevice::Truncate));
         file.write(text.data(), bytes);
         file.close();
+        if (ended && packs++ % 2 == 1) {
+          QCOMPARE(QProcess::execute("gzip", {"-k", file.fileName()}), 0);
+          QVERIFY(QFile::remove(file.fileName()) && QFile::rename(file.fileName() + ".gz", file.fileName()));
+        }
         const auto rows = static_cast<std::int64_t>(std::count(text.begin(), text.end(), '\n')) + (ended || text.empty() ? 0 : 1);
         const RunScope scope = scopeOf(**history, {}, documents);
         QCOMPARE(scope.batch, 4);
