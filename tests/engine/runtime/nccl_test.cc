@@ -70,16 +70,18 @@ class NcclTest : public QObject {
   Q_OBJECT
   QTemporaryDir folder_;
   QString log_ = folder_.filePath("log");
+  qint64 seen_ = 0;  // of it
 
   // What has been asked of a GPU since the last time.
   std::map<int, QStringList> asked() {
     QFile file(log_);
     std::map<int, QStringList> out;
-    if (file.open(QIODevice::ReadOnly))
-      for (const QString& line : QString::fromUtf8(file.readAll()).split('\n', Qt::SkipEmptyParts))
-        out[line.section(' ', 0, 0).toInt()] << line.section(' ', 1);
-    file.close();
-    file.remove();
+    if (!file.open(QIODevice::ReadOnly) || !file.seek(seen_)) return out;
+    QByteArray more = file.readAll();  // others may be writing: what is no whole line is read next time
+    more.truncate(more.lastIndexOf('\n') + 1);
+    seen_ += more.size();
+    for (const QString& line : QString::fromUtf8(more).split('\n', Qt::SkipEmptyParts))
+      out[line.section(' ', 0, 0).toInt()] << line.section(' ', 1);
     return out;
   }
   // The calls without those that connect a group when it is formed.
