@@ -13,9 +13,9 @@ namespace {
 
 constexpr Nanoseconds kDeviceLimit = 120'000'000'000;  // GPUs do not tell computing from waiting
 
-// A slow step is not a frozen rank: at least `least`, and many times what the plan predicts for a
-// whole training step or any other program, of whichever rank takes longest. A stage waits for all
-// others.
+// Returns how long a rank may make no progress before it counts as frozen: 20 times the predicted time
+// of the slowest rank's training step or other program, at least `least`. A pipeline stage may wait
+// for all others, so its step counts once for each stage.
 Nanoseconds limitOf(const plan::Plan& plan, Nanoseconds least) {
   constexpr double kTimesPredicted = 20;
   std::map<const plan::Body*, double> known;

@@ -113,8 +113,8 @@ Result<std::string> RunControl::start() {
   return address;
 }
 
-// Nobody finds a run without its folder, to follow or to end it. A disk of the network may keep who
-// asks it waiting, which the loop must not.
+// Fails the run when its folder is removed: clients could no longer find it. Runs on a thread of its
+// own, since a network file system may block.
 void RunControl::watchFolder(const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any wake;

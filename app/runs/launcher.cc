@@ -216,7 +216,8 @@ class Work {
     return {};
   }
 
-  // A run goes by no clock; its log does. Smaller differences are told when the ranks compare.
+  // Remarks on nodes whose clocks differ from this machine's by a day or more. A run does not depend
+  // on them, but the times in its log do. The ranks report smaller differences themselves.
   std::vector<std::string> clockRemarks() const {
     std::vector<std::string> out;
     for (const Party& party : parties_) {

@@ -11,8 +11,9 @@
 namespace lockstep::app {
 namespace {
 
-// At any time: what ends with the run needs no other end, a run may take months, and a node's clock
-// may be years off. The last moment is RFC 5280's of a certificate without an end (4.1.2.5).
+// Certificates do not expire. Their keys are dropped when the run ends, a run may take months, and a
+// node's clock may be years off. RFC 5280, 4.1.2.5, gives the last date for certificates without a
+// well-defined expiration.
 constexpr const char* kFirstMoment = "19700101000000Z";
 constexpr const char* kLastMoment = "99991231235959Z";
 

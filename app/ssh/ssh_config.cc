@@ -219,7 +219,7 @@ Status checkTarget(const SshTarget& target) {
     error.next = fmt::format("mend ssh.{} of the node in the cluster", field);
     return error;
   }
-  // One colon: an address of IPv6 has more.
+  // Exactly one colon: IPv6 addresses have more.
   const std::size_t colon = target.host.find(':');
   const std::string port = colon == std::string::npos ? "" : target.host.substr(colon + 1);
   if (!port.empty() && port.find_first_not_of("0123456789") == std::string::npos) {

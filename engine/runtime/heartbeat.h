@@ -3,7 +3,8 @@
 //
 // The work has a thread of its own. Until it is done, rank 0 tells the others once a second that it
 // is alive, so that their collectives go on and end by their own limit where rank 0 is frozen or
-// dead. A disk on which nothing moves for half an hour ends the wait with kDeadlineExceeded.
+// dead. If the disk makes no progress for 30 minutes, the other ranks fail with kDeadlineExceeded.
+// Rank 0 itself still joins its thread, so it ends when the disk answers or when it is killed.
 #pragma once
 
 #include <chrono>

@@ -20,7 +20,7 @@ constexpr double kNoiseTimes = 4;  // what several ranks may differ by, where no
 constexpr double kNoise = 0x1p-20, kNoiseOfDouble = 0x1p-49;
 // Elements that rounding alone moves by more of a tensor's limit than this are none that it says anything of.
 constexpr double kSteady = 0x1p-10;
-// Where such elements move an evaluation of fp64 further, it decides nothing.
+// The largest tolerance of an fp64 evaluation that depends on such elements; beyond it, it is undecided.
 constexpr double kMostOfEvaluation = 1e-6;
 // Of its norm, all parameters move about so far in a first step of `updates`.
 constexpr double kUpdateLength = 0x1p-6;
@@ -177,8 +177,9 @@ double worstRelative(const std::vector<double>& a, const std::vector<double>& b,
   return worst;
 }
 
-// Of all gradients' length: a shorter tensor is held against so much of it. That of a bias before a
-// batch norm is 0 but for rounding, and says nothing relative to itself.
+// The smallest norm that differences are divided by, as a share of the norm of all gradients. Some
+// gradients are zero except for rounding, such as that of a bias before a batch norm. Their relative
+// difference would be meaningless.
 constexpr double kLeastShare = 0x1p-14;
 
 // How far tensors are apart, relative to `b`, at least to `leastShare` of the length of all.
@@ -313,15 +314,16 @@ Status addNoise(const PlanPair& plans, const Experiment& experiment, Reference& 
   return {};
 }
 
-// Where 16-bit operands are rounded, noise is rare and large: one of them on the other side of a tie.
-// Where a tensor is further off than the noise of a few plays explains, many more are played, of the
-// plan itself. Once that has not explained one, nothing more is excused.
+// Rounding noise of matmul operands in 16 bits (bf16, fp16, tf32). It is rare but large: a value near a
+// tie is rounded the other way. A few noisy runs may therefore miss it. Where a tensor differs by more
+// than they explain, this runs the plan under test up to 24 more times with noise. If these do not
+// explain the difference either, no other difference is excused.
 class RareNoise {
  public:
   using Probe = std::function<Result<Tensors>(const Experiment& experiment)>;
   RareNoise(const plan::Plan& plan, const Experiment& experiment) : plan_(plan), experiment_(experiment) {}
 
-  // Of the tensor `name` that `probe` gives, at least `known`: what the plays differ by from the first.
+  // Returns the largest difference of the tensor `name` between noisy runs of `probe`, at least `known`.
   Result<double> of(const std::string& name, double difference, double known, const Tolerance& tolerance,
                     const Probe& probe) {
     const bool rounds = plan_.precision != "fp64" && plan_.precision != "fp32";
@@ -343,10 +345,10 @@ class RareNoise {
   bool gaveUp_ = false;
 };
 
-// By how much rounding alone moves what training ends with.
+// How much rounding alone changes the results of training.
 struct Moved {
   std::map<std::string, std::vector<double>> weights;  // each element of each tensor
-  double evaluation = 0;                               // of what it is
+  double evaluation = 0;                               // relative
 };
 Result<Moved> movedByRounding(const plan::Plan& plan, const Experiment& experiment, const std::atomic<bool>& stop) {
   Moved out;
@@ -387,7 +389,7 @@ Steady steadyApart(const Tensor& a, const Tensor& b, const std::vector<double>& 
 // Weights of fp64 are nearly equal but where an optimizer makes much of rounding: of a gradient that is 0 but for
 // rounding, as that of a key's bias, adagrad with weight decay makes steps as long as any. Where tensors differ, what
 // rounding alone moves is left out.
-// An evaluation goes by these weights too, where running statistics follow them late.
+// The evaluation depends on these weights too: running statistics lag behind them.
 Status compareEnds(const Played& mine, const Played& theirs, const plan::Plan& several, const Limits& limits,
                    const Experiment& experiment, std::vector<Finding>& out, const std::atomic<bool>& stop) {
   const Tolerance& tolerance = limits.gradients;

@@ -137,7 +137,7 @@ Limits limitsOf(std::string_view precision);
 //                       goes all ways, a factor does not
 //   updates             of every tensor after kUpdateSteps steps of plain descent: each has what the one before made
 //   losses              of each step with the run's optimizer
-//   weights at the end, evaluation    of fp64; of tensors that differ without the elements that rounding alone moves
+//   weights at the end, evaluation    in fp64 only. Elements that rounding alone changes are left out
 //   all ranks           those that hold the same weights at the end hold the same bits
 //   two plays           the same bits
 // Of others: initial weights, all ranks, two plays where the order of sums is fixed, and

@@ -210,7 +210,7 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
   const auto same = [](const auto& list, const QString& title) {
     return std::count_if(list.begin(), list.end(), [&](const auto& one) { return one.title == title; }) > 1;
   };
-  // Of one name: with the folder.
+  // Entries of the same name are told apart by their folder.
   const auto shown = [&](const auto& list, const auto& one) {
     return same(list, one.title) ? tr("%1 in %2").arg(one.title, formatPath(QFileInfo(one.file).path())) : one.title;
   };

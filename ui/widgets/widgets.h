@@ -76,8 +76,8 @@ class MessagePanel : public QFrame {
   explicit MessagePanel(QWidget* parent);
   void setArea(QWidget* area);   // over that part of the parent instead
   void showError(const Error& error);
-  // What is no error; asked for again when the language changes. With an action there is a button for it,
-  // which stays beside an error that comes meanwhile.
+  // A note that is not an error. It is requested again when the language changes. If it has an action, its button
+  // stays visible beside a later error.
   struct Note {
     QString what, why, next, action;
   };
